@@ -1,0 +1,55 @@
+"""PyTorch's autograd as a library of its own, on NumPy arrays.
+
+>>> import retrograd as torch
+>>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+>>> (x**2).sum().backward()
+>>> x.grad
+tensor([2., 6.])
+"""
+
+import math as _math
+import warnings as _warnings
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+from retrograd import autograd
+from retrograd.arrays import set_printoptions
+from retrograd.arrays import _dtypes as _dtypes
+from retrograd.arrays._dtypes import (
+    can_cast, cdouble, cfloat, complex64, complex128, double, dtype, float16, float32, float64,
+    get_default_dtype, half, int8, int16, int32, int64, long, promote_types, set_default_dtype,
+    short, uint8, uint16, uint32, uint64)  # fmt: skip
+from retrograd.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from retrograd.autograd.grad_mode import (
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+    set_grad_enabled)  # fmt: skip
+from retrograd.tensor import PUBLIC as _PUBLIC
+from retrograd.tensor._creation import (
+    arange, as_tensor, asarray, empty, empty_like, eye, from_dlpack, from_numpy, full, full_like,
+    linspace, ones, ones_like, rand, rand_like, randint, randint_like, randn, randn_like, randperm,
+    tensor, zeros, zeros_like)  # fmt: skip
+from retrograd.tensor._queries import (
+    equal, is_complex, is_floating_point, is_inference, is_tensor, numel, result_type)  # fmt: skip
+from retrograd.tensor._rng import (
+    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed,
+    set_rng_state)  # fmt: skip
+from retrograd.tensor._tensor import Size, Tensor, device
+
+# The operations of the table. Among them are names that Python has too (sum, abs, all...), so
+# nothing in this module may use those names for Python's own.
+globals().update(_PUBLIC)
+bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32  # noqa: A001
+contiguous_format, preserve_format, strided = "contiguous", "preserve", "strided"
+inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
+__version__ = "0.1.0"
+
+# PyTorch computes log(0) and 0/0 without a word. So does NumPy, when called from here.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
+
+if _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        """The operations of the table, which are added at run time."""
+
+
+__all__ = [name for name in globals() if not name.startswith("_")]

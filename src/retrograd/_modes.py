@@ -1,0 +1,62 @@
+"""Everything a user can switch on or off, per thread, and the one flag that hot paths look at.
+
+A thread starts in the plain state: gradients are recorded and nothing else is on. As long as every
+thread is in it, ``switch.active`` is zero, and that is all an operation has to check. Only when
+it is not does an operation ask what exactly is on in its own thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class ThreadModes(threading.local):
+    """The modes of the current thread. The class attributes are what every thread starts with."""
+
+    grad_enabled: bool = True
+    inference: bool = False
+    anomaly: bool = False
+    check_nan: bool = True
+    # The (pack, unpack) pairs of saved_tensors_hooks, innermost last.
+    saved_tensor_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
+    hooks_disabled: str | None = None  # the message of disable_saved_tensors_hooks
+    before_mutation: Callable[[Any], None] | None = None  # allow_mutation_on_saved_tensors
+
+
+class Switch:
+    """How many threads are not in the plain state."""
+
+    __slots__ = ("active",)
+
+    def __init__(self) -> None:
+        self.active = 0
+
+
+modes = ThreadModes()
+switch = Switch()
+_counting = threading.Lock()
+
+
+def _plain() -> bool:
+    return (
+        modes.grad_enabled
+        and not modes.inference
+        and not modes.anomaly
+        and not modes.saved_tensor_hooks
+        and modes.before_mutation is None
+    )
+
+
+def set_modes(**changes: Any) -> dict[str, Any]:
+    """Change modes of this thread and give back what they were, to be set again later."""
+    was_plain = _plain()
+    before = {name: getattr(modes, name) for name in changes}
+    for name, value in changes.items():
+        setattr(modes, name, value)
+    difference = was_plain - _plain()
+    if difference:
+        with _counting:
+            switch.active += difference
+    return before

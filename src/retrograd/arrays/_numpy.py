@@ -1,0 +1,319 @@
+"""The NumPy adapter: what each primitive does to raw arrays.
+
+A raw array is an ``ndarray`` or, with no dimensions, the NumPy scalar that ufuncs and reductions
+give back: scalars are several times faster than zero-dimensional arrays and cannot be written,
+so nothing needs to copy them. ``writable`` makes an array of one when somebody wants to share or
+write its memory.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided as _numpy_as_strided
+
+Raw = Any  # np.ndarray | np.generic; spelled Any because NumPy's own stubs differ between the two
+
+ndarray = np.ndarray
+bool_type = np.bool_
+RAW_TYPES: tuple[type, ...] = (np.ndarray, np.generic)
+float32, float64, int64, bool_ = (np.dtype(n) for n in ("float32", "float64", "int64", "bool"))
+
+add_to = np.add  # add_to(total, x, total) adds in the memory of total
+
+# Arithmetic goes through the operators, not the ufuncs: on scalars they are ten times faster.
+add, subtract, multiply, true_divide = operator.add, operator.sub, operator.mul, operator.truediv
+negative, positive = operator.neg, operator.pos
+less, less_equal, greater, greater_equal = np.less, np.less_equal, np.greater, np.greater_equal
+equal, not_equal = np.equal, np.not_equal
+absolute, sign, conj, real, imag = np.absolute, np.sign, np.conj, np.real, np.imag
+exp, exp2, expm1, log, log2, log10, log1p = (
+    np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p)  # fmt: skip
+sqrt, square, reciprocal = np.sqrt, np.square, np.reciprocal
+sin, cos, tan, arcsin, arccos, arctan, arctan2 = (
+    np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.arctan2)  # fmt: skip
+sinh, cosh, tanh, arcsinh, arccosh, arctanh = (
+    np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh)  # fmt: skip
+floor, ceil, trunc, rint = np.floor, np.ceil, np.trunc, np.rint
+maximum, minimum, isnan, isinf, isfinite = (
+    np.maximum, np.minimum, np.isnan, np.isinf, np.isfinite)  # fmt: skip
+logical_and, logical_or, logical_xor, logical_not = (
+    np.logical_and, np.logical_or, np.logical_xor, np.logical_not)  # fmt: skip
+bitwise_and, bitwise_or, bitwise_xor, bitwise_not = (
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_not)  # fmt: skip
+left_shift, right_shift = np.left_shift, np.right_shift
+matmul, where, concatenate, stack = np.matmul, np.where, np.concatenate, np.stack
+broadcast_shapes = np.broadcast_shapes
+flip, zeros_like, full, zeros, empty, eye, arange = (
+    np.flip, np.zeros_like, np.full, np.zeros, np.empty, np.eye, np.arange)  # fmt: skip
+
+
+def ones(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Raw:
+    return np.ones(shape, dtype) if shape else dtype.type(1)
+
+
+def is_raw(value: object) -> bool:
+    """Whether ``value`` is an array of this library (a Python number is not)."""
+    return isinstance(value, RAW_TYPES)
+
+
+def writable(x: Raw) -> Raw:
+    """``x`` as an ndarray whose memory can be shared and, if it allows that, written."""
+    return x if isinstance(x, np.ndarray) else np.array(x)
+
+
+def asarray(value: object, dtype: np.dtype[Any] | None = None) -> Raw:
+    return np.asarray(value, dtype=dtype)
+
+
+def array(value: object, dtype: np.dtype[Any] | None = None) -> Raw:
+    return np.array(value, dtype=dtype)
+
+
+def cast(x: Raw, dtype: np.dtype[Any]) -> Raw:
+    """``x`` in another dtype; complex to real keeps the real part, without NumPy's warning."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = x.real
+    return x.astype(dtype)
+
+
+def copy(x: Raw) -> Raw:
+    """A copy in the memory order of ``x`` (a scalar is its own copy)."""
+    return x.copy(order="K") if isinstance(x, np.ndarray) else x
+
+
+def write(target: Raw, values: Raw) -> None:
+    """Overwrite ``target`` with ``values``, broadcast and cast as needed."""
+    np.copyto(target, values, casting="unsafe")
+
+
+# The array under test is held by its caller's variable, by the parameter here and by getrefcount.
+_REFERENCES_OF_ONE_OWNER = 3
+
+
+def owned(x: Raw) -> Raw:
+    """``x`` itself if its caller alone can see it, otherwise a copy that its caller owns.
+
+    A gradient may be an array that other nodes, hooks or the user hold too (``add`` hands the
+    same one to both of its inputs), or a view of one. Only an array that is seen from nowhere
+    else may become somebody's ``.grad``, which is later accumulated into in place.
+    """
+    if not isinstance(x, np.ndarray):
+        return x
+    if x.base is None and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER and x.flags.writeable:
+        return x
+    return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
+
+
+# A constant of the array's own dtype: a Python number in an expression costs NumPy as much as the
+# whole operation on a small array.
+_ONE = {d: np.ones((), d) for d in (np.dtype("f2"), float32, float64)}
+_ZERO = {d: np.zeros((), d) for d in (np.dtype("f2"), float32, float64)}
+
+
+def sigmoid(x: Raw) -> Raw:
+    one = _ONE.get(x.dtype, 1)
+    return one / (one + np.exp(-x))  # exp may overflow to inf, and one / inf is the right zero
+
+
+def relu(x: Raw) -> Raw:
+    return np.maximum(x, _ZERO.get(x.dtype, 0))
+
+
+def power(x: Raw, y: Raw) -> Raw:
+    return x**y
+
+
+def remainder(x: Raw, y: Raw) -> Raw:
+    return np.remainder(x, y)
+
+
+def floor_divide(x: Raw, y: Raw) -> Raw:
+    return np.floor_divide(x, y)
+
+
+def clip(x: Raw, low: Raw | None, high: Raw | None) -> Raw:
+    return np.clip(x, low, high)
+
+
+Axes = int | tuple[int, ...] | None
+
+
+def sum_all(x: Raw) -> Raw:
+    return np.add.reduce(x, None)
+
+
+def sum(x: Raw, axes: Axes = None, keepdims: bool = False, dtype: Any = None) -> Raw:
+    return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype)
+
+
+def prod(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+    return np.multiply.reduce(x, axis=axes, keepdims=keepdims)
+
+
+def amax(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+    return np.maximum.reduce(x, axis=axes, keepdims=keepdims)
+
+
+def amin(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+    return np.minimum.reduce(x, axis=axes, keepdims=keepdims)
+
+
+def any(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+    return np.any(x, axis=axes, keepdims=keepdims)
+
+
+def all(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+    return np.all(x, axis=axes, keepdims=keepdims)
+
+
+def argmax(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:
+    return np.argmax(x, axis=axis, keepdims=keepdims)
+
+
+def argmin(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:
+    return np.argmin(x, axis=axis, keepdims=keepdims)
+
+
+def cumsum(x: Raw, axis: int) -> Raw:
+    return np.cumsum(x, axis=axis) if np.ndim(x) else x
+
+
+def take_along(x: Raw, indices: Raw, axis: int) -> Raw:
+    return np.take_along_axis(x, indices, axis)
+
+
+def add_along(shape: tuple[int, ...], indices: Raw, values: Raw, axis: int) -> Raw:
+    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``."""
+    out = np.zeros(shape, values.dtype)
+    where_to = list(np.ogrid[tuple(slice(s) for s in indices.shape)])
+    where_to[axis] = indices
+    np.add.at(out, tuple(where_to), values)
+    return out
+
+
+def reshape(x: Raw, shape: Sequence[int]) -> Raw:
+    return np.reshape(writable(x), shape)
+
+
+def permute(x: Raw, dims: Sequence[int]) -> Raw:
+    return np.transpose(writable(x), dims)
+
+
+def expand(x: Raw, shape: tuple[int, ...]) -> Raw:
+    """``x`` repeated to ``shape`` without copying, and as writable as ``x`` is: writing through the
+    overlap is refused one level up, in PyTorch's words."""
+    x = writable(x)
+    if x.size == 1:  # by far the most frequent case, the gradient of a sum, and ten times faster
+        return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
+    return _numpy_as_strided(x, shape, np.broadcast_to(x, shape).strides)
+
+
+def strides(x: Raw) -> tuple[int, ...]:
+    """Strides in elements, as PyTorch counts them."""
+    return tuple(s // x.itemsize for s in x.strides)
+
+
+def is_contiguous(x: Raw) -> bool:
+    return not isinstance(x, np.ndarray) or bool(x.flags.c_contiguous)
+
+
+def ascontiguous(x: Raw) -> Raw:
+    return np.ascontiguousarray(x) if np.ndim(x) else x
+
+
+def view_as_shape(x: Raw, shape: Sequence[int]) -> Raw | None:
+    """``x`` in another shape without copying, or None where its strides do not allow that."""
+    x = writable(x)
+    view = x.view()
+    try:
+        # Assigning a shape is NumPy's own test of whether a copy would be needed.
+        view = np.reshape(view, shape, copy=False)
+    except ValueError:
+        return None
+    return view
+
+
+def positions(base: Raw, view: Raw) -> Raw:
+    """Which element of ``base``, counted in reading order, each element of ``view`` shows.
+
+    ``view`` must lie in the memory of ``base``. This is what makes "the same view of another
+    array" (a gradient, a new version of the base) mean something for every layout, negative and
+    zero strides included.
+    """
+    lowest, highest = np.lib.array_utils.byte_bounds(base)
+    numbers = np.empty((highest - lowest) // base.itemsize, np.int64)
+
+    def same_layout(x: Raw) -> Raw:
+        start = (x.__array_interface__["data"][0] - lowest) // base.itemsize
+        steps = tuple(s // base.itemsize * numbers.itemsize for s in x.strides)
+        return _numpy_as_strided(numbers[start:], x.shape, steps)
+
+    same_layout(base)[...] = np.arange(base.size).reshape(base.shape)
+    return same_layout(view).copy()
+
+
+def take_flat(x: Raw, where_from: Raw) -> Raw:
+    """The elements of ``x`` at ``where_from``, positions in reading order."""
+    return np.reshape(x, -1)[where_from]
+
+
+def put_flat(x: Raw, where_to: Raw, values: Raw) -> Raw:
+    """A copy of ``x`` with ``values`` written at ``where_to``."""
+    out = np.array(x, order="C")
+    out.reshape(-1)[where_to] = values
+    return out
+
+
+def add_flat(shape: tuple[int, ...], where_to: Raw, values: Raw) -> Raw:
+    """Zeros of ``shape`` with ``values`` added at ``where_to``; places may repeat."""
+    size = math.prod(shape)
+    if values.dtype.kind == "c":
+        out = np.zeros(size, values.dtype)
+        np.add.at(out, np.reshape(where_to, -1), np.reshape(values, -1))
+        return out.reshape(shape)
+    # bincount adds in float64 and is many times faster than np.add.at.
+    total = np.bincount(np.reshape(where_to, -1), np.reshape(values, -1), minlength=size)
+    return total.astype(values.dtype).reshape(shape)
+
+
+def index(x: Raw, where_from: tuple[Any, ...]) -> Raw:
+    return writable(x)[where_from]
+
+
+def index_put(x: Raw, where_to: tuple[Any, ...], values: Raw, accumulate: bool) -> Raw:
+    """A copy of ``x`` with ``values`` put (or added) at an index."""
+    out = copy(writable(x))
+    if accumulate:
+        np.add.at(out, where_to, values)
+    else:
+        out[where_to] = values
+    return out
+
+
+def put_slice(shape: tuple[int, ...], where_to: tuple[Any, ...], values: Raw) -> Raw:
+    """Zeros of ``shape`` but for ``values`` at a basic index (which names no place twice)."""
+    out = np.zeros(shape, values.dtype)
+    out[where_to] = values
+    return out
+
+
+def overlaps_itself(x: Raw) -> bool:
+    """Whether two elements of ``x`` are one and the same memory, as after ``expand``."""
+    return builtins.any(stride == 0 and size > 1 for stride, size in zip(x.strides, x.shape, strict=True))
+
+
+def from_dlpack(value: Any) -> Raw:
+    return np.from_dlpack(value)
+
+
+def linspace(start: float, end: float, steps: int, dtype: np.dtype[Any]) -> Raw:
+    return np.linspace(start, end, steps, dtype=dtype)

@@ -1,0 +1,375 @@
+"""``backward`` and ``grad``: from what a user asks for to a backward pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from retrograd import arrays
+from retrograd._modes import set_modes
+from retrograd.autograd._engine import Root, Task, run
+from retrograd.autograd._history import edge
+from retrograd.autograd._node import AccumulateGrad, Node
+from retrograd.autograd._wrap import Plug, wrap
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph: output ``output_nr`` of ``node``. It stands for a tensor without
+    keeping the tensor's memory alive."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """The edge at which the gradient of ``tensor`` is computed.
+
+    >>> import retrograd as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> torch.autograd.graph.get_gradient_edge(x.exp()).node.name()
+    'ExpBackward0'
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients"
+        )
+    node, number = edge(tensor)
+    assert node is not None
+    return GradientEdge(node, number or 0, None)
+
+
+def is_tensor(value: object) -> bool:
+    return isinstance(value, Plug.tensor)
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """One tensor or edge, or several, as a tuple."""
+    if is_tensor(value) or isinstance(value, GradientEdge):
+        return (value,)
+    return tuple(value)
+
+
+def locate(target: Any) -> tuple[Node | None, int | None]:
+    """The node and output number of a tensor or edge; the number is None for an only output."""
+    if isinstance(target, GradientEdge):
+        several = getattr(target.node, "outputs", None)
+        return target.node, target.output_nr if several is not None else None
+    return edge(target)
+
+
+# -- the gradients that a pass starts from ---------------------------------------------------
+
+
+def starting_gradients(
+    outputs: tuple[Any, ...], given: tuple[Any, ...], batched: bool
+) -> list[Any]:
+    """One gradient for each output: what was given, checked, or ones for a scalar."""
+    starts = []
+    for i, (output, g) in enumerate(zip(outputs, given, strict=True)):
+        if g is None:
+            starts.append(_implicit(output))
+        elif not is_tensor(g):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        else:
+            if is_tensor(output):
+                _check_gradient(i, output, g, batched)
+            starts.append(g)
+    return starts
+
+
+def _implicit(output: Any) -> Any:
+    if isinstance(output, GradientEdge):
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if not output.requires_grad:
+        return None
+    if output._data.size != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if output._data.dtype.kind != "f":
+        raise RuntimeError(
+            "grad can be implicitly created only for real scalar outputs but got "
+            f"{output.dtype}"
+        )
+    return wrap(arrays.ones(output._data.shape, output._data.dtype))
+
+
+def _check_gradient(i: int, output: Any, g: Any, batched: bool) -> None:
+    shape = tuple(g.shape)[1:] if batched else tuple(g.shape)
+    if shape != tuple(output.shape):
+        size = type(output.shape)
+        mismatch = (
+            f"grad_output[{i}] has a shape of {size(shape)} and output[{i}] has a shape of "
+            f"{output.shape}."
+        )
+        if batched:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                "as the batch dimension. The sizes of the remaining dimensions are expected to "
+                "match the shape of corresponding output, but a mismatch was detected: "
+                f"{mismatch} If you only want some tensors in `grad_output` to be considered "
+                "batched, consider using vmap."
+            )
+        raise RuntimeError(f"Mismatch in shape: {mismatch}")
+    if g.dtype.is_complex != output.dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a "
+            f"dtype of {output.dtype}."
+        )
+
+
+def make_roots(outputs: tuple[Any, ...], starts: Sequence[Any], recorded: bool) -> list[Root]:
+    """Where a pass starts: nodes, output numbers and gradients in the outputs' own dtypes."""
+    roots: list[Root] = []
+    for i, (output, g) in enumerate(zip(outputs, starts, strict=True)):
+        node, number = locate(output)
+        if node is None:
+            raise RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
+        if is_tensor(output) and g._data.dtype != output._data.dtype:
+            g = g.to(output.dtype)
+        roots.append((node, number, g if recorded else g._data))
+    return roots
+
+
+# -- the part of the graph that is needed ----------------------------------------------------
+
+
+def nodes_between(roots: Sequence[Root], targets: set[Node]) -> set[Node]:
+    """The targets and all nodes on a way from a root to one.
+
+    A node is older than whatever used its output, so nothing older than the oldest target can
+    lead to one: the walk stops there.
+    """
+    oldest = max(t.order for t in targets)
+    users: dict[Node, list[Node]] = {}
+    found: set[Node] = set()
+    to_visit = [node for node, _, _ in roots if node.order <= oldest]
+    while to_visit:
+        node = to_visit.pop()
+        if node in found:
+            continue
+        found.add(node)
+        for n in node.next_nodes:
+            if n is not None and n.order <= oldest:
+                users.setdefault(n, []).append(node)
+                to_visit.append(n)
+    needed: set[Node] = set()
+    to_visit = [t for t in targets if t in found]
+    while to_visit:
+        node = to_visit.pop()
+        if node not in needed:
+            needed.add(node)
+            to_visit.extend(users.get(node, ()))
+    return needed
+
+
+def check_inputs(inputs: tuple[Any, ...]) -> None:
+    for i in inputs:
+        if not is_tensor(i) and not isinstance(i, GradientEdge):
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(i).__name__}"
+            )
+
+
+# -- what users call -------------------------------------------------------------------------
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add to the ``.grad`` of the leaves the gradients of ``tensors``, weighted by
+    ``grad_tensors``: the vector-Jacobian product Jᵀ·v.
+
+    ``inputs`` restricts it to the tensors (or edges) named; only the part of the graph that leads
+    to them is run.
+
+    >>> import retrograd as torch
+    >>> z = torch.tensor([1.0, 3.0], requires_grad=True)
+    >>> torch.autograd.backward(tensors=z**2, grad_tensors=torch.tensor([1.0, 1.0]))
+    >>> z.grad
+    tensor([2., 6.])
+    """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    targets = None
+    if inputs is not None:
+        targets = as_tuple(inputs.values() if isinstance(inputs, dict) else inputs)
+        if not targets:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        check_inputs(targets)
+    outputs = as_tuple(tensors)
+    starts = starting_gradients(outputs, as_gradients(grad_tensors, len(outputs)), batched=False)
+    keep_graph = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        _warn_of_cycle()
+    differentiate(outputs, starts, keep_graph, create_graph, accumulate_into=targets)
+
+
+def _warn_of_cycle() -> None:
+    warnings.warn(
+        "Using backward() with create_graph=True will create a reference cycle between the "
+        "parameter and its gradient which can cause a memory leak. We recommend using autograd.grad "
+        "when creating the graph to avoid this. If you have to use this function, make sure to "
+        "reset the .grad fields of your parameters to None after use to break the cycle and avoid "
+        "the leak.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def as_gradients(given: Any, count: int) -> tuple[Any, ...]:
+    gradients = (None,) * count if given is None else as_tuple(given)
+    if len(gradients) != count:
+        raise RuntimeError(f"got {count} tensors and {len(gradients)} gradients")
+    return gradients
+
+
+def differentiate(
+    outputs: tuple[Any, ...], starts: Sequence[Any], keep_graph: bool, recorded: bool, *,
+    accumulate_into: tuple[Any, ...] | None = None, capture: tuple[Any, ...] = (),
+) -> dict[int, Any]:  # fmt: skip
+    """Run one backward pass. The gradients of ``capture`` come back by position; those of all
+    leaves, or of ``accumulate_into``, are added to ``.grad``."""
+    roots = make_roots(outputs, starts, recorded)
+    if not roots:
+        return {}
+    needed: set[Node] | None = None
+    wanted: dict[Node, list[tuple[int, int]]] = {}
+    if accumulate_into is not None:
+        for target in accumulate_into:
+            if is_tensor(target) and not target.is_leaf:
+                target.retain_grad()
+            elif is_tensor(target) and not target.requires_grad:
+                raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        ends = {n for n, _ in map(locate, accumulate_into) if n is not None}
+        needed = nodes_between(roots, ends)
+        # A result among the inputs is a place to stop, unless the way to a leaf leads through it.
+        wanted = {n: [] for n in ends if not isinstance(n, AccumulateGrad)}
+    elif capture:
+        for place, target in enumerate(capture):
+            node, number = locate(target)
+            assert node is not None
+            wanted.setdefault(node, []).append((number or 0, place))
+        needed = nodes_between(roots, set(wanted))
+    task = Task(keep_graph=keep_graph, recorded=recorded, needed=needed, wanted=wanted)
+    if needed is not None:
+        roots = [root for root in roots if root[0] in needed]
+    if not recorded:
+        return run(task, roots)
+    before = set_modes(grad_enabled=True)
+    try:
+        return run(task, roots)
+    finally:
+        set_modes(**before)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``.grad``.
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> (slope,) = torch.autograd.grad(x**3, x, create_graph=True)
+    >>> torch.autograd.grad(slope, x)
+    (tensor(18.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, "
+            "but got: allow_unused=False."
+        )
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
+            "accumulate gradient for other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning, stacklevel=2,
+        )  # fmt: skip
+    names = tuple(inputs) if isinstance(inputs, dict) else None
+    targets = as_tuple(inputs.values() if isinstance(inputs, dict) else inputs)
+    if not targets:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    check_inputs(targets)
+    sources = as_tuple(outputs)
+    given = as_gradients(grad_outputs, len(sources))
+    starts = starting_gradients(sources, given, is_grads_batched)
+    keep_graph = create_graph if retain_graph is None else retain_graph
+    for i, (source, start) in enumerate(zip(sources, starts, strict=True)):
+        if start is None and locate(source)[0] is None:
+            raise RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
+    if any(is_tensor(t) and not t.requires_grad for t in targets):
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    unused_allowed = materialize_grads or bool(allow_unused)
+    if is_grads_batched:
+        gradients = _one_at_a_time(sources, starts, targets, keep_graph, create_graph, unused_allowed)
+    else:
+        gradients = _gradients(sources, starts, targets, keep_graph, create_graph, unused_allowed)
+    if materialize_grads:
+        gradients = [_zeros_for(t) if g is None else g for t, g in zip(targets, gradients, strict=True)]
+    return tuple(gradients) if names is None else dict(zip(names, gradients, strict=True))
+
+
+def _zeros_for(target: Any) -> Any:
+    if not is_tensor(target):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    return wrap(arrays.zeros_like(target._data))
+
+
+def _gradients(
+    sources: tuple[Any, ...], starts: Sequence[Any], targets: tuple[Any, ...], keep_graph: bool,
+    recorded: bool, allow_unused: bool,
+) -> list[Any]:  # fmt: skip
+    captured = differentiate(sources, starts, keep_graph, recorded, capture=targets)
+    for i in range(len(targets)):
+        if captured.get(i) is None and not allow_unused:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {i} appears to not have been used in the "
+                "graph. Set allow_unused=True if this is the desired behavior."
+            )
+    values = [captured.get(i) for i in range(len(targets))]
+    return [v if v is None or recorded else wrap(arrays.owned(v)) for v in values]
+
+
+def _one_at_a_time(
+    sources: tuple[Any, ...], starts: Sequence[Any], targets: tuple[Any, ...], keep_graph: bool,
+    recorded: bool, allow_unused: bool,
+) -> list[Any]:  # fmt: skip
+    """``is_grads_batched``: one pass for each row of the gradients given."""
+    count = starts[0].shape[0]
+    rows = []
+    for k in range(count):
+        start = [s[k] for s in starts]
+        keep = keep_graph or k < count - 1
+        rows.append(_gradients(sources, start, targets, keep, recorded, allow_unused))
+    from retrograd.ops.shaping import stack
+
+    return [None if column[0] is None else stack(column) for column in zip(*rows, strict=True)]

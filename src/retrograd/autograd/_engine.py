@@ -1,0 +1,334 @@
+"""The backward pass: reverse-mode differentiation over a graph of nodes.
+
+Each node turns the gradient of its output into gradients of its inputs and hands those on to the
+nodes that made them, where they are added up. A node may run once nothing that could still send
+it a gradient is left: since a node is always older than whatever used its output, it is enough to
+always run the *newest* node that has received something. A heap finds it; the graph is walked
+once, without recursion, and only where gradients flow.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import add_to as add
+from retrograd.arrays import ndarray
+from retrograd._modes import modes, set_modes
+from retrograd.autograd._history import run_rules
+from retrograd.autograd._node import FREED, AccumulateGrad, Extras, Node
+from retrograd.autograd._wrap import wrap
+from retrograd.ops._operation import raw
+
+Root = tuple[Node, int | None, Any]
+
+NOTHING_WAITS = 1  # older than every node: orders count down from zero
+
+
+class Task:
+    """One backward pass: what was asked for, and the gradients on their way."""
+
+    __slots__ = ("captured", "heap", "keep_graph", "needed", "reachable", "recorded", "roots",
+                 "waiting", "wanted", "__weakref__")  # fmt: skip
+
+    def __init__(
+        self, *, keep_graph: bool, recorded: bool, needed: set[Node] | None,
+        wanted: dict[Node, list[tuple[int, int]]],
+    ) -> None:  # fmt: skip
+        self.keep_graph = keep_graph
+        self.recorded = recorded  # gradients are Tensors with a graph of their own
+        self.needed = needed  # the nodes between roots and inputs; None: all of them
+        self.wanted = wanted  # node -> (output number, place in captured) of gradients to return
+        self.captured: dict[int, Any] = {}
+        # Gradients that have arrived at nodes that have not run: [sum, whether it is an array of
+        # ours to add to in place] for a node with one output, a dict of those for several.
+        self.waiting: dict[Node, Any] = {}
+        self.heap: list[tuple[int, Node]] = []  # the keys of waiting, newest first
+        self.roots: Sequence[Root] = ()
+        self.reachable: set[Node] | None = None
+
+    def will_run(self, node: Node) -> bool:
+        """Whether this pass comes, or came, to ``node``."""
+        if self.needed is not None:
+            return node in self.needed
+        if self.reachable is None:
+            self.reachable = set()
+            to_visit = [root for root, _, _ in self.roots]
+            while to_visit:
+                n = to_visit.pop()
+                if n not in self.reachable:
+                    self.reachable.add(n)
+                    to_visit.extend(x for x in n.next_nodes if x is not None)
+        return node in self.reachable
+
+
+class _Running(threading.local):
+    """The backward passes under way in a thread: a hook may start one inside another."""
+
+    tasks: tuple[Task, ...] = ()
+
+
+_running = _Running()
+
+
+def current_task() -> Task:
+    """The backward pass that is calling a hook."""
+    return _running.tasks[-1]
+
+
+def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
+    """Run a backward pass from ``roots``; returns the gradients that were wanted."""
+    task.roots = roots
+    outer = _running.tasks
+    _running.tasks = (*outer, task)
+    try:
+        return _loop(task)
+    finally:
+        _running.tasks = outer
+
+
+def _loop(task: Task) -> dict[int, Any]:
+    for node, number, g in task.roots:
+        deliver(task, node, number, g)
+    waiting, heap, needed = task.waiting, task.heap, task.needed
+    plain = not (task.recorded or task.wanted or modes.anomaly)
+    free = not task.keep_graph
+    following: Node | None = None
+    newest = heap[0][0] if heap else NOTHING_WAITS
+    while True:
+        # Of all that have received something, take the newest: the node in hand if it is that,
+        # otherwise the first of the heap.
+        if following is not None and following.order < newest:
+            node, g = following, next_g
+        else:
+            if following is not None:
+                waiting[following] = [next_g, False]
+                heappush(heap, (following.order, following))
+            if not heap:
+                return task.captured
+            node = heappop(heap)[1]
+            newest = heap[0][0] if heap else NOTHING_WAITS
+            g = collect(node, waiting.pop(node))
+        following = next_g = None
+
+        next_nodes: Sequence[Node | None] = node.next_nodes
+        if needed is not None:
+            next_nodes = [n if n in needed else None for n in next_nodes]
+        if plain and node.extras is None:
+            received = node.backward(g, next_nodes)
+            if free and node.saved is not None:
+                node.saved = FREED
+        else:
+            received = visit(task, node, g, next_nodes)
+            if node.extras is not None and node.extras.next_numbers is not None:
+                for n, number, g in zip(next_nodes, node.extras.next_numbers, received, strict=True):
+                    if n is not None and g is not None:
+                        deliver(task, n, number, g)
+                newest = heap[0][0] if heap else NOTHING_WAITS
+                continue
+
+        # Hand the gradients on. The first new one stays in hand: more often than not its node is
+        # the newest, and runs next without going through the heap.
+        if len(next_nodes) == 1:
+            (n,) = next_nodes
+            (g,) = received
+            if n is not None and g is not None:
+                entry = waiting.get(n)
+                if entry is None:
+                    following = n
+                    next_g = g
+                elif entry[1]:
+                    add(entry[0], g, entry[0])
+                else:
+                    entry[0] = total = entry[0] + g
+                    entry[1] = type(total) is ndarray
+            g = received = None
+            continue
+        for n, g in zip(next_nodes, received):  # noqa: B905 - strict takes time here
+            if n is None or g is None:
+                continue
+            entry = waiting.get(n)
+            if entry is not None:
+                if entry[1]:
+                    add(entry[0], g, entry[0])
+                else:
+                    entry[0] = total = entry[0] + g
+                    entry[1] = type(total) is ndarray
+            elif following is None:
+                following = n
+                next_g = g
+            elif n is following:
+                next_g = next_g + g
+            else:
+                waiting[n] = [g, False]
+                order = n.order
+                heappush(heap, (order, n))
+                if order < newest:
+                    newest = order
+        g = received = None
+
+
+def deliver(task: Task, node: Node, number: int | None, g: Any) -> None:
+    """Add a gradient to what ``node`` has received for its output ``number``."""
+    entry = task.waiting.get(node)
+    if entry is None:
+        entry = [g, False] if number is None else {number: [g, False]}
+        task.waiting[node] = entry
+        heappush(task.heap, (node.order, node))
+        return
+    if number is not None:
+        slot = entry.get(number)
+        if slot is None:
+            entry[number] = [g, False]
+            return
+        entry = slot
+    if entry[1]:
+        add(entry[0], g, entry[0])
+    else:
+        entry[0] = total = entry[0] + g
+        entry[1] = type(total) is ndarray
+
+
+def collect(node: Node, entry: Any) -> Any:
+    """What a node gets: its gradient, or the list of them if it has several outputs."""
+    if isinstance(entry, list):
+        return entry[0]
+    return [entry[i][0] if i in entry else None for i in range(len(node.outputs))]  # type: ignore[attr-defined]
+
+
+# -- nodes with something special about them -------------------------------------------------
+
+
+def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+    """Run a node with all that may be attached to it, in PyTorch's order: tensor hooks, retained
+    gradients, captures, pre-hooks, the node itself, post-hooks."""
+    extras = node.extras
+    several = isinstance(g, list)
+    grads = list(g) if several else [g]
+    if extras is not None and (extras.tensor_hooks or extras.retained):
+        tensor_hooks(task, extras, grads)
+    if node in task.wanted:
+        for number, place in task.wanted[node]:
+            task.captured[place] = grads[number]
+    if task.needed is not None and not any(n is not None for n in next_nodes):
+        if not (isinstance(node, AccumulateGrad) and node in task.needed and node not in task.wanted):
+            return (None,) * len(next_nodes)
+    if extras is not None and extras.pre_hooks:
+        grads = pre_hooks(task, extras, grads)
+    try:
+        received = run_rules(node, grads if several else grads[0], next_nodes, task.recorded)
+    except Exception as error:
+        explain(node, error)
+        raise
+    if modes.anomaly and modes.check_nan:
+        check_nan(node, received)
+    if not task.keep_graph:
+        node.release()
+    if extras is not None and extras.post_hooks:
+        received = post_hooks(task, extras, received, grads)
+    return received
+
+
+def shown(task: Task, g: Any) -> Any:
+    """A gradient as hooks see it."""
+    return g if g is None or task.recorded else wrap(g)
+
+
+def taken(task: Task, g: Any) -> Any:
+    """A gradient as a hook returned it, for the engine's use."""
+    return g if g is None or task.recorded else g._data
+
+
+def call_hook(task: Task, hook: Any, *args: Any) -> Any:
+    """Call user code as PyTorch does: recorded exactly if the pass is."""
+    before = set_modes(grad_enabled=task.recorded)
+    try:
+        return hook(*args)
+    finally:
+        set_modes(**before)
+
+
+def tensor_hooks(task: Task, extras: Extras, grads: list[Any]) -> None:
+    for number, hooks in (extras.tensor_hooks or {}).items():
+        for hook in list(hooks.values()):
+            if grads[number] is None:
+                continue
+            result = call_hook(task, hook, shown(task, grads[number]))
+            if result is not None:
+                grads[number] = replaced(task, grads[number], result, hook)
+    for number, reference in (extras.retained or {}).items():
+        tensor = reference()
+        if tensor is not None and grads[number] is not None:
+            g = grads[number]
+            have = tensor._meta.grad
+            if have is not None:
+                tensor._meta.grad = have + shown(task, g)
+            else:
+                tensor._meta.grad = g if task.recorded else wrap(arrays.copy(g))
+
+
+def replaced(task: Task, old: Any, result: Any, hook: Any) -> Any:
+    """Check what a hook returned in place of a gradient."""
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not hasattr(result, "_node"):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if tuple(result.shape) != tuple(old.shape):
+        raise RuntimeError(f"hook '{name}' has changed the size of value")
+    return taken(task, result)
+
+
+def pre_hooks(task: Task, extras: Extras, grads: list[Any]) -> list[Any]:
+    assert extras.pre_hooks is not None
+    for hook in list(extras.pre_hooks.values()):
+        result = call_hook(task, hook, tuple(shown(task, g) for g in grads))
+        if result is not None:
+            result = result if isinstance(result, tuple) else (result,)
+            if len(result) != len(grads):
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number "
+                    f"of values (got {len(result)}, but expected {len(grads)})"
+                )
+            grads = [taken(task, r) for r in result]
+    return grads
+
+
+def post_hooks(task: Task, extras: Extras, received: Sequence[Any], grads: list[Any]) -> Any:
+    assert extras.post_hooks is not None
+    for hook in list(extras.post_hooks.values()):
+        outgoing = tuple(shown(task, g) for g in received)
+        incoming = tuple(shown(task, g) for g in grads)
+        result = call_hook(task, hook, outgoing, incoming)
+        if result is not None:
+            result = result if isinstance(result, tuple) else (result,)
+            if len(result) != len(received):
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number "
+                    f"of values (got {len(result)}, but expected {len(received)})"
+                )
+            received = [taken(task, r) for r in result]
+    return received
+
+
+def check_nan(node: Node, received: Sequence[Any]) -> None:
+    for i, g in enumerate(received):
+        if g is not None and arrays.any(arrays.isnan(raw(g))):
+            recorded = f"\n  recorded at {node.source}" if node.source else ""
+            error = RuntimeError(
+                f"Function '{node.name()}' returned nan values in its {i}th output.{recorded}"
+            )
+            explain(node, error)
+            raise error
+
+
+def explain(node: Node, error: Exception) -> None:
+    """Add to an error the line of the forward pass that it goes back to."""
+    if getattr(error, "__notes__", None):  # an error of a pass inside this one: said already
+        return
+    trace = node.extras.trace if node.extras else None
+    if trace is not None:
+        error.add_note(f"Traceback of the forward call of {node.name()}:\n{trace}")
+    elif node.source is not None:
+        error.add_note(f"in the backward of {node.name()}, recorded at {node.source}")

@@ -1,0 +1,314 @@
+"""Views and in-place writes: how the graph follows memory that several tensors share.
+
+A view remembers its base. A write through either bumps the version counter that both share. A
+write to the base gives the base a new node; a write through a view gives the base a ``CopySlices``
+node, which knows that only the viewed part has a new history. Views find out by comparing version
+counts when they are next used, and then take their place in the base's new graph.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import _source, arrays
+from retrograd._modes import modes
+from retrograd.autograd._node import AccumulateGrad, Extras, Node, OperationNode, next_order, node_class
+from retrograd.autograd._versions import version_of
+from retrograd.ops import elementwise, linear
+from retrograd.ops._operation import raw
+
+_AsStrided = node_class(linear.take_flat)
+
+
+class View:
+    """What a view knows: the base whose memory it shows, and how it came about."""
+
+    __slots__ = ("base", "created", "seen")
+
+    def __init__(self, base: Any, created: str, seen: int) -> None:
+        self.base = base
+        self.created = created  # "plainly", or why it must not be written in place: see below
+        self.seen = seen  # the version for which the view's node holds
+
+
+class Meta:
+    """What plain results do without: leaves that require grad, views, retained gradients."""
+
+    __slots__ = ("accumulator", "grad", "hooks", "inference", "post_hooks", "requires_grad",
+                 "retains", "view")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.requires_grad = False
+        self.grad: Any = None
+        # Weak: the node refers to its leaf, and a graph keeps its nodes alive, not its leaves.
+        self.accumulator: weakref.ref[AccumulateGrad] | None = None
+        self.view: View | None = None
+        self.hooks: Any = None  # of a leaf; those of a result are with its node
+        self.post_hooks: Any = None
+        self.retains = False
+        self.inference = False
+
+
+def meta_of(tensor: Any) -> Meta:
+    """The meta of a tensor, made now if it has none."""
+    if tensor._meta is None:
+        tensor._meta = Meta()
+    meta: Meta = tensor._meta
+    return meta
+
+
+def accumulator(tensor: Any) -> AccumulateGrad:
+    """The node at which the gradient of a leaf ends; the same one as long as any graph uses it."""
+    meta = tensor._meta
+    node: AccumulateGrad | None = meta.accumulator() if meta.accumulator is not None else None
+    if node is None:
+        node = AccumulateGrad(tensor)
+        meta.accumulator = weakref.ref(node)
+    return node
+
+
+def origin(tensor: Any) -> Node | None:
+    """The node that a tensor's gradient goes to, or None. ``_number`` says which output of it.
+
+    Only for tensors with a meta; for all others it is their ``_node``.
+    """
+    meta: Meta = tensor._meta
+    if meta.view is not None:
+        refresh(tensor, meta.view)
+    node: Node | None = tensor._node
+    if node is not None or not meta.requires_grad:
+        return node
+    if meta.accumulator is not None:  # the usual case of `accumulator`, which is called for the rest
+        node = meta.accumulator()
+        if node is not None:
+            return node
+    return accumulator(tensor)
+
+
+def edge(tensor: Any) -> tuple[Node | None, int | None]:
+    """Where a tensor's gradient goes: a node, and which of its outputs (None: it has but one)."""
+    node = tensor._node if tensor._meta is None else origin(tensor)
+    return node, tensor._number
+
+
+# -- views -----------------------------------------------------------------------------------
+
+
+def become_view(result: Any, of: Any, created: str) -> None:
+    """Make ``result``, which shares the memory of ``of``, a view of what that is a view of."""
+    version = version_of(of)
+    base_view = of._meta.view if of._meta is not None else None
+    result._version_counter = version
+    meta_of(result).view = View(of if base_view is None else base_view.base, created, version.count)
+    if base_view is not None and base_view.created != "plainly" and created == "plainly":
+        result._meta.view.created = base_view.created
+
+
+def refresh(tensor: Any, view: View) -> None:
+    """Give a view whose memory was written a node in its base's new graph."""
+    now = tensor._version_counter.count
+    if view.seen == now:
+        return
+    base_node, base_number = edge(view.base)
+    if base_node is None:
+        view.seen = now
+        return
+    if view.created != "plainly":
+        raise forbidden_write(tensor, view, directly=False)
+    node = _AsStrided()
+    node.order = next_order()
+    node.next_nodes = (base_node,)
+    node.saved = None
+    node.extras = None
+    if base_number is not None:
+        node.careful().next_numbers = (base_number,)
+    node.options = {"positions": arrays.positions(view.base._data, tensor._data)}
+    node.infos = ((view.base._data.shape, view.base._data.dtype),)
+    node.outputs = None
+    node.code, node.lasti = _source.user_place()
+    move_retained(tensor, node)
+    tensor._node, tensor._number = node, None
+    view.seen = now
+
+
+_WHY_FORBIDDEN = {
+    "no_grad": (
+        "A view was created in no_grad mode and {what} with grad mode enabled. Given that this use "
+        "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
+        "both the view and the inplace either both inside the no_grad block (if you don't want the "
+        "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+    ),
+    "inference": (
+        "A view was created in inference mode and {what} in normal mode. Given that this use case "
+        "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+        "the view and the inplace either both inside the inference_mode block (if you don't want "
+        "the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+    ),
+    "multi_output": (
+        "{maker} is a view and {what}. This view is the output of a function that returns multiple "
+        "views. Such functions do not allow the output views to be modified inplace. You should "
+        "replace the inplace operation by an out-of-place one."
+    ),
+    "custom": (
+        "{maker} is a view and {what}. This view was created inside a custom Function (or because "
+        "an input was returned as-is) and the autograd logic to handle view+inplace would override "
+        "the custom backward associated with the custom Function, leading to incorrect gradients. "
+        "This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    ),
+}  # fmt: skip
+
+
+def forbidden_write(tensor: Any, view: View, directly: bool) -> RuntimeError:
+    what = (
+        "is being modified inplace"
+        if directly
+        else "its base or another view of its base has been modified inplace"
+    )
+    maker = "A view was created in no_grad mode"
+    if tensor._node is not None:
+        maker = f"Output {tensor._number or 0} of {tensor._node.name().split('Backward')[0]}"
+        if view.created == "custom":
+            maker = f"Output {tensor._number or 0} of {tensor._node.name()}"
+    return RuntimeError(_WHY_FORBIDDEN[view.created].format(what=what, maker=maker))
+
+
+# -- in-place writes -------------------------------------------------------------------------
+
+
+def check_write(tensor: Any, others_require_grad: bool) -> bool:
+    """Whether a write to ``tensor`` will be recorded; RuntimeError if it must not happen."""
+    meta = tensor._meta
+    if meta is not None and meta.inference and not modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make "
+            "a clone to get a normal tensor before doing inplace update.See "
+            "https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    if isinstance(tensor._data, arrays.ndarray) and arrays.overlaps_itself(tensor._data):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+    view = meta.view if meta is not None else None
+    if modes.grad_enabled and (requires_grad := tensor.requires_grad or others_require_grad):
+        if view is not None:
+            if view.created != "plainly":
+                raise forbidden_write(tensor, view, directly=True)
+            if tensor.requires_grad and view.base.is_leaf:
+                raise _leaf_error("a view of a leaf")
+        elif tensor.requires_grad and tensor.is_leaf:
+            raise _leaf_error("a leaf")
+        if modes.before_mutation is not None:
+            modes.before_mutation(tensor)
+        return requires_grad
+    if modes.before_mutation is not None:
+        modes.before_mutation(tensor)
+    if not isinstance(tensor._data, arrays.ndarray):
+        tensor._data = arrays.writable(tensor._data)
+    return False
+
+
+def _leaf_error(what: str) -> RuntimeError:
+    return RuntimeError(
+        f"{what} Variable that requires grad is being used in an in-place operation."
+    )
+
+
+def rebase(tensor: Any, node: Node) -> None:
+    """Make ``node``, which recorded a write to ``tensor``, its history from now on."""
+    view = tensor._meta.view if tensor._meta is not None else None
+    if view is None:
+        move_retained(tensor, node)
+        tensor._node, tensor._number = node, None
+        return
+    base = view.base
+    copy_slices = CopySlices(base, tensor, node)
+    move_retained(base, copy_slices)
+    base._node, base._number = copy_slices, None
+    view.seen = -1
+    refresh(tensor, view)
+
+
+def move_retained(tensor: Any, node: Node) -> None:
+    """``retain_grad`` means the tensor as it is when used last: it moves to the new node."""
+    old: Node | None = tensor._node
+    if old is None or tensor._meta is None or not tensor._meta.retains or old.extras is None:
+        return
+    kept = old.extras.retained
+    if kept and (reference := kept.pop(tensor._number or 0, None)) is not None:
+        node.careful().retained = {0: reference}
+
+
+class CopySlices(Node):
+    """The history of a base of which a view was written: elsewhere as before, in the view's
+    place what the write's own node says."""
+
+    __slots__ = ("info", "positions", "write")
+
+    def __init__(self, base: Any, view: Any, write: Node) -> None:
+        base_node, base_number = edge(base)
+        self.order = next_order()
+        self.next_nodes = (base_node, *write.next_nodes[1:])
+        self.saved = None
+        self.extras: Extras | None = Extras()  # to be run with care: release goes to the write
+        write_numbers = write.extras.next_numbers if write.extras else None
+        if base_number is not None or write_numbers is not None:
+            rest = write_numbers[1:] if write_numbers else (None,) * (len(self.next_nodes) - 1)
+            self.careful().next_numbers = (base_number, *rest)
+        self.write = write
+        self.info = (base._data.shape, base._data.dtype)
+        self.positions = arrays.positions(base._data, view._data)
+        self.code, self.lasti = write.code, write.lasti
+
+    def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        return self._through_write(g, next_nodes, recorded=False)
+
+    def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        return self._through_write(g, next_nodes, recorded=True)
+
+    def _through_write(self, g: Any, next_nodes: Sequence[Node | None], recorded: bool) -> Any:
+        written = linear.take_flat(g, positions=self.positions)
+        inner = run_rules(self.write, written, next_nodes, recorded)
+        if next_nodes[0] is None:
+            return (None, *inner[1:])
+        everywhere = arrays.put_flat(
+            arrays.zeros(self.info[0], arrays.bool_), self.positions, True
+        )
+        base_grad = elementwise.where(everywhere, elementwise.zeros_like(g), g)
+        if inner[0] is not None:
+            base_grad = base_grad + linear.add_flat(
+                inner[0], shape=tuple(self.info[0]), positions=self.positions
+            )
+        return (base_grad, *inner[1:])
+
+    def release(self) -> None:
+        self.write.release()
+
+
+def run_rules(node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool) -> Sequence[Any]:
+    """Run a node, hooks apart: its rules, and then each gradient brought to the shape and dtype
+    of the input it belongs to."""
+    extras = node.extras
+    if isinstance(node, OperationNode) and extras is not None and (extras.packed or extras.conjugate):
+        received = node.backward_by_name(g, next_nodes, recorded)
+    elif recorded:
+        received = node.backward_recorded(g, next_nodes)
+    else:
+        received = node.backward(g, next_nodes)
+    if extras is None or extras.fit is None:
+        return received
+    return [
+        x if x is None or info is None else fit(x, *info)
+        for x, info in zip(received, extras.fit, strict=True)
+    ]
+
+
+def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Bring a gradient to a shape that was broadcast from and a dtype that was promoted from."""
+    if tuple(g.shape) != shape:
+        g = linear.sum_to_shape(g, shape)
+    if raw(g).dtype.kind == "c" and dtype.kind != "c":
+        g = elementwise.real(g)
+    return g if raw(g).dtype == dtype else elementwise.to_dtype(g, dtype=dtype)

@@ -1,0 +1,511 @@
+"""Nodes of the graph: what an operation leaves behind so that it can be differentiated.
+
+A node knows the nodes that its inputs came from (``next_nodes``), the values that its rules need
+(``saved``), and how to turn the gradient of its output into gradients of its inputs
+(``backward``). It never refers to its own output tensor: an output that a rule needs is saved as
+a bare array and attached again on demand. So nothing but the tensors a user holds keeps a graph
+alive.
+
+Nodes are numbered in the order they are made, counting down: a node is always *older* than
+whatever used its output, which is all the engine needs to know to run them in a right order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any, ClassVar
+
+from retrograd import _source, arrays
+from retrograd.arrays import Raw
+from retrograd.autograd._hooks import RemovableHandle, add_hook
+from retrograd.autograd._versions import UNCHANGING, Version
+from retrograd.autograd._wrap import wrap
+from retrograd.ops import elementwise
+from retrograd.ops._operation import Operation, Rule, raw
+
+next_order = itertools.count(0, -1).__next__
+
+
+class _Freed:
+    """Stands where saved values were. Unpacking it is the error of using them a second time."""
+
+    def __iter__(self) -> Any:
+        raise RuntimeError(SECOND_BACKWARD)
+
+    def __repr__(self) -> str:
+        return "<freed>"
+
+
+FREED: Any = _Freed()
+Info = tuple[tuple[int, ...], Any]  # a tensor's shape and raw dtype
+
+SECOND_BACKWARD = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class Extras:
+    """What most nodes do without: several-output edges, broadcasting, hooks. A node that has any
+    of it is run with more care; for all the others the engine checks one ``is None``."""
+
+    __slots__ = ("conjugate", "fit", "metadata", "next_numbers", "packed", "post_hooks",
+                 "pre_hooks", "retained", "tensor_hooks", "trace")  # fmt: skip
+
+    def __init__(self) -> None:
+        # Which output of each next node the gradient is for; None where it has only one.
+        self.next_numbers: tuple[int | None, ...] | None = None
+        # The shape and dtype that each gradient must be brought to (broadcasting, promotion).
+        self.fit: tuple[Info | None, ...] | None = None
+        self.conjugate = False  # complex numbers: run the rule on conjugated values
+        self.packed = False  # saved values went through saved_tensors_hooks
+        self.tensor_hooks: dict[int, OrderedDict[int, Callable[..., Any]]] | None = None
+        self.retained: dict[int, Any] | None = None  # output number -> weak reference to a tensor
+        self.pre_hooks: OrderedDict[int, Callable[..., Any]] | None = None
+        self.post_hooks: OrderedDict[int, Callable[..., Any]] | None = None
+        self.metadata: dict[Any, Any] | None = None
+        self.trace: str | None = None  # anomaly mode: the whole forward traceback
+
+
+class Packed:
+    """A saved value as a pack hook left it."""
+
+    __slots__ = ("packed", "unpack")
+
+    def __init__(self, packed: Any, unpack: Callable[[Any], Any]) -> None:
+        self.packed = packed
+        self.unpack = unpack
+
+    def tensor(self) -> Any:
+        result = self.unpack(self.packed)
+        if not hasattr(result, "_node"):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(result).__name__}"
+            )
+        return result
+
+
+class Node:
+    """One application of an operation, as ``tensor.grad_fn`` shows it."""
+
+    __slots__ = ("__weakref__", "code", "extras", "lasti", "next_nodes", "order", "saved")
+
+    operation: ClassVar[Operation | None] = None
+    order: int
+    next_nodes: tuple[Node | None, ...]
+    saved: Any  # (value, its version counter, the count it was saved at) for each name, flat
+    extras: Extras | None
+    code: CodeType | None
+    lasti: int
+
+    # -- running -----------------------------------------------------------------------------
+
+    def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        """Gradients of the inputs from that of the output, on raw arrays.
+
+        Where an entry of ``next_nodes`` is None, that gradient is not wanted.
+        """
+        raise NotImplementedError
+
+    def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        """The same on Tensors, so that the gradients have a graph of their own."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let the saved values go."""
+        if self.saved is not None:
+            self.saved = FREED
+
+    # -- what users see ----------------------------------------------------------------------
+
+    def name(self) -> str:
+        """The name of the node, as PyTorch gives it.
+
+        >>> import retrograd as torch
+        >>> torch.ones(2, requires_grad=True).exp().grad_fn.name()
+        'ExpBackward0'
+        """
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """For each input, the node its gradient goes to and which of that node's outputs it is."""
+        numbers = self.extras.next_numbers if self.extras else None
+        numbers = numbers or (None,) * len(self.next_nodes)
+        return tuple((n, k or 0) for n, k in zip(self.next_nodes, numbers, strict=True))
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for whatever a user wants to note on the node."""
+        extras = self.careful()
+        if extras.metadata is None:
+            extras.metadata = {}
+        return extras.metadata
+
+    @property
+    def requires_grad(self) -> bool:
+        return True
+
+    def _sequence_nr(self) -> int:
+        return -self.order
+
+    @property
+    def source(self) -> str | None:
+        """The line of user code that made this node: ``file.py:12: y = x.exp()``."""
+        return _source.describe((self.code, self.lasti))
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node runs; what it returns replaces them."""
+        extras = self.careful()
+        if extras.pre_hooks is None:
+            extras.pre_hooks = OrderedDict()
+        return add_hook(extras.pre_hooks, fn)
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node ran; what it returns replaces
+        the ``grad_inputs``."""
+        extras = self.careful()
+        if extras.post_hooks is None:
+            extras.post_hooks = OrderedDict()
+        return add_hook(extras.post_hooks, fn)
+
+    def careful(self) -> Extras:
+        """The extras of this node, made now if it has none."""
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras
+
+
+class OperationNode(Node):
+    """A node of an operation of the table. ``node_class`` makes one subclass for each."""
+
+    __slots__ = ("infos", "options", "outputs")
+
+    operation: ClassVar[Operation]
+    options: dict[str, Any]
+    infos: tuple[Info, ...]  # of the inputs
+    outputs: tuple[Info, ...] | None  # of the outputs, where there are several
+
+    def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        # The first run of a kind of node compiles straight-line code for all later ones.
+        cls = type(self)
+        cls.backward = compile_backward(cls.operation)  # type: ignore[method-assign]
+        return cls.backward(self, g, next_nodes)
+
+    def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        options = getattr(self, "options", {})
+        return self.apply_rules(g, next_nodes, {**options, **self.saved_as_tensors()})
+
+    def backward_by_name(
+        self, g: Any, next_nodes: Sequence[Node | None], recorded: bool
+    ) -> Sequence[Any]:
+        """As the two above, for values that need a step before they are used: to be unpacked by
+        saved_tensors_hooks, or conjugated. (Rules give the transpose. Where numbers are complex,
+        reverse mode needs the adjoint: the same rule on conjugated values.)"""
+        values = self.saved_as_tensors()
+        if not recorded:
+            values = {name: raw(value) for name, value in values.items()}
+        options = getattr(self, "options", {})
+        if self.extras is not None and self.extras.conjugate:
+            values = {name: _conjugate(value) for name, value in values.items()}
+            options = {name: _conjugate(value) for name, value in options.items()}
+        return self.apply_rules(g, next_nodes, {**options, **values})
+
+    def apply_rules(
+        self, g: Any, next_nodes: Sequence[Node | None], values: dict[str, Any]
+    ) -> Sequence[Any]:
+        operation = self.operation
+
+        def run(rule: Rule, position: int) -> Any:
+            shapes = {"shape": self.shape_of_input(position)} if "shape" in rule.names else {}
+            known = {**values, **shapes}
+            return rule.function(g, *[known[name] for name in rule.names])
+
+        if operation.joint:
+            values["shapes"] = [shape for shape, _ in self.infos]
+            values["needs"] = [n is not None for n in next_nodes]
+            gradients: Sequence[Any] = run(operation.joint, 0)
+            return gradients
+        return tuple(
+            None if n is None or rule is None else run(rule, i)
+            for i, (n, rule) in enumerate(zip(next_nodes, operation.rules, strict=True))
+        )
+
+    def shape_of_input(self, position: int) -> tuple[int, ...]:
+        return self.infos[position][0]
+
+    # -- saved values ------------------------------------------------------------------------
+
+    def saved_as_tensors(self) -> dict[str, Any]:
+        """The saved values as Tensors that stand where they stood in the graph."""
+        if self.saved is FREED:
+            raise RuntimeError(SECOND_BACKWARD)
+        return {name: self.saved_tensor(i) for i, name in enumerate(self.operation.saves)}
+
+    def saved_tensor(self, position: int) -> Any:
+        if self.saved is FREED:
+            raise RuntimeError(SECOND_BACKWARD)
+        value, version, count = self.saved[3 * position : 3 * position + 3]
+        if version.count != count:
+            raise modified(self)
+        node, number = self.origin_of_saved(position)
+        if isinstance(value, Packed):
+            value, version = value.tensor()._data, None
+        if not arrays.is_raw(value):  # a Python number, or nothing because nobody needs it
+            return value
+        if isinstance(node, AccumulateGrad) and node.variable._data is value:
+            return node.variable
+        version = None if version is UNCHANGING else version
+        if arrays.is_raw(value) and value.dtype.kind not in "fc":
+            node = number = None
+        return wrap(value, node, number, version)
+
+    def origin_of_saved(self, position: int) -> tuple[Node | None, int | None]:
+        """Which node, and which of its outputs, a saved value came from."""
+        name, operation = self.operation.saves[position], self.operation
+        if name in operation.inputs:
+            i = operation.inputs.index(name)
+            numbers = self.extras.next_numbers if self.extras else None
+            return self.next_nodes[i], numbers[i] if numbers else None
+        if len(operation.output_names) == 1:
+            return self, None
+        return self, operation.output_names.index(name)
+
+    def __getattr__(self, name: str) -> Any:
+        """``_saved_self``, ``_saved_dim``, ``_raw_saved_self``: what the node keeps, by name."""
+        operation = type(self).operation
+        if name.startswith("_raw_saved_") and name[11:] in operation.saves:
+            return SavedTensor(self, operation.saves.index(name[11:]))
+        if name.startswith("_saved_"):
+            if name[7:] in operation.saves:
+                value = self.saved_tensor(operation.saves.index(name[7:]))
+                return wrap(arrays.asarray(value)) if isinstance(value, (int, float)) else value
+            if name[7:] in operation.options:
+                return self.options[name[7:]]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        names = type(self).operation.saves
+        saved = [f"{prefix}{n}" for n in names for prefix in ("_saved_", "_raw_saved_")]
+        return [*super().__dir__(), *saved]
+
+
+def _conjugate(value: Any) -> Any:
+    if isinstance(value, complex):
+        return value.conjugate()
+    complex_array = isinstance(raw(value), arrays.RAW_TYPES) and raw(value).dtype.kind == "c"
+    return elementwise.conj(value) if complex_array else value
+
+
+class SavedTensor:
+    """One saved value of a node, on which a pair of hooks can be set."""
+
+    __slots__ = ("_node", "_position")
+
+    def __init__(self, node: OperationNode, position: int) -> None:
+        self._node = node
+        self._position = position
+
+    def register_hooks(self, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        """Replace the value by ``pack(value)`` now, and unpack it whenever it is used."""
+        node, at = self._node, 3 * self._position
+        if node.saved is FREED:
+            raise RuntimeError(SECOND_BACKWARD)
+        if isinstance(node.saved[at], Packed):
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. "
+                "Hint: only one pair of hooks is allowed at a time."
+            )
+        packed = pack_value(node.saved_tensor(self._position), pack, unpack)
+        saved = list(node.saved)
+        saved[at : at + 3] = [packed, UNCHANGING, 0]
+        node.saved = tuple(saved)
+        node.careful().packed = True
+
+
+def pack_value(tensor: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Packed:
+    """What is saved of a tensor when hooks are on."""
+    if not isinstance(tensor, (int, float, complex)):
+        before = tensor._version
+        packed = pack(tensor)
+        if tensor._version != before:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as "
+                "input to pack hook cannot be modified by in-place operations as this can lead to "
+                "unexpected side-effects. Please open an issue if you need to perform in-place "
+                "operations on the input to a pack hook."
+            )
+        return Packed(packed, unpack)
+    return Packed(tensor, lambda value: value)
+
+
+def modified(node: OperationNode) -> RuntimeError:
+    """The error for a saved value that was written since, naming the lines that did both."""
+    from retrograd._modes import modes
+
+    for i in range(len(node.operation.saves)):
+        value, version, count = node.saved[3 * i : 3 * i + 3]
+        if version.count != count:
+            break
+    origin, number = node.origin_of_saved(i)
+    kind = arrays.dtypes.type_word(value.dtype)
+    where_from = ""
+    if origin is not None and not isinstance(origin, AccumulateGrad):
+        maker = origin.name().removesuffix("Backward0").removesuffix("Backward1")
+        where_from = f", which is output {number or 0} of {maker},"
+    hint = (
+        "Hint: the backtrace further above shows the operation that failed to compute its gradient. "
+        "The variable in question was changed in there or anywhere later. Good luck!"
+        if modes.anomaly
+        else "Hint: enable anomaly detection to find the operation that failed to compute its "
+        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
+    lines = "".join(
+        f"\n  {what} at {line}"
+        for what, line in (("saved", node.source), ("changed", _source.describe(version.written_at)))
+        if line
+    )
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [torch.{kind}Tensor {list(value.shape)}]{where_from} is at version "
+        f"{version.count}; expected version {count} instead. {hint}{lines}"
+    )
+
+
+# -- straight-line code for each kind of node ------------------------------------------------
+
+
+def backward_source(operation: Operation) -> str:
+    """The body of ``backward`` for one operation: unpack what was saved, check that nobody has
+    written it since, call the rules with what they name."""
+    saves, inputs = operation.saves, operation.inputs
+    lines = ["def backward(self, g, next_nodes):"]
+    if saves:
+        triples = ", ".join(f"v{i}, w{i}, c{i}" for i in range(len(saves)))
+        changed = " or ".join(f"w{i}.count != c{i}" for i in range(len(saves)))
+        lines += [
+            f"    {triples}, = self.saved",
+            f"    if {changed}: raise modified(self)",
+        ]
+
+    def argument(name: str, position: int) -> str:
+        if name in saves:
+            return f"v{saves.index(name)}"
+        special = {
+            "shape": f"self.infos[{position}][0]",
+            "shapes": "[shape for shape, _ in self.infos]",
+            "needs": "[n is not None for n in next_nodes]",
+        }
+        return special.get(name, f"self.options[{name!r}]")
+
+    def call(function: str, rule: Rule, position: int) -> str:
+        return f"{function}({', '.join(['g', *(argument(n, position) for n in rule.names)])})"
+
+    if operation.joint:
+        lines.append(f"    return {call('joint', operation.joint, 0)}")
+    else:
+        nodes = ", ".join(f"n{i}" for i in range(len(inputs)))
+        results = [
+            f"None if n{i} is None else {call(f'rule{i}', rule, i)}" if rule else "None"
+            for i, rule in enumerate(operation.rules)
+        ]
+        lines += [f"    {nodes}, = next_nodes", f"    return {', '.join(results)},"]
+    return "\n".join(lines)
+
+
+def compile_backward(operation: Operation) -> Callable[..., Any]:
+    names: dict[str, Any] = {
+        "modified": modified,
+        "joint": operation.joint.function if operation.joint else None,
+        **{f"rule{i}": r.function for i, r in enumerate(operation.rules) if r},
+    }  # fmt: skip
+    code = compile(backward_source(operation), f"<backward of {operation.name}>", "exec")
+    exec(code, names)
+    compiled: Callable[..., Any] = names["backward"]
+    return compiled
+
+
+def node_class(operation: Operation) -> type[OperationNode]:
+    """The node class of an operation: PyTorch's name for it, and its rules."""
+    return type(operation.node_name, (OperationNode,), {"__slots__": (), "operation": operation})
+
+
+# -- leaves ----------------------------------------------------------------------------------
+
+_accumulating = threading.Lock()
+
+
+class AccumulateGrad(Node):
+    """Where gradients end: adds what arrives to the ``.grad`` of a leaf tensor."""
+
+    __slots__ = ("variable",)
+
+    variable: Any
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+        self.order = next_order()
+        self.next_nodes = ()
+        self.saved = None
+        self.code, self.lasti = None, 0
+        hooks = variable._meta.hooks
+        self.extras = None
+        if hooks:
+            self.careful().tensor_hooks = {0: hooks}
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        meta = self.variable._meta
+        with _accumulating:
+            have = meta.grad
+            if have is None:
+                meta.grad = wrap(arrays.owned(g))
+            elif have._node is not None or have.requires_grad or not _writable_grad(have):
+                meta.grad = wrap(have._data + g)
+            else:
+                if isinstance(have._data, arrays.ndarray):
+                    arrays.add_to(have._data, g, have._data)
+                else:
+                    have._data = have._data + g
+                if have._version_counter is not None:
+                    have._version_counter.bump()
+        self.tell_hooks()
+        return ()
+
+    def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        meta = self.variable._meta
+        with _accumulating:
+            meta.grad = g if meta.grad is None else meta.grad + g
+        self.tell_hooks()
+        return ()
+
+    def tell_hooks(self) -> None:
+        hooks = self.variable._meta.post_hooks
+        if hooks:
+            for hook in list(hooks.values()):
+                if (result := hook(self.variable)) is not None:
+                    raise TypeError(
+                        f"expected Variable, but hook returned '{type(result).__name__}'"
+                    )
+
+
+def _writable_grad(grad: Any) -> bool:
+    """Whether accumulating in place into ``grad`` writes what nobody else would miss."""
+    return not isinstance(grad._data, arrays.ndarray) or bool(grad._data.flags.writeable)
+
+
+def save(value: Raw, version: Version) -> tuple[Raw, Version, int]:
+    """One saved value: itself, its counter, and the count it has now."""
+    return value, version, version.count

@@ -1,0 +1,270 @@
+"""What autograd knows of a tensor: its data, where it came from, and its gradient.
+
+The Tensor class that users hold adds everything that is about arrays.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes
+from retrograd.autograd._backward import backward
+from retrograd.autograd._history import Meta, edge, meta_of, origin
+from retrograd.autograd._hooks import RemovableHandle, add_hook
+from retrograd.autograd._node import Node
+from retrograd.autograd._versions import Version, version_of
+from retrograd.autograd._wrap import wrap
+from retrograd.ops._operation import TensorLike
+
+_NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+    "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+    "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+    "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
+    "github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+
+class Variable(TensorLike):
+    """A value in a graph: data, the node that made it, and its gradient."""
+
+    __slots__ = ("__dict__", "__weakref__", "_meta", "_node", "_number", "_version_counter")
+
+    _node: Node | None  # the node that made this; None for leaves
+    _number: int | None  # which output of the node; None if it has but one
+    _version_counter: Version | None  # None: nobody has watched this memory yet
+    _meta: Meta | None  # None for plain results
+
+    # -- where it came from ------------------------------------------------------------------
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that made this tensor; None for leaves.
+
+        >>> import retrograd as torch
+        >>> (torch.ones(1, requires_grad=True) * 2).grad_fn.name()
+        'MulBackward0'
+        """
+        if self._meta is not None and self._meta.view is not None:
+            origin(self)
+        return self._node
+
+    @property
+    def output_nr(self) -> int:
+        """Which of its node's outputs this is."""
+        return self._number or 0
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether a user made this tensor, rather than an operation that is recorded."""
+        if self._node is not None:
+            return False
+        view = self._meta.view if self._meta is not None else None
+        return view is None or self.grad_fn is None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded."""
+        if self._node is not None:
+            return True
+        meta = self._meta
+        if meta is None:
+            return False
+        return meta.requires_grad or (meta.view is not None and meta.view.base.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Begin (or stop) recording operations on this leaf.
+
+        >>> import retrograd as torch
+        >>> torch.ones(2).requires_grad_()
+        tensor([1., 1.], requires_grad=True)
+        """
+        if self._node is not None:
+            if requires_grad:
+                return self
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if requires_grad and self._data.dtype.kind not in "fc":
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if requires_grad and self.is_inference() and not modes.inference:
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed."
+            )
+        if requires_grad or self._meta is not None:
+            meta_of(self).requires_grad = bool(requires_grad)
+        return self
+
+    def detach(self) -> Any:
+        """The same memory, cut off from the graph."""
+        self._data = arrays.writable(self._data)
+        detached = wrap(self._data, version=version_of(self))
+        if self.is_inference():
+            meta_of(detached).inference = True
+        return detached
+
+    def detach_(self) -> Any:
+        """Cut this very tensor off from the graph."""
+        if self._is_view():
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using "
+                "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as "
+                "True, gradients are views of DDP buckets, and hence detach_() cannot be called on "
+                "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
+                "function in torch/optim/optimizer.py as the solution."
+            )
+        self._node = self._number = None
+        if self._meta is not None:
+            self._meta.requires_grad = False
+        return self
+
+    def is_inference(self) -> bool:
+        """Whether this was made in inference mode."""
+        return self._meta is not None and self._meta.inference
+
+    def _is_view(self) -> bool:
+        return self._meta is not None and self._meta.view is not None
+
+    @property
+    def _base(self) -> Any:
+        view = self._meta.view if self._meta is not None else None
+        return view.base if view is not None else None
+
+    @property
+    def _version(self) -> int:
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return 0 if self._version_counter is None else self._version_counter.count
+
+    # -- its gradient ------------------------------------------------------------------------
+
+    @property
+    def grad(self) -> Any:
+        """The gradient accumulated so far; None before there is one."""
+        meta = self._meta
+        if self._node is not None and (meta is None or (meta.grad is None and not meta.retains)):
+            warnings.warn(_NON_LEAF_GRAD, UserWarning, stacklevel=2)
+        return meta.grad if meta is not None else None
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            self._check_new_grad(value)
+        if value is not None or self._meta is not None:
+            meta_of(self).grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    def _check_new_grad(self, value: Any) -> None:
+        if not isinstance(value, Variable):
+            raise TypeError(
+                "assigned grad expected to be a Tensor or None but got grad of type "
+                f"{type(value).__name__}"
+            )
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value._data.dtype != self._data.dtype:
+            given = arrays.dtypes.from_numpy_dtype(value._data.dtype)
+            short = {"float64": "double", "float32": "float", "float16": "half"}
+            raise RuntimeError(
+                f"attempting to assign a gradient with dtype '{short.get(given.name, given.name)}' "
+                f"to a tensor with grad_dtype '{arrays.dtypes.type_word(self._data.dtype)}'. The "
+                "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You "
+                "can set the tensor's grad_dtype attribute with a specific dtype, or None to allow "
+                "any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its "
+                "gradient may break downstream systems that assume they match."
+            )
+        if value._data.shape != self._data.shape:
+            raise RuntimeError(
+                f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
+                f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the "
+                "tensor are the same size"
+            )
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this intermediate result in ``.grad``, as leaves do."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        node = self.grad_fn
+        if node is None or meta_of(self).retains:
+            return
+        meta_of(self).retains = True
+        extras = node.careful()
+        extras.retained = {**(extras.retained or {}), self.output_nr: weakref.ref(self)}
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether ``retain_grad`` was called on this intermediate result."""
+        return self._meta is not None and self._meta.retains
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add to the ``.grad`` of every leaf the gradient of this tensor.
+
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> (x**2).sum().backward()
+        >>> x.grad
+        tensor([2., 6.])
+        """
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    # -- hooks -------------------------------------------------------------------------------
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call ``hook(grad)`` whenever this tensor's gradient is computed; what it returns, if
+        anything, is used in its place.
+
+        >>> import retrograd as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda g: g * 2)
+        >>> x.sum().backward(); x.grad
+        tensor([2., 2.])
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        node, number = edge(self)
+        assert node is not None
+        extras = node.careful()
+        if extras.tensor_hooks is None:
+            extras.tensor_hooks = {}
+        if self._node is not None:
+            registry = extras.tensor_hooks.setdefault(number or 0, OrderedDict())
+        else:  # a leaf keeps its hooks itself: its node may go and come with the graphs using it
+            meta = meta_of(self)
+            if meta.hooks is None:
+                meta.hooks = OrderedDict()
+            registry = extras.tensor_hooks[0] = meta.hooks
+        return add_hook(registry, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` on this leaf after its ``.grad`` has been written."""
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is not None:
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
+        meta = meta_of(self)
+        if meta.post_hooks is None:
+            meta.post_hooks = OrderedDict()
+        return add_hook(meta.post_hooks, hook)

@@ -1,0 +1,27 @@
+"""Making Tensors below the layer that defines them: the tensor layer plugs its class in here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.arrays import Raw
+from retrograd.ops._operation import TensorLike
+
+
+class Plug:
+    """Holds the Tensor class once the tensor layer has been loaded."""
+
+    tensor: type[Any] = TensorLike
+
+
+def wrap(
+    data: Raw, node: Any = None, number: int | None = None, version: Any = None, meta: Any = None
+) -> Any:
+    """A Tensor of ``data``, output ``number`` of ``node`` where it comes out of one."""
+    tensor = Plug.tensor.__new__(Plug.tensor)
+    tensor._data = data
+    tensor._node = node
+    tensor._number = number
+    tensor._version_counter = version
+    tensor._meta = meta
+    return tensor

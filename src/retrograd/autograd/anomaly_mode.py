@@ -1,0 +1,71 @@
+"""Anomaly mode: an error in backward is shown with the forward call that it goes back to."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from retrograd._modes import modes, set_modes
+
+
+class set_detect_anomaly:  # noqa: N801 - PyTorch's name
+    """Switch anomaly detection, from this call on; as a context manager, until its end.
+
+    Every node then remembers the traceback of the forward call that made it, an error in its
+    backward shows it, and a gradient that comes out NaN is such an error.
+
+    >>> import retrograd as torch
+    >>> with torch.autograd.set_detect_anomaly(False):
+    ...     torch.is_anomaly_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before: dict[str, Any] = set_modes(anomaly=bool(mode), check_nan=bool(check_nan))
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: object) -> None:
+        set_modes(**self._before)
+
+
+class detect_anomaly:  # noqa: N801
+    """A context in which anomalies are detected.
+
+    >>> import warnings, retrograd as torch
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> with warnings.catch_warnings(), torch.autograd.detect_anomaly():
+    ...     (x.sqrt() * 0).sum().backward()
+    Traceback (most recent call last):
+    ...
+    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output...
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        self._before: dict[str, Any] = {}
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should "
+            "only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self._before = set_modes(anomaly=True, check_nan=self.check_nan)
+
+    def __exit__(self, *exc: object) -> None:
+        set_modes(**self._before)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomalies are being detected in this thread."""
+    return modes.anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether NaN counts as an anomaly."""
+    return modes.check_nan
+
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]

@@ -1,0 +1,192 @@
+"""The graph as users see it: nodes, edges, hooks on what is saved and on several gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes, set_modes
+from retrograd.autograd._backward import GradientEdge, get_gradient_edge
+from retrograd.autograd._engine import Task, current_task
+from retrograd.autograd._hooks import RemovableHandle
+from retrograd.autograd._node import Node
+from retrograd.autograd._versions import version_of
+from retrograd.autograd._wrap import wrap
+
+
+class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
+    """In this context, keep ``pack_hook(tensor)`` of every value saved for backward, and use
+    ``unpack_hook`` of that when it is needed.
+
+    >>> import retrograd as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
+    ...     y = x.exp()
+    >>> y.sum().backward(); x.grad
+    tensor([2.7183, 2.7183])
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+    ) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+        self._before: list[dict[str, Any]] = []
+
+    def __enter__(self) -> None:
+        if modes.hooks_disabled is not None:
+            raise RuntimeError(modes.hooks_disabled)
+        pair = (self.pack_hook, self.unpack_hook)
+        self._before.append(set_modes(saved_tensor_hooks=(*modes.saved_tensor_hooks, pair)))
+
+    def __exit__(self, *exc: object) -> None:
+        set_modes(**self._before.pop())
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """Keep copies of what is saved. Everything here is on the CPU already, so this only protects
+    saved values from later in-place writes."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda t: wrap(arrays.copy(t._data)), lambda t: t)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """A context in which using ``saved_tensors_hooks`` raises ``error_message``."""
+    before = set_modes(hooks_disabled=error_message)
+    try:
+        yield
+    finally:
+        set_modes(**before)
+
+
+class _AllowMutationOnSavedContext:
+    """The copies of values that were saved and then written in place."""
+
+    def __init__(self) -> None:
+        self.saved: dict[int, list[weakref.ref[_Kept]]] = {}
+
+    def clear(self) -> None:
+        """Forget what was kept."""
+        self.saved.clear()
+
+
+class _Kept:
+    """A saved tensor whose memory may be written: copied just before that happens."""
+
+    __slots__ = ("__weakref__", "tensor")
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+    """A context in which saved values may be written in place: they are copied before the write.
+
+    >>> import retrograd as torch
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     x = torch.ones(2, requires_grad=True)
+    ...     a = x.clone(); b = a**2; a.sin_()
+    ...     b.sum().backward()
+    tensor([0.8415, 0.8415], grad_fn=<SinBackward0>)
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    context = _AllowMutationOnSavedContext()
+
+    def pack(tensor: Any) -> _Kept:
+        kept = _Kept(tensor)
+        key = id(version_of(tensor))
+        context.saved.setdefault(key, []).append(weakref.ref(kept))
+        return kept
+
+    def before_mutation(tensor: Any) -> None:
+        for reference in context.saved.pop(id(version_of(tensor)), ()):
+            kept = reference()
+            if kept is not None:
+                old = kept.tensor
+                kept.tensor = wrap(arrays.copy(old._data), old._node, old._number)
+
+    hooks = saved_tensors_hooks(pack, lambda kept: kept.tensor)
+    with hooks:
+        before = set_modes(before_mutation=before_mutation)
+        try:
+            yield context
+        finally:
+            set_modes(**before)
+            context.clear()
+
+
+def increment_version(tensor: Any) -> None:
+    """Note that the memory of a tensor (or of several) was written behind autograd's back.
+
+    >>> import retrograd as torch
+    >>> x = torch.zeros(2); torch.autograd.graph.increment_version(x); x._version
+    1
+    """
+    for t in [tensor] if hasattr(tensor, "_version_counter") else tensor:
+        if t.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        version_of(t).bump()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all"
+) -> RemovableHandle:
+    """Call ``fn`` once in a backward pass: with all the gradients of ``tensors`` when the last of
+    them is there (None for those not reached), or, in mode "any", with the first.
+
+    >>> import retrograd as torch
+    >>> a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    >>> handle = torch.autograd.graph.register_multi_grad_hook((a, b), print)
+    >>> (a * 2 + b * 3).backward()
+    [tensor([2.]), tensor([3.])]
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    nodes = [get_gradient_edge(t).node for t in tensors]  # kept, so that they stay the same
+    seen: weakref.WeakKeyDictionary[Task, tuple[int, list[Any]]] = weakref.WeakKeyDictionary()
+    lock = threading.Lock()
+
+    def hook_for(position: int) -> Callable[[Any], None]:
+        def hook(g: Any) -> None:
+            task = current_task()
+            with lock:
+                if task not in seen:
+                    expected = sum(task.will_run(node) for node in nodes)
+                    seen[task] = (expected, [None] * len(nodes))
+                expected, grads = seen[task]
+                grads[position] = g
+                arrived = sum(x is not None for x in grads)
+            if mode == "any" and arrived == 1:
+                fn(g)
+            elif mode == "all" and arrived == expected:
+                fn(grads)
+
+        return hook
+
+    return _Handles([t.register_hook(hook_for(i)) for i, t in enumerate(tensors)])
+
+
+class _Handles(RemovableHandle):
+    """Removes several hooks at once."""
+
+    __slots__ = ("_handles",)
+
+    def __init__(self, handles: Iterable[RemovableHandle]) -> None:
+        self._handles = list(handles)
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+
+__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+           "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+           "saved_tensors_hooks"]  # fmt: skip

@@ -1,0 +1,1 @@
+"""The table of operations, by family: each declared once, with its derivative."""

@@ -1,0 +1,66 @@
+"""Dimensions as users give them, made plain: non-negative, in range, without repeats."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+Dims = int | Sequence[int] | None
+
+
+def one_dim(dim: Any, ndim: int) -> int:
+    """``dim`` counted from the front, or PyTorch's IndexError."""
+    dim = operator.index(dim)
+    extent = max(ndim, 1)  # a zero-dimensional tensor may be addressed as if it had one
+    if not -extent <= dim < extent:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], "
+            f"but got {dim})"
+        )
+    return dim + extent if dim < 0 else dim
+
+
+def many_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
+    """The dimensions that ``dim`` names; None and an empty sequence name all of them."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):  # type: ignore[arg-type]
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)  # type: ignore[arg-type]
+    plain = tuple(one_dim(d, ndim) for d in dims)
+    for d in plain:
+        if plain.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    return tuple(d for d in plain if d < ndim)
+
+
+def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """``f(2, 3)`` and ``f((2, 3))`` alike."""
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = tuple(sizes[0])
+    return tuple(operator.index(s) for s in sizes)
+
+
+def numel(shape: Sequence[int]) -> int:
+    n = 1
+    for s in shape:
+        n *= s
+    return n
+
+
+def infer(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """``shape`` with its one -1 filled in so that it holds ``count`` elements."""
+    unknown = shape.count(-1)
+    if unknown > 1:
+        raise RuntimeError("only one dimension can be inferred")
+    for s in shape:
+        if s < -1:
+            raise RuntimeError(f"invalid shape dimension {s}")
+    known = numel([s for s in shape if s != -1])
+    if unknown and known == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of {count} elements into shape {list(shape)} because the "
+            "unspecified dimension size -1 can be any value and is ambiguous"
+        )
+    if (unknown and count % known) or (not unknown and known != count):
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
+    return tuple(count // known if s == -1 else s for s in shape)

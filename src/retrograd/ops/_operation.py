@@ -1,0 +1,209 @@
+"""What an operation is: a forward on raw arrays and, beside it, its derivative.
+
+A derivative is a *rule*: a function of the gradient ``g`` of the result and of whatever else it
+names in its parameters. What a rule names is what a graph node keeps for it:
+
+- the name of an input (``self``, ``other``): the value of that input;
+- ``result``: the value of the output (``result0``, ``result1``... of an operation with several);
+- ``shape``: the shape of the input that the rule is for;
+- the name of an option (``dim``, ``keepdim``): its value.
+
+Rules are written with operators and with operations, which take raw arrays and Tensors alike. On
+raw arrays a rule is plain array code; on Tensors it is recorded itself, and so gives derivatives
+of any order.
+
+A rule gives the *transposed* Jacobian applied to ``g``, without conjugation. The adjoint that
+reverse mode needs for complex numbers is the same rule on conjugated values; that is done once for
+everybody, where nodes are run. ``adjoint=True`` marks the operations whose rules give the adjoint
+as they stand: those that are not complex-differentiable (``abs``, ``real``...) and those whose
+coefficients are complex themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from retrograd.arrays import Raw
+
+
+class TensorLike:
+    """What operations record instead of merely computing; the Tensor class derives from it."""
+
+    __slots__ = ("_data",)
+
+    _data: Raw
+
+
+def raw(x: Any) -> Raw:
+    """The array that a Tensor holds, or a raw array itself."""
+    return x._data if isinstance(x, TensorLike) else x
+
+
+class Rule:
+    """A derivative rule and the names of what it needs besides ``g``."""
+
+    __slots__ = ("function", "names")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        code = function.__code__
+        self.function = function
+        self.names = code.co_varnames[1 : code.co_argcount]
+
+
+class Operation:
+    """An entry of the table: name, forward, derivative rules, and the node it leaves behind.
+
+    Calling it with raw arrays runs the forward; calling it with Tensors runs ``function``, which
+    the tensor layer supplies and which records a node.
+    """
+
+    family: ClassVar[str] = "operation"
+
+    __slots__ = ("adjoint", "broadcasts", "dtypes", "forward", "function", "inputs", "joint",
+                 "name", "needed_by", "node_name", "options", "output_names", "rules", "saves",
+                 "view")  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        *,
+        inputs: tuple[str, ...],
+        rules: dict[str, Callable[..., Any]] | None = None,
+        joint: Callable[..., Any] | None = None,
+        node: str | None = None,
+        outputs: int = 1,
+        dtypes: str = "same",
+        adjoint: bool = False,
+        view: bool = False,
+        broadcasts: bool | None = None,
+    ) -> None:
+        code = forward.__code__ if hasattr(forward, "__code__") else None
+        self.name = name
+        self.forward = forward
+        self.inputs = inputs
+        self.options = code.co_varnames[len(inputs) : code.co_argcount] if code else ()
+        self.rules = tuple(Rule(rules[i]) if rules and i in rules else None for i in inputs)
+        self.joint = Rule(joint) if joint else None
+        self.node_name = node or f"{''.join(w.capitalize() for w in name.split('_'))}Backward0"
+        # outputs=0: as many as the arguments say, and no rule names one of them
+        numbered = tuple(f"result{i}" for i in range(outputs))
+        self.output_names = ("result",) if outputs == 1 else numbered
+        self.dtypes = dtypes
+        self.adjoint = adjoint
+        self.view = view
+        self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
+        self.function: Callable[..., Any] | None = None
+        self.needed_by = self._who_needs_what()
+        self.saves = tuple(self.needed_by)
+        TABLE[name] = self
+
+    def _who_needs_what(self) -> dict[str, tuple[int, ...]]:
+        """For each value that some rule names, the inputs whose gradients it is needed for."""
+        values = (*self.inputs, *self.output_names)
+        if self.joint:
+            everyone = tuple(range(len(self.inputs)))
+            return {n: everyone for n in values if n in self.joint.names}
+        needed: dict[str, tuple[int, ...]] = {}
+        for value in values:
+            users = tuple(i for i, r in enumerate(self.rules) if r and value in r.names)
+            if users:
+                needed[value] = users
+        return needed
+
+    @property
+    def differentiable(self) -> bool:
+        return self.joint is not None or any(self.rules)
+
+    def __call__(operation, /, *args: Any, **options: Any) -> Any:  # noqa: N805 - options may be called self
+        for a in args:
+            if isinstance(a, TensorLike) or (type(a) in (list, tuple) and _any_tensor(a)):
+                assert operation.function is not None, "the tensor layer is not loaded"
+                return operation.function(*args, **options)
+        return operation.forward(*args, **options)
+
+    def __repr__(self) -> str:
+        return f"<{self.family} operation {self.name}>"
+
+
+def _any_tensor(values: Any) -> bool:
+    return any(isinstance(v, TensorLike) for v in values)
+
+
+TABLE: dict[str, Operation] = {}
+
+
+class Elementwise(Operation):
+    """Each element of the result depends on the elements at the same place of the inputs.
+
+    A rule gives ``g`` times the partial derivative: its transpose is itself, so the same rule
+    serves reverse mode and, with a tangent for ``g``, forward mode.
+    """
+
+    family = "elementwise"
+    __slots__ = ()
+
+
+class Linear(Operation):
+    """Linear in its one array. The rule is the transpose; forward mode is the forward itself."""
+
+    family = "linear"
+    __slots__ = ()
+
+
+class Multilinear(Operation):
+    """Linear in each array with the others fixed. The rules are the transposes in each; forward
+    mode is the product rule over the forward."""
+
+    family = "multilinear"
+    __slots__ = ()
+
+
+class Selecting(Operation):
+    """Each element of the result is an element of the input: a gather, known once computed. The
+    rule scatters; forward mode gathers the tangent."""
+
+    family = "selecting"
+    __slots__ = ()
+
+
+class Constant(Operation):
+    """Locally constant (comparisons, argmax, logic): no derivative to speak of, by its nature."""
+
+    family = "constant"
+    __slots__ = ()
+
+
+def elementwise(
+    name: str,
+    forward: Callable[..., Raw],
+    rule: Callable[..., Any] | None = None,
+    other: Callable[..., Any] | None = None,
+    **declared: Any,
+) -> Elementwise:
+    """Declare ``name(self)``, or ``name(self, other)`` where there is a rule for ``other`` too."""
+    inputs = declared.pop("inputs", ("self",) if other is None else ("self", "other"))
+    rules = {n: r for n, r in (("self", rule), ("other", other)) if r is not None}
+    return Elementwise(name, forward, inputs=inputs, rules=rules, **declared)
+
+
+def linear(
+    name: str, forward: Callable[..., Raw], transpose: Callable[..., Any], **declared: Any
+) -> Linear:
+    """Declare ``name(self, **options)`` by its forward and its transpose."""
+    return Linear(name, forward, inputs=("self",), rules={"self": transpose}, **declared)
+
+
+def multilinear(
+    name: str, forward: Callable[..., Raw], transposes: dict[str, Callable[..., Any]], **declared: Any
+) -> Multilinear:
+    """Declare an operation by its forward and its transpose in each of its arrays."""
+    return Multilinear(name, forward, inputs=tuple(transposes), rules=transposes, **declared)
+
+
+def constant(
+    name: str, forward: Callable[..., Raw], inputs: tuple[str, ...] = ("self",), **declared: Any
+) -> Constant:
+    """Declare an operation without derivative."""
+    return Constant(name, forward, inputs=inputs, **declared)

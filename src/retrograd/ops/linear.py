@@ -1,0 +1,359 @@
+"""Linear operations: sums, and everything that moves, repeats, joins or picks elements.
+
+Each is declared by its forward and its transpose, which reverse mode applies to gradients. They
+come in pairs, expanding and summing, picking and scattering, each the other's transpose. Those
+marked ``view`` share the memory of their input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops._dims import numel
+from retrograd.ops._operation import Linear, Operation, linear, raw
+
+# -- primitives ------------------------------------------------------------------------------
+
+
+def _view(self: Raw, size: tuple[int, ...]) -> Raw:
+    return arrays.reshape(self, size)
+
+
+def _permute(self: Raw, dims: tuple[int, ...]) -> Raw:
+    return arrays.permute(self, dims)
+
+
+def _transpose(self: Raw, dim0: int, dim1: int) -> Raw:
+    return arrays.permute(self, _swapped(self.ndim, dim0, dim1))
+
+
+def _swapped(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    order = list(range(ndim))
+    if ndim:
+        order[dim0], order[dim1] = order[dim1], order[dim0]
+    return tuple(order)
+
+
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    order = [0] * len(dims)
+    for position, d in enumerate(dims):
+        order[d] = position
+    return tuple(order)
+
+
+def _expand(self: Raw, size: tuple[int, ...]) -> Raw:
+    return arrays.expand(self, size)
+
+
+def _unsqueeze(self: Raw, dim: int) -> Raw:
+    return arrays.reshape(self, (*self.shape[:dim], 1, *self.shape[dim:]))
+
+
+def _squeeze(self: Raw, dims: tuple[int, ...]) -> Raw:
+    return arrays.permute(self, range(self.ndim))[
+        tuple(0 if d in dims else slice(None) for d in range(self.ndim))
+    ]
+
+
+def _alias(self: Raw) -> Raw:
+    return arrays.writable(self)[...]
+
+
+def reshape(x: Any, size: Sequence[int]) -> Any:
+    """The same elements in another shape, without copying where that can be."""
+    if arrays.is_raw(x):
+        return arrays.reshape(x, size)
+    if arrays.view_as_shape(raw(x), size) is not None:
+        return view(x, size=tuple(size))
+    return unsafe_view(x.clone(memory_format="contiguous"), size=tuple(size))
+
+
+def new_zeros(like: Any, shape: Sequence[int]) -> Any:
+    """Zeros of the kind and dtype of ``like``."""
+    return arrays.zeros(tuple(shape), like.dtype) if arrays.is_raw(like) else like.new_zeros(shape)
+
+
+def sum_to_shape(g: Any, shape: Sequence[int]) -> Any:
+    """Sum ``g`` over what broadcasting from ``shape`` had added: the transpose of expanding."""
+    from_front = len(g.shape) - len(shape)
+    dims = tuple(range(from_front)) + tuple(
+        d + from_front for d, s in enumerate(shape) if s == 1 and g.shape[d + from_front] != 1
+    )
+    if not dims:
+        return g
+    return view(sum_dim(g, dim=dims, keepdim=False), size=tuple(shape))
+
+
+view = linear(
+    "view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", view=True
+)
+unsafe_view = linear(
+    "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0", view=True
+)
+permute = linear(
+    "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims)), view=True
+)
+transpose = linear(
+    "transpose", _transpose,
+    lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1), view=True,
+)  # fmt: skip
+t = linear("t", lambda self: arrays.permute(self, (1, 0)), lambda g: t(g), view=True)
+expand = linear(
+    "expand", _expand, lambda g, shape: sum_to_shape(g, shape), view=True
+)
+unsqueeze = linear(
+    "unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)), view=True
+)
+squeeze = linear(
+    "squeeze", _squeeze, lambda g, shape: reshape(g, shape), view=True
+)
+squeeze_dim = linear(
+    "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1", view=True
+)
+alias = linear("alias", _alias, lambda g: g, view=True)
+
+
+def _split(self: Raw, sizes: tuple[int, ...], dim: int) -> tuple[Raw, ...]:
+    return tuple(arrays.writable(self)[piece] for piece in _pieces(sizes, dim))
+
+
+def _pieces(sizes: tuple[int, ...], dim: int) -> list[tuple[slice, ...]]:
+    stops = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    return [
+        (slice(None),) * dim + (slice(stop - size, stop),)
+        for size, stop in zip(sizes, stops, strict=True)
+    ]
+
+
+def _unbind(self: Raw, dim: int) -> tuple[Raw, ...]:
+    self = arrays.writable(self)
+    return tuple(self[(slice(None),) * dim + (i,)] for i in range(self.shape[dim]))
+
+
+def _joined_gradients(g: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The gradients of several outputs, with zeros for those that nothing depends on."""
+    sample = next(x for x in g if x is not None)
+    return [new_zeros(sample, s) if x is None else x for x, s in zip(g, shapes, strict=True)]
+
+
+def _split_transpose(g: Sequence[Any], shape: Any, sizes: tuple[int, ...], dim: int) -> Any:
+    shapes = [(*shape[:dim], size, *shape[dim + 1 :]) for size in sizes]
+    return cat(_joined_gradients(g, shapes), dim=dim)
+
+
+def _unbind_transpose(g: Sequence[Any], shape: Any, dim: int) -> Any:
+    return stack(
+        _joined_gradients(g, [(*shape[:dim], *shape[dim + 1 :])] * shape[dim]), dim=dim
+    )
+
+
+split = Linear(
+    "split", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=0, view=True
+)
+split_with_sizes = Linear(
+    "split_with_sizes", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=0,
+    view=True,
+)  # fmt: skip
+unbind = Linear(
+    "unbind", _unbind, inputs=("self",), rules={"self": _unbind_transpose}, outputs=0, view=True
+)
+
+
+def _cat(tensors: Sequence[Raw], dim: int) -> Raw:
+    return arrays.concatenate(tensors, dim)
+
+
+def _stack(tensors: Sequence[Raw], dim: int) -> Raw:
+    return arrays.stack(tensors, dim)
+
+
+def _cat_transpose(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+    # A one-dimensional empty tensor may stand beside anything, and gets back its own empty shape.
+    sizes = [0 if s == (0,) and len(g.shape) != 1 else s[dim] for s in shapes]
+    return [
+        reshape(slice_(g, where=piece), s)
+        for piece, s in zip(_pieces(tuple(sizes), dim), shapes, strict=True)
+    ]
+
+
+def _stack_transpose(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+    return [select(g, dim=dim, index=i) for i in range(len(shapes))]
+
+
+cat = Linear("cat", _cat, inputs=("tensors",), joint=_cat_transpose, dtypes="promote")
+stack = Linear("stack", _stack, inputs=("tensors",), joint=_stack_transpose, dtypes="promote")
+
+# -- basic indexing: select one, or take a slice ---------------------------------------------
+
+
+def _select(self: Raw, dim: int, index: int) -> Raw:
+    return arrays.writable(self)[(slice(None),) * dim + (index, ...)]
+
+
+def _slice(self: Raw, where: tuple[slice, ...]) -> Raw:
+    return arrays.writable(self)[where]
+
+
+def _put_zeros(self: Raw, shape: tuple[int, ...], where: tuple[Any, ...]) -> Raw:
+    return arrays.put_slice(shape, where, self)
+
+
+select = linear(
+    "select", _select,
+    lambda g, shape, dim, index: put_zeros(
+        g, shape=tuple(shape), where=(slice(None),) * dim + (index, ...)
+    ), view=True,
+)  # fmt: skip
+slice_ = linear(
+    "slice", _slice, lambda g, shape, where: put_zeros(g, shape=tuple(shape), where=where), view=True
+)
+
+
+def _put_zeros_transpose(g: Any, where: tuple[Any, ...]) -> Any:
+    numbered = next((d for d, w in enumerate(where) if isinstance(w, int)), None)
+    if numbered is None:
+        return slice_(g, where=where)
+    return select(g, dim=numbered, index=where[numbered])
+
+
+put_zeros = linear("put_zeros", _put_zeros, _put_zeros_transpose, node="SelectBackward0_T")
+
+# -- the same view of another array ----------------------------------------------------------
+
+
+def _take_flat(self: Raw, positions: Raw) -> Raw:
+    return arrays.take_flat(self, positions)
+
+
+def _add_flat(self: Raw, shape: tuple[int, ...], positions: Raw) -> Raw:
+    return arrays.add_flat(shape, positions, self)
+
+
+take_flat = linear(
+    "take_flat", _take_flat,
+    lambda g, shape, positions: add_flat(g, shape=tuple(shape), positions=positions),
+    node="AsStridedBackward0",
+)  # fmt: skip
+add_flat = linear(
+    "add_flat", _add_flat, lambda g, positions: take_flat(g, positions=positions),
+    node="AsStridedScatterBackward0",
+)  # fmt: skip
+
+
+# -- sums ------------------------------------------------------------------------------------
+
+
+def kept(g: Any, shape: Sequence[int], dims: Sequence[int]) -> Any:
+    """``g`` with the reduced dimensions back, of size 1."""
+    return reshape(g, tuple(1 if d in dims else s for d, s in enumerate(shape)))
+
+
+def _spread(g: Any, shape: Sequence[int], dim: Sequence[int], keepdim: bool) -> Any:
+    """The transpose of summing: every element summed gets the gradient of its sum."""
+    return expand(g if keepdim else kept(g, shape, dim), size=tuple(shape))
+
+
+def _sum_dim(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return arrays.sum(self, dim, keepdim)
+
+
+def _mean(self: Raw) -> Raw:
+    return arrays.sum_all(self) / numel(self.shape)
+
+
+def _mean_dim(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return arrays.sum(self, dim, keepdim) / _count(self.shape, dim)
+
+
+def _count(shape: Sequence[int], dim: Sequence[int]) -> int:
+    return numel([shape[d] for d in dim])
+
+
+sum_all = linear(
+    "sum", arrays.sum_all, lambda g, shape: expand(g, size=tuple(shape)), dtypes="sum"
+)
+sum_dim = linear("sum_dim", _sum_dim, _spread, node="SumBackward1", dtypes="sum")
+mean_all = linear(
+    "mean", _mean, lambda g, shape: expand(g / numel(shape), size=tuple(shape))
+)
+mean_dim = linear(
+    "mean_dim", _mean_dim,
+    lambda g, shape, dim, keepdim: _spread(g / _count(shape, dim), shape, dim, keepdim),
+    node="MeanBackward1",
+)  # fmt: skip
+
+
+def _cumsum(self: Raw, dim: int) -> Raw:
+    return arrays.cumsum(self, dim)
+
+
+def _flip(self: Raw, dims: tuple[int, ...]) -> Raw:
+    return arrays.flip(self, dims)
+
+
+flip = linear("flip", _flip, lambda g, dims: flip(g, dims=dims))
+cumsum = linear(
+    "cumsum", _cumsum,
+    lambda g, dim, shape: flip(cumsum(flip(g, dims=(dim,)), dim=dim), dims=(dim,)) if shape else g,
+    dtypes="sum",
+)  # fmt: skip
+
+# -- indexing by arrays ----------------------------------------------------------------------
+
+
+def _index(self: Raw, where: tuple[Any, ...]) -> Raw:
+    return arrays.index(self, where)
+
+
+def _index_add_zeros(self: Raw, shape: tuple[int, ...], where: tuple[Any, ...]) -> Raw:
+    return arrays.index_put(arrays.zeros(shape, self.dtype), where, self, True)
+
+
+index = linear(
+    "index", _index,
+    lambda g, shape, where: index_add_zeros(g, shape=tuple(shape), where=where),
+)  # fmt: skip
+index_add_zeros = linear(
+    "index_add_zeros", _index_add_zeros, lambda g, where: index(g, where=where),
+    node="IndexPutBackward0",
+)  # fmt: skip
+
+
+def _gather(self: Raw, dim: int, places: Raw) -> Raw:
+    return arrays.take_along(self, places, dim)
+
+
+def _scatter_zeros(self: Raw, shape: tuple[int, ...], dim: int, places: Raw) -> Raw:
+    return arrays.add_along(shape, places, self, dim)
+
+
+gather = linear(
+    "gather", _gather,
+    lambda g, shape, dim, places: scatter_zeros(g, shape=tuple(shape), dim=dim, places=places),
+)  # fmt: skip
+scatter_zeros = linear(
+    "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, dim=dim, places=places),
+    node="ScatterAddBackward0",
+)  # fmt: skip
+
+
+def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool) -> Raw:
+    return arrays.index_put(self, where, values, accumulate)
+
+
+def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
+    """The gradient of what was there before: none where it was replaced."""
+    if accumulate:
+        return g
+    zero = new_zeros(g, ())
+    return index_put(g, zero, where=where, accumulate=False)
+
+
+index_put = Operation(
+    "index_put", _index_put, inputs=("self", "values"),
+    rules={"self": _without, "values": lambda g, where: index(g, where=where)},
+    dtypes="first", broadcasts=True,
+)  # fmt: skip

@@ -1,0 +1,152 @@
+"""Reductions: what users call to sum, average and find extremes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.ops import general, linear, selecting
+from retrograd.ops._dims import Dims, many_dims, one_dim
+from retrograd.ops._operation import raw
+from retrograd.ops.elementwise import maximum, minimum, to_dtype
+
+
+def _in_dtype(self: Any, dtype: Any) -> Any:
+    return self if dtype is None else to_dtype(self, dtype=getattr(dtype, "numpy", dtype))
+
+
+def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum of all elements, or along dimensions."""
+    self = _in_dtype(self, dtype)
+    if dim is None and not keepdim:
+        return linear.sum_all(self)
+    return linear.sum_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+
+
+def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean of all elements, or along dimensions."""
+    self = _in_dtype(self, dtype)
+    given = raw(self).dtype
+    if given.kind not in "fc":
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {arrays.dtypes.type_word(given)}"
+        )
+    if dim is None and not keepdim:
+        return linear.mean_all(self)
+    return linear.mean_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+
+
+def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The product of all elements, or along a dimension."""
+    self = _in_dtype(self, dtype)
+    if dim is None:
+        return general.prod_all(self)
+    return general.prod_dim(self, dim=one_dim(dim, len(self.shape)), keepdim=bool(keepdim))
+
+
+def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """The largest elements along dimensions; equal ones share their gradient."""
+    return selecting.amax_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+
+
+def amin(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+    """The smallest elements along dimensions; equal ones share their gradient."""
+    return selecting.amin_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+
+
+def _non_empty(self: Any, name: str, dim: int | None) -> None:
+    if dim is None and 0 in self.shape:
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument."
+        )
+    if dim is not None and self.shape and self.shape[one_dim(dim, len(self.shape))] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+
+
+class _Extreme(tuple[Any, Any]):
+    """A pair ``values, indices``, printed as PyTorch prints its return types."""
+
+    __slots__ = ()
+    operation = ""
+
+    @property
+    def values(self) -> Any:
+        return self[0]
+
+    @property
+    def indices(self) -> Any:
+        return self[1]
+
+    def __repr__(self) -> str:
+        return f"torch.return_types.{self.operation}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (tuple(self),)
+
+
+class Max(_Extreme):
+    """What ``max(dim)`` returns."""
+
+    __slots__ = ()
+    operation = "max"
+
+
+class Min(_Extreme):
+    """What ``min(dim)`` returns."""
+
+    __slots__ = ()
+    operation = "min"
+
+
+def max(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest element; or values and indices along ``dim``; or of two tensors elementwise."""
+    if dim is not None and not isinstance(dim, int):
+        return maximum(self, dim)
+    _non_empty(self, "max", dim)
+    if dim is None:
+        return selecting.max_all(self)
+    plain = one_dim(dim, len(self.shape))
+    return Max(selecting.max_dim(self, dim=plain, keepdim=bool(keepdim)))
+
+
+def min(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest element; or values and indices along ``dim``; or of two tensors elementwise."""
+    if dim is not None and not isinstance(dim, int):
+        return minimum(self, dim)
+    _non_empty(self, "min", dim)
+    if dim is None:
+        return selecting.min_all(self)
+    plain = one_dim(dim, len(self.shape))
+    return Min(selecting.min_dim(self, dim=plain, keepdim=bool(keepdim)))
+
+
+def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Where the (first) largest element is."""
+    _non_empty(self, "argmax", dim)
+    plain = None if dim is None or not self.shape else one_dim(dim, len(self.shape))
+    return selecting.argmax_at(self, dim=plain, keepdim=bool(keepdim))
+
+
+def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Where the (first) smallest element is."""
+    _non_empty(self, "argmin", dim)
+    plain = None if dim is None or not self.shape else one_dim(dim, len(self.shape))
+    return selecting.argmin_at(self, dim=plain, keepdim=bool(keepdim))
+
+
+def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Whether all elements are true (non-zero)."""
+    return selecting.all_of(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+
+
+def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+    """Whether any element is true (non-zero)."""
+    return selecting.any_of(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+
+
+def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running sums along a dimension."""
+    self = _in_dtype(self, dtype)
+    return linear.cumsum(self, dim=one_dim(dim, len(self.shape)))

@@ -1,0 +1,239 @@
+"""Shapes: what users call to view, reorder, join and split tensors."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.ops import linear
+from retrograd.ops._dims import as_shape, infer, many_dims, numel, one_dim
+from retrograd.ops._operation import raw
+
+
+def view(self: Any, *shape: Any) -> Any:
+    """The same elements in another shape, sharing memory; RuntimeError where that cannot be."""
+    size = infer(as_shape(shape), numel(self.shape))
+    if arrays.view_as_shape(raw(self), size) is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    return linear.view(self, size=size)
+
+
+def reshape(self: Any, *shape: Any) -> Any:
+    """The same elements in another shape, without copying where that can be."""
+    return linear.reshape(self, infer(as_shape(shape), numel(self.shape)))
+
+
+def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Several neighbouring dimensions as one."""
+    ndim = len(self.shape)
+    start, end = one_dim(start_dim, ndim), one_dim(end_dim, ndim)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if ndim == 0:
+        return reshape(self, (1,))
+    if start == end:
+        return self
+    return reshape(self, (*self.shape[:start], -1, *self.shape[end + 1 :]))
+
+
+def transpose(self: Any, dim0: int, dim1: int) -> Any:
+    """Two dimensions exchanged."""
+    ndim = len(self.shape)
+    return linear.transpose(self, dim0=one_dim(dim0, ndim), dim1=one_dim(dim1, ndim))
+
+
+def t(self: Any) -> Any:
+    """The transpose of a matrix; vectors and scalars stay as they are."""
+    ndim = len(self.shape)
+    if ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
+    if ndim < 2:
+        return self if arrays.is_raw(self) else linear.transpose(self, dim0=0, dim1=0)
+    return linear.t(self)
+
+
+def permute(self: Any, *dims: Any) -> Any:
+    """The dimensions in another order."""
+    order, ndim = as_shape(dims), len(self.shape)
+    if len(order) != ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            f"length of the desired ordering of dimensions i.e. input.dim() = {ndim} is not equal "
+            f"to len(dims) = {len(order)}"
+        )
+    plain = tuple(one_dim(d, ndim) for d in order)
+    if len(set(plain)) != ndim:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return linear.permute(self, dims=plain)
+
+
+def movedim(self: Any, source: Any, destination: Any) -> Any:
+    """Dimensions moved to new places, the others keeping their order."""
+    ndim = len(self.shape)
+    sources, targets = (
+        [one_dim(d, ndim) for d in ((x,) if isinstance(x, int) else x)] for x in (source, destination)
+    )
+    rest = iter(d for d in range(ndim) if d not in sources)
+    moved = dict(zip(targets, sources, strict=True))
+    return linear.permute(self, dims=tuple(moved[d] if d in moved else next(rest) for d in range(ndim)))
+
+
+def expand(self: Any, *sizes: Any) -> Any:
+    """Size-1 dimensions repeated to the sizes given, without copying; -1 keeps a size."""
+    target, have = as_shape(sizes), tuple(self.shape)
+    added = len(target) - len(have)
+    if added < 0:
+        raise RuntimeError(
+            f"expand({_describe(self)}, size={list(target)}): the number of sizes provided "
+            f"({len(target)}) must be greater or equal to the number of dimensions in the tensor "
+            f"({len(have)})"
+        )
+    full = []
+    for d, size in enumerate(target):
+        own = have[d - added] if d >= added else 1
+        if size == -1 and d >= added:
+            size = own
+        if size < 0 or (own != 1 and own != size):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({own}) "
+                f"at non-singleton dimension {d}.  Target sizes: {list(target)}.  "
+                f"Tensor sizes: {list(have)}"
+            )
+        full.append(size)
+    return linear.expand(self, size=tuple(full))
+
+
+def _describe(self: Any) -> str:
+    return f"torch.{arrays.dtypes.type_word(raw(self).dtype)}Tensor{{{list(self.shape)}}}"
+
+
+def broadcast_to(self: Any, size: Sequence[int]) -> Any:
+    """Expand to a shape."""
+    return expand(self, size)
+
+
+def unsqueeze(self: Any, dim: int) -> Any:
+    """A new dimension of size 1."""
+    return linear.unsqueeze(self, dim=one_dim(dim, len(self.shape) + 1))
+
+
+def squeeze(self: Any, dim: int | Sequence[int] | None = None) -> Any:
+    """Without the dimensions of size 1, or those of them that ``dim`` names."""
+    shape = self.shape
+    dims = many_dims(dim, len(shape)) if dim is not None else tuple(range(len(shape)))
+    dims = tuple(d for d in dims if shape[d] == 1)
+    return (linear.squeeze if dim is None else linear.squeeze_dim)(self, dims=dims)
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Tensors joined along a dimension that they have."""
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError("expected a non-empty list of Tensors")
+    # Before empty tensors had shapes, an empty vector was the neutral element; it still is.
+    real = [x for x in tensors if tuple(x.shape) != (0,)] or tensors
+    first = real[0]
+    if not first.shape:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    plain = one_dim(dim, len(first.shape))
+    for number, x in enumerate(tensors):
+        if tuple(x.shape) != (0,):
+            _check_joinable(first, x, number, plain)
+    if len(real) == len(tensors) or len(first.shape) == 1:
+        return linear.cat(tensors, dim=plain)
+    return linear.cat(real, dim=plain)
+
+
+def _check_joinable(first: Any, x: Any, number: int, dim: int) -> None:
+    if len(x.shape) != len(first.shape):
+        raise RuntimeError(
+            "Tensors must have same number of dimensions: got "
+            f"{len(first.shape)} and {len(x.shape)}"
+        )
+    for d, (a, b) in enumerate(zip(first.shape, x.shape, strict=True)):
+        if d != dim and a != b:
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {dim}. "
+                f"Expected size {a} but got size {b} for tensor number {number} in the list."
+            )
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Tensors of one shape joined along a new dimension."""
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tuple(tensors[0].shape)
+    for number, x in enumerate(tensors):
+        if tuple(x.shape) != first:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 "
+                f"and {list(x.shape)} at entry {number}"
+            )
+    return linear.stack(tensors, dim=one_dim(dim, len(first) + 1))
+
+
+def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Pieces of one size (the last may be smaller) or of the sizes given."""
+    plain = one_dim(dim, len(self.shape))
+    length = self.shape[plain]
+    if not isinstance(split_size, int):
+        sizes = tuple(operator.index(s) for s in split_size)
+        if sum(sizes) != length or min(sizes, default=0) < 0:
+            raise RuntimeError(
+                f"split_with_sizes expects linear.split to sum exactly to {length} (input tensor's "
+                f"size at dimension {plain}), but got linear.split={list(sizes)}"
+            )
+        return tuple(split_with_sizes(self, sizes=sizes, dim=plain))
+    if split_size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0 and length:
+        raise RuntimeError(
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
+        )
+    whole, rest = divmod(length, split_size) if split_size else (1, 0)
+    sizes = (split_size,) * whole + ((rest,) if rest else ())
+    return tuple(linear.split(self, sizes=sizes or (0,), dim=plain))
+
+
+def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """At most ``chunks`` pieces of equal size, but for the last."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    length = self.shape[one_dim(dim, len(self.shape))]
+    return split(self, max(-(-length // chunks), 1) if length else 0, dim)
+
+
+def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
+    """The slices along a dimension, which they lose."""
+    return tuple(linear.unbind(self, dim=one_dim(dim, len(self.shape))))
+
+
+def select(self: Any, dim: int, index: int) -> Any:
+    """The slice at ``index`` along a dimension, which it loses."""
+    if not self.shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    plain = one_dim(dim, len(self.shape))
+    size = self.shape[plain]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(self.shape)} "
+            f"at dimension {dim}"
+        )
+    return linear.select(self, dim=plain, index=operator.index(index) % size)
+
+
+def narrow(self: Any, dim: int, start: int, length: int) -> Any:
+    """``length`` slices from ``start`` on along a dimension."""
+    plain = one_dim(dim, len(self.shape))
+    size = self.shape[plain]
+    if not 0 <= length <= size - (start := start + size if start < 0 else start):
+        raise RuntimeError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({size})."
+        )
+    return linear.slice_(self, where=(slice(None),) * plain + (slice(start, start + length),))

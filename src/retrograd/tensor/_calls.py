@@ -1,0 +1,484 @@
+"""How an operation is called on Tensors: compute on the arrays, and record a node if need be.
+
+Every operation can be called the careful way, ``apply``. The two shapes that make up most
+programs, ``f(x)`` and ``f(x, y)`` on float tensors with nothing special switched on, have a fast
+way that does the same with fewer steps. Whatever the fast way is not sure about it leaves to the
+careful one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from sys import _getframe
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes, switch
+from retrograd._source import OWN_FILES, user_frame, user_place
+from retrograd.arrays import Raw, dtypes
+from retrograd.autograd._history import become_view, edge, meta_of, origin
+from retrograd.autograd._node import Node, OperationNode, Packed, next_order, node_class, pack_value
+from retrograd.autograd._versions import UNCHANGING, Version, version_of
+from retrograd.autograd._wrap import wrap
+from retrograd.ops._operation import Operation
+from retrograd.tensor._tensor import Tensor
+
+Number = (bool, int, float, complex)
+FLOAT32, FLOAT64 = arrays.float32, arrays.float64
+new = object.__new__  # makes a Tensor without going through its constructor for users
+
+
+# -- dtypes ----------------------------------------------------------------------------------
+
+
+def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any]:
+    """The operands in the dtype that PyTorch would compute in."""
+    rule = op.dtypes
+    if rule in ("same", "free", "real"):
+        return raws
+    if rule == "sum":
+        return [arrays.cast(x, arrays.int64) if x.dtype.kind in "biu" else x for x in raws]
+    if rule == "first":
+        return [raws[0], *(_cast_value(x, raws[0].dtype) for x in raws[1:])]
+    if rule == "where":
+        common = dtypes.result_type(raws[1:])
+        return [raws[0], *(_cast_value(x, common) for x in raws[1:])]
+    numbers = [v for k, v in options.items() if k != "alpha" and isinstance(v, Number)]
+    common = dtypes.result_type([*raws, *numbers])
+    if rule == "float" and common.kind not in "fc":
+        common = dtypes.default_float()
+    return [x if isinstance(x, Number) else arrays.cast(x, common) for x in raws]
+
+
+def _cast_value(x: Any, dtype: Any) -> Raw:
+    if isinstance(x, Number):
+        return arrays.asarray(x, dtype)
+    return arrays.cast(x, dtype) if x.dtype.kind != "b" or dtype.kind == "b" else x
+
+
+# -- the careful way -------------------------------------------------------------------------
+
+
+def apply(op: Operation, kind: type[OperationNode], args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on."""
+    several_inputs = op.inputs == ("tensors",)
+    operands = list(args[0]) if several_inputs else list(args)
+    if op.view:
+        operands[0]._data = arrays.writable(operands[0]._data)
+    raws = prepare(op, [x._data if isinstance(x, Tensor) else x for x in operands], options)
+    try:
+        output = op.forward(raws, **options) if several_inputs else op.forward(*raws, **options)
+    except (TypeError, ValueError) as error:
+        raise in_pytorchs_words(op, raws, error) from None
+    if not isinstance(output, tuple):
+        return finish(op, kind, operands, raws, options, (output,))[0]
+    return finish(op, kind, operands, raws, options, output)
+
+
+def finish(
+    op: Operation, kind: type[OperationNode], operands: Sequence[Any], raws: Sequence[Any],
+    options: dict[str, Any], outputs: tuple[Raw, ...],
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Wrap the outputs, as results of a new node if anything among the operands requires grad."""
+    results = tuple(wrap(x) for x in outputs)
+    recorded = modes.grad_enabled and op.differentiable and any_requires_grad(operands)
+    if op.view:
+        created = "plainly" if len(outputs) == 1 and op.output_names == ("result",) else "multi_output"
+        if not modes.grad_enabled:
+            created = "inference" if modes.inference else "no_grad"
+        for result in results:
+            become_view(result, operands[0], created)
+            if operands[0].is_inference():
+                meta_of(result).inference = True
+    elif modes.inference:
+        for result in results:
+            meta_of(result).inference = True
+    if recorded:
+        node = make_node(op, kind, operands, raws, options)
+        saved: dict[str, Any] = {}
+        for name, value in zip(op.inputs, raws, strict=False):
+            if name in op.saves:
+                saved[name] = value
+        multiple = op.output_names != ("result",)
+        for i, result in enumerate(results):
+            if result._data.dtype.kind in "fc":
+                result._node, result._number = node, i if multiple else None
+            name = f"result{i}" if multiple else "result"
+            if name in op.saves:
+                saved[name] = result
+        if multiple:
+            node.outputs = tuple((x.shape, x.dtype) for x in outputs)
+        node.saved = save_values(op, node, operands, saved)
+        if node.saved is not None and modes.saved_tensor_hooks:
+            pack_saved(node)
+    return results
+
+
+def any_requires_grad(operands: Sequence[Any]) -> bool:
+    return any(isinstance(x, Tensor) and x.requires_grad for x in operands)
+
+
+def make_node(
+    op: Operation, kind: type[OperationNode], operands: Sequence[Any], raws: Sequence[Any],
+    options: dict[str, Any],
+) -> OperationNode:  # fmt: skip
+    """A node whose edges lead to where the operands came from; saved values are still to come."""
+    node = kind()
+    edges = [edge(x) if isinstance(x, Tensor) else (None, None) for x in operands]
+    if op.rules and not op.joint:
+        edges = [e if rule else (None, None) for e, rule in zip(edges, op.rules, strict=True)]
+    node.order = next_order()
+    node.next_nodes = tuple(n for n, _ in edges)
+    node.extras = None
+    node.saved = None
+    node.outputs = None
+    node.options = options
+    node.infos = tuple(_info(x) for x in operands)
+    node.code, node.lasti = user_place(2)
+    if any(number is not None for _, number in edges):
+        node.careful().next_numbers = tuple(number for _, number in edges)
+    if op.broadcasts or op.joint:
+        node.careful().fit = tuple(info if info[1] is not None else None for info in node.infos)
+    if not op.adjoint and any(is_complex(x) for x in (*raws, *options.values())):
+        node.careful().conjugate = True
+    if modes.anomaly:
+        node.careful().trace = forward_trace()
+    return node
+
+
+def is_complex(x: Any) -> bool:
+    return isinstance(x, complex) or (arrays.is_raw(x) and x.dtype.kind == "c")
+
+
+def _info(x: Any) -> tuple[tuple[int, ...], Any]:
+    data = x._data if isinstance(x, Tensor) else x
+    return ((), None) if isinstance(data, Number) or data is None else (data.shape, data.dtype)
+
+
+def save_values(
+    op: Operation, node: Node, operands: Sequence[Any], values: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """What the node keeps: for each value its rules name, the value, its version, and the count.
+
+    A value that only an unneeded gradient would use is not kept.
+    """
+    if not op.saves:
+        return None
+    saved: list[Any] = []
+    for name, users in op.needed_by.items():
+        value = values[name]
+        if all(node.next_nodes[i] is None for i in users):
+            saved += (None, UNCHANGING, 0)
+            continue
+        if isinstance(value, Tensor):  # an output
+            version, value = version_of(value), value._data
+        else:
+            operand = operands[op.inputs.index(name)]
+            version = version_to_watch(operand, value)
+        saved += (value, version, version.count)
+    return tuple(saved)
+
+
+def version_to_watch(operand: Any, value: Any) -> Version:
+    """The counter that tells whether a saved input was written: none if it is our own copy."""
+    if not isinstance(operand, Tensor) or operand._data is not value:
+        return UNCHANGING
+    return watch(operand)
+
+
+def watch(tensor: Tensor) -> Version:
+    """The counter of a tensor that is being saved for backward."""
+    if tensor._meta is not None and tensor._meta.inference:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+            "inference mode in computation tracked by autograd. To work around this, you can make "
+            "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
+            "instead of `torch.inference_mode()`."
+        )
+    return version_of(tensor)
+
+
+def pack_saved(node: OperationNode) -> None:
+    """Pass what a node saved through the innermost pair of saved_tensors_hooks."""
+    pack, unpack = modes.saved_tensor_hooks[-1]
+    hooks = modes.saved_tensor_hooks
+    packed: list[Any] = []
+    modes.saved_tensor_hooks = ()  # what a hook computes is not packed itself
+    try:
+        for i in range(len(node.operation.saves)):
+            tensor = node.saved_tensor(i)
+            entry = tensor if tensor is None else pack_value(tensor, pack, unpack)
+            packed += (entry, UNCHANGING, 0)
+    finally:
+        modes.saved_tensor_hooks = hooks
+    node.saved = tuple(packed)
+    node.careful().packed = any(isinstance(x, Packed) for x in packed)
+
+
+def forward_trace() -> str:
+    """The stack of user frames, for anomaly mode."""
+    import traceback
+
+    frames = [f for f in traceback.extract_stack() if f.filename not in OWN_FILES]
+    return "".join(traceback.format_list(frames)).rstrip()
+
+
+def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> Exception:
+    """What NumPy refused, said as PyTorch says it; any other error as it is."""
+    text = str(error)
+    if "boolean subtract" in text:
+        return RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    if "boolean negative" in text:
+        return RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    shapes = [x.shape for x in raws if hasattr(x, "shape")]
+    if "broadcast" not in text or len(shapes) < 2:
+        return error if isinstance(error, TypeError) else RuntimeError(f"{op.name}(): {text}")
+    a, b = shapes[-2:]
+    n = max(len(a), len(b))
+    a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
+    d = next(d for d in range(n - 1, -1, -1) if a[d] != b[d] and 1 not in (a[d], b[d]))
+    return RuntimeError(
+        f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) "
+        f"at non-singleton dimension {d}"
+    )
+
+
+# -- the fast ways ---------------------------------------------------------------------------
+
+
+def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
+    """``op(x)`` for an operation without options."""
+    forward = op.forward
+    saves_self, saves_result = "self" in op.saves, "result" in op.saves
+    needs_shape = any(rule is not None and "shape" in rule.names for rule in op.rules)
+    careful_anyway = (
+        op.dtypes == "real" or op.view or op.output_names != ("result",) or len(op.saves) > 1
+    )
+
+    def function(self: Any) -> Any:
+        try:
+            x = self._data
+        except AttributeError:
+            raise wrong_argument(op, self, 0) from None
+        dtype = x.dtype
+        if switch.active or careful_anyway or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            return apply(op, kind, (self,), {})
+        result = new(Tensor)
+        result._data = y = forward(x)
+        result._number = result._meta = result._version_counter = None
+        origin_node = self._node if self._meta is None else origin(self)
+        if origin_node is None:
+            result._node = None
+            return result
+        node = result._node = kind()
+        node.order = next_order()
+        node.next_nodes = (origin_node,)
+        node.extras = None
+        if saves_result:
+            version = result._version_counter = Version()
+            version.count = 0
+            node.saved = (y, version, 0)
+        elif saves_self:
+            version = self._version_counter or watch(self)
+            node.saved = (x, version, version.count)
+        else:
+            node.saved = None
+        if needs_shape:
+            node.infos = ((x.shape, dtype),)
+        if self._number is not None:
+            node.careful().next_numbers = (self._number,)
+        frame = _getframe(1)
+        code = frame.f_code
+        if code.co_filename in OWN_FILES:
+            frame = user_frame(frame) or frame
+            code = frame.f_code
+        node.code = code
+        node.lasti = frame.f_lasti
+        return result
+
+    return function
+
+
+def with_number(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
+    """``op(x, number)`` for an elementwise operation with one option."""
+    forward = op.forward
+    (option,) = op.options
+    saves_operand = op.saves == op.inputs
+    careful_anyway = "result" in op.saves
+
+    def function(self: Any, /, **options: Any) -> Any:
+        number = options[option]
+        x = self._data
+        dtype = x.dtype
+        if switch.active or careful_anyway or (dtype is not FLOAT32 and dtype is not FLOAT64) or (
+            type(number) is not float and type(number) is not int
+        ):
+            return apply(op, kind, (self,), options)
+        result = new(Tensor)
+        result._data = forward(x, number)
+        result._number = result._meta = result._version_counter = None
+        origin_node = self._node if self._meta is None else origin(self)
+        if origin_node is None:
+            result._node = None
+            return result
+        node = result._node = kind()
+        node.order = next_order()
+        node.next_nodes = (origin_node,)
+        node.extras = None
+        node.options = options
+        node.saved = None
+        if saves_operand:
+            version = self._version_counter or watch(self)
+            node.saved = (x, version, version.count)
+        if self._number is not None:
+            node.careful().next_numbers = (self._number,)
+        node.code, node.lasti = user_place(2)
+        return result
+
+    return function
+
+
+def binary(
+    op: Operation, kind: type[OperationNode], as_operator: bool = False
+) -> Callable[..., Any]:
+    """``op(x, y)`` for an operation without options; ``y`` may be a Python number.
+
+    ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
+    """
+    forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
+    users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
+    # The fast way knows operations that save nothing, or both operands, each at least for the
+    # gradient of the other.
+    keeps_first, keeps_second = 0 in users_of_first, 1 in users_of_second
+    careful_anyway = saves and not (
+        op.saves == op.inputs and 1 in users_of_first and 0 in users_of_second
+    )
+
+    def function(self: Any, other: Any) -> Any:
+        if switch.active or careful_anyway:
+            return slowly(self, other)
+        try:
+            x = self._data
+            dtype = x.dtype
+            if type(other) is Tensor:
+                y = other._data
+                if dtype is not y.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
+                    return slowly(self, other)
+                result = new(Tensor)
+                result._data = forward(x, y)
+                other_node = other._node if other._meta is None else origin(other)
+            elif type(other) is float or type(other) is int:
+                if dtype is not FLOAT32 and dtype is not FLOAT64:
+                    return slowly(self, other)
+                y = other
+                result = new(Tensor)
+                result._data = forward(x, y)
+                other_node = None
+            else:
+                return slowly(self, other)
+        except (AttributeError, TypeError, ValueError):
+            return slowly(self, other)  # which says what is wrong
+        result._number = result._meta = result._version_counter = None
+        self_node = self._node if self._meta is None else origin(self)
+        if self_node is None and other_node is None:
+            result._node = None
+            return result
+        node = result._node = kind()
+        node.order = next_order()
+        node.next_nodes = (self_node, other_node)
+        node.extras = None
+        if saves:
+            first_version = second_version = UNCHANGING
+            if other_node is None and not keeps_first:
+                first = None
+            else:
+                first = x
+                first_version = self._version_counter or watch(self)
+            if self_node is None and not keeps_second:
+                second = None
+            else:
+                second = y
+                if y is not other:
+                    second_version = other._version_counter or watch(other)
+            node.saved = (
+                first, first_version, first_version.count,
+                second, second_version, second_version.count,
+            )  # fmt: skip
+        else:
+            node.saved = None
+        if y is not other:
+            if broadcasts and x.shape != y.shape:
+                node.careful().fit = ((x.shape, dtype), (y.shape, dtype))
+            if self._number is not None or other._number is not None:
+                node.careful().next_numbers = (self._number, other._number)
+        elif self._number is not None:
+            node.careful().next_numbers = (self._number, None)
+        frame = _getframe(1)
+        code = frame.f_code
+        if code.co_filename in OWN_FILES:
+            frame = user_frame(frame) or frame
+            code = frame.f_code
+        node.code = code
+        node.lasti = frame.f_lasti
+        return result
+
+    def slowly(self: Any, other: Any) -> Any:
+        if as_operator and not is_operand(other):
+            return NotImplemented
+        return apply(op, kind, operands_of(op, (self, other)), {})
+
+    return function
+
+
+def general(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
+    """Any other call: arrays positional, options by keyword."""
+
+    def function(*args: Any, **options: Any) -> Any:
+        return apply(op, kind, args, options)
+
+    return function
+
+
+def is_operand(value: Any) -> bool:
+    """Whether arithmetic with a Tensor knows what to do with ``value``."""
+    return isinstance(value, (Tensor, *Number)) or arrays.is_raw(value)
+
+
+def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments if they are Tensors, numbers or arrays; TypeError in PyTorch's words if not."""
+    for position, x in enumerate(args):
+        if not is_operand(x):
+            raise wrong_argument(op, x, position)
+    if not any(isinstance(x, Tensor) for x in args):
+        raise wrong_argument(op, args[0], 0)
+    return args
+
+
+def wrong_argument(op: Operation, value: Any, position: int) -> TypeError:
+    name = "input" if position == 0 else op.inputs[position]
+    return TypeError(
+        f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, not "
+        f"{type(value).__name__}"
+    )
+
+
+def bind(op: Operation) -> Callable[..., Any]:
+    """The function that users and rules call on Tensors for an operation of the table."""
+    kind = node_class(op)
+    builder = general
+    if op.inputs == ("self",) and not op.options:
+        builder = unary
+    elif len(op.inputs) == len(op.options) == 1 and op.family == "elementwise":
+        builder = with_number
+    elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
+        builder = binary
+    function = builder(op, kind)
+    function.__name__ = function.__qualname__ = op.name
+    op.function = function
+    return function

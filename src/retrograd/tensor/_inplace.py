@@ -1,0 +1,82 @@
+"""In-place methods: write the result of an operation into the memory of its first argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes
+from retrograd.arrays import dtypes
+from retrograd.autograd._history import check_write, rebase
+from retrograd.autograd._node import OperationNode, node_class
+from retrograd.autograd._versions import version_of
+from retrograd.ops._operation import Operation
+from retrograd.tensor._calls import (
+    any_requires_grad, in_pytorchs_words, make_node, pack_saved, prepare, save_values)  # fmt: skip
+from retrograd.tensor._tensor import Tensor
+
+
+def write_in_place(op: Operation, kind: type[OperationNode], operands: list[Any], options: dict[str, Any]) -> Tensor:
+    """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
+    target: Tensor = operands[0]
+    recorded = check_write(target, any_requires_grad(operands[1:]))
+    target._data = memory = arrays.writable(target._data)
+    raws = prepare(op, [x._data if isinstance(x, Tensor) else x for x in operands], options)
+    try:
+        result = op.forward(*raws, **options)
+    except (TypeError, ValueError) as error:
+        raise in_pytorchs_words(op, raws, error) from None
+    check_result(op, memory, result)
+    node = None
+    if recorded and op.differentiable:
+        node = make_node(op, kind, operands, raws, options)
+        values = dict(zip(op.inputs, raws, strict=True))
+        overwritten = op.inputs[0]
+        if overwritten in op.saves and raws[0] is memory:
+            values[overwritten] = arrays.copy(memory)  # what was there is about to go
+    arrays.write(memory, result)
+    version_of(target).bump()
+    if node is not None:
+        if "result" in op.saves:
+            values["result"] = target
+        node.saved = save_values(op, node, operands, values)
+        if node.saved is not None and modes.saved_tensor_hooks:
+            pack_saved(node)
+        rebase(target, node)
+    return target
+
+
+def check_result(op: Operation, memory: Any, result: Any) -> None:
+    """Whether a result can be written where it should go."""
+    if op.dtypes not in ("free", "first"):
+        have, want = dtypes.from_numpy_dtype(result.dtype), dtypes.from_numpy_dtype(memory.dtype)
+        if op.family != "constant" and not dtypes.can_cast(have, want):
+            raise RuntimeError(
+                f"result type {dtypes.type_word(result.dtype)} can't be cast to the desired "
+                f"output type {dtypes.type_word(memory.dtype)}"
+            )
+    shape = arrays.broadcast_shapes(memory.shape, result.shape)
+    if tuple(shape) != memory.shape:
+        raise RuntimeError(
+            f"output with shape {list(memory.shape)} doesn't match the broadcast shape "
+            f"{list(shape)}"
+        )
+
+
+def in_place(op: Operation) -> Callable[..., Tensor]:
+    """The method ``op_`` for an operation of the table."""
+    kind = node_class(op)
+
+    def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        positional = len(op.inputs) - 1
+        options = {**dict(zip(op.options, args[positional:], strict=False)), **options}
+        operands = [self, *args[:positional]]
+        for name in op.inputs[len(operands) :]:
+            operands.append(options.pop(name))
+        return write_in_place(op, kind, operands, options)
+
+    method.__name__ = method.__qualname__ = f"{op.name}_"
+    method.__doc__ = f"In-place version of ``{op.name}``."
+    return method
+

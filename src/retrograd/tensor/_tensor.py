@@ -1,0 +1,348 @@
+"""The Tensor that users hold.
+
+Operations are attached to it as methods where the table is bound; here is what is about the
+array itself: its shape and dtype, conversion, copying, printing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.autograd._history import meta_of
+from retrograd.autograd._variable import Variable
+from retrograd.autograd._wrap import Plug, wrap
+
+
+class Size(tuple[int, ...]):
+    """A shape, printed as PyTorch prints it.
+
+    >>> Size((2, 3)), Size((2, 3)).numel()
+    (torch.Size([2, 3]), 6)
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """How many elements a tensor of this shape has."""
+        count = 1
+        for s in self:
+            count *= s
+        return count
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def __add__(self, other: Any) -> Size:
+        return Size((*self, *other))
+
+    def __getitem__(self, index: Any) -> Any:
+        picked = tuple.__getitem__(self, index)
+        return Size(picked) if isinstance(index, slice) else picked
+
+
+class device:  # noqa: N801 - PyTorch's name
+    """Where a tensor's memory is. There is one place: the CPU."""
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+        name = str(type)
+        kind, _, number = name.partition(":")
+        if kind != "cpu":
+            raise RuntimeError(
+                f"device '{name}' is not available: retrograd computes on the CPU with NumPy. "
+                "Use device='cpu', or leave it out."
+            )
+        self.type = kind
+        self.index = int(number) if number else index
+
+    def __repr__(self) -> str:
+        suffix = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{suffix})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+
+_CPU = device("cpu")
+
+
+class Tensor(Variable):
+    """An n-dimensional array that remembers how it was made.
+
+    Make one with ``tensor``, ``zeros``, ``from_numpy`` and their kin.
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum()
+    tensor(5., grad_fn=<SumBackward0>)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *data: Any) -> None:
+        from_sizes = all(isinstance(d, int) for d in data)
+        values = arrays.zeros(data, dtypes.default_float()) if from_sizes else None
+        if values is None:
+            values = arrays.array(data[0], dtypes.default_float())
+        self._data = values
+        self._node = self._number = self._version_counter = self._meta = None
+
+    # -- the array ---------------------------------------------------------------------------
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history, and without telling the version counter of writes."""
+        self._data = arrays.writable(self._data)
+        result: Tensor = wrap(self._data)
+        return result
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"Variable data has to be a tensor, but got {type(value).__name__}"
+            )
+        self._data = value._data
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension."""
+        return Size(self._data.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The type of the elements."""
+        return dtypes.from_numpy_dtype(self._data.dtype)
+
+    @property
+    def device(self) -> device:
+        """Always the CPU."""
+        return _CPU
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return int(self._data.ndim)
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return int(self._data.ndim)
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return int(self._data.size)
+
+    nelement = numel
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._data.nbytes)
+
+    @property
+    def itemsize(self) -> int:
+        return int(self._data.itemsize)
+
+    def element_size(self) -> int:
+        return int(self._data.itemsize)
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements apart neighbours along each dimension are."""
+        strides = arrays.strides(self._data)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """How many elements into its base's memory a view starts."""
+        base = self._base
+        if base is None:
+            return 0
+        return (self.data_ptr() - base.data_ptr()) // self.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        self._data = arrays.writable(self._data)
+        return int(self._data.__array_interface__["data"][0])
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in reading order."""
+        return arrays.is_contiguous(self._data)
+
+    def is_floating_point(self) -> bool:
+        return bool(self._data.dtype.kind == "f")
+
+    def is_complex(self) -> bool:
+        return bool(self._data.dtype.kind == "c")
+
+    # -- to Python and NumPy -----------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """The array, sharing memory. A tensor that requires grad must be detached first."""
+        if self.requires_grad and not force:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        self._data = arrays.writable(self._data)
+        return self._data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError(
+                "Can't export tensors that require gradient, use tensor.detach()"
+            )
+        return self.numpy().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    # NumPy must leave `array + tensor` to the tensor, which knows what to record.
+    __array_priority__ = 1000
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        if self._data.size != 1:
+            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self._data.tolist()
+
+    def _scalar(self) -> Any:
+        if self.requires_grad:
+            warnings.warn(
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                "behavior.\nConsider using tensor.detach() first.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self.item()
+
+    def __float__(self) -> float:
+        return float(self._scalar())
+
+    def __int__(self) -> int:
+        return int(self._scalar())
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar())
+
+    def __index__(self) -> int:
+        if self._data.dtype.kind not in "biu" or self._data.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._data.item())
+
+    def __bool__(self) -> bool:
+        if self._data.size > 1:
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        if self._data.size == 0:
+            raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+        return bool(self._data.item())
+
+    def __len__(self) -> int:
+        if not self._data.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        pieces: Any = self.unbind(0)
+        return iter(pieces)
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, bool, int, float, complex)):
+            raise RuntimeError(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element)}."
+            )
+        return bool((self == element).any().item())
+
+    __hash__ = object.__hash__
+
+    # -- copies ------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+                "because of a torch.nn.utils.weight_norm usage, see "
+                "https://github.com/pytorch/pytorch/pull/103001"
+            )
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        copied: Tensor = type(self).__new__(type(self))
+        copied._data = arrays.copy(self._data)
+        copied._node = copied._number = copied._version_counter = copied._meta = None
+        memo[id(self)] = copied
+        if self.requires_grad:
+            copied.requires_grad_()
+        if self._meta is not None and self._meta.grad is not None:
+            copied.grad = self._meta.grad.__deepcopy__(memo)
+        if self.__dict__:
+            import copy
+
+            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # The history stays behind: what is loaded is a leaf, as in PyTorch.
+        state = (arrays.writable(self._data), self.requires_grad, self.__dict__ or None)
+        return _rebuild, (type(self), *state)
+
+    # -- printing ----------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        suffixes = []
+        node = self.grad_fn
+        if node is not None:
+            suffixes.append(f"grad_fn=<{type(node).__name__}>")
+        elif self.requires_grad:
+            suffixes.append("requires_grad=True")
+        default = dtypes.get_default_dtype()
+        defaults = (default.numpy, default.to_complex().numpy)
+        return arrays.format_array(self._data, suffixes=suffixes, default_dtypes=defaults)
+
+    def __format__(self, spec: str) -> str:
+        if not self._data.ndim and spec:
+            return self.item().__format__(spec)  # type: ignore[no-any-return]
+        return object.__format__(self, spec)
+
+    if TYPE_CHECKING:  # the operations of the table are attached as methods at run time
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
+def _rebuild(kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any) -> Tensor:
+    tensor: Tensor = kind.__new__(kind)
+    tensor._data = data
+    tensor._node = tensor._number = tensor._version_counter = tensor._meta = None
+    if attributes:
+        tensor.__dict__.update(attributes)
+    if requires_grad:
+        meta_of(tensor).requires_grad = True
+    return tensor
+
+
+Plug.tensor = Tensor
