@@ -30,6 +30,25 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+class Known:
+    """The piece of user code seen last. Most operations are called from the same one as the one
+    before, and comparing code objects is faster than looking up a file name."""
+
+    __slots__ = ("user_code",)
+
+    def __init__(self) -> None:
+        self.user_code: CodeType | None = None
+
+    def user_frame(self, frame: FrameType) -> FrameType:
+        """The user's frame that ``frame`` was called from, or ``frame`` itself."""
+        frame = user_frame(frame) or frame
+        self.user_code = frame.f_code
+        return frame
+
+
+known = Known()
+
+
 def user_place(depth: int = 1) -> Place:
     """The place in the user's code that is being run, as seen from ``depth`` callers up."""
     frame = user_frame(sys._getframe(depth))

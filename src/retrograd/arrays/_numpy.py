@@ -95,8 +95,13 @@ def write(target: Raw, values: Raw) -> None:
     np.copyto(target, values, casting="unsafe")
 
 
-# The array under test is held by its caller's variable, by the parameter here and by getrefcount.
-_REFERENCES_OF_ONE_OWNER = 3
+def can_add_to(x: Raw) -> bool:
+    """Whether ``x`` is an array with memory that may be added to."""
+    return isinstance(x, np.ndarray) and bool(x.flags.writeable)
+
+
+# Held by the engine, by the node it is given to, by the parameter here, and by getrefcount.
+_REFERENCES_OF_ONE_OWNER = 4
 
 
 def owned(x: Raw) -> Raw:

@@ -8,6 +8,7 @@ counts when they are next used, and then take their place in the base's new grap
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -34,15 +35,18 @@ class View:
 
 
 class Meta:
-    """What plain results do without: leaves that require grad, views, retained gradients."""
+    """What plain results do without: leaves that require grad, views, one of several outputs,
+    retained gradients."""
 
-    __slots__ = ("accumulator", "grad", "hooks", "inference", "post_hooks", "requires_grad",
-                 "retains", "view")  # fmt: skip
+    __slots__ = ("accumulator", "grad", "hooks", "inference", "number", "post_hooks",
+                 "requires_grad", "retains", "view")  # fmt: skip
 
     def __init__(self) -> None:
         self.requires_grad = False
+        self.number: int | None = None  # which output of its node, where that has several
         self.grad: Any = None
-        # Weak: the node refers to its leaf, and a graph keeps its nodes alive, not its leaves.
+        # Of a leaf that requires grad. Weak, because the node refers to its leaf: what keeps the
+        # node alive is the graphs that it is part of.
         self.accumulator: weakref.ref[AccumulateGrad] | None = None
         self.view: View | None = None
         self.hooks: Any = None  # of a leaf; those of a result are with its node
@@ -61,12 +65,16 @@ def meta_of(tensor: Any) -> Meta:
 
 def accumulator(tensor: Any) -> AccumulateGrad:
     """The node at which the gradient of a leaf ends; the same one as long as any graph uses it."""
-    meta = tensor._meta
-    node: AccumulateGrad | None = meta.accumulator() if meta.accumulator is not None else None
-    if node is None:
-        node = AccumulateGrad(tensor)
-        meta.accumulator = weakref.ref(node)
-    return node
+    with _making_accumulators:  # two threads that use a leaf at once must get the same node
+        meta = tensor._meta
+        node: AccumulateGrad | None = meta.accumulator() if meta.accumulator is not None else None
+        if node is None:
+            node = AccumulateGrad(tensor)
+            meta.accumulator = weakref.ref(node)
+        return node
+
+
+_making_accumulators = threading.Lock()
 
 
 def origin(tensor: Any) -> Node | None:
@@ -75,16 +83,15 @@ def origin(tensor: Any) -> Node | None:
     Only for tensors with a meta; for all others it is their ``_node``.
     """
     meta: Meta = tensor._meta
-    if meta.view is not None:
-        refresh(tensor, meta.view)
-    node: Node | None = tensor._node
-    if node is not None or not meta.requires_grad:
-        return node
-    if meta.accumulator is not None:  # the usual case of `accumulator`, which is called for the rest
+    node: Node | None
+    if meta.accumulator is not None:  # a leaf that was used before: the most frequent case
         node = meta.accumulator()
         if node is not None:
             return node
-    return accumulator(tensor)
+    if meta.view is not None:
+        refresh(tensor, meta.view)
+    node = tensor._node
+    return accumulator(tensor) if node is None and meta.requires_grad else node
 
 
 def edge(tensor: Any) -> tuple[Node | None, int | None]:
@@ -129,7 +136,7 @@ def refresh(tensor: Any, view: View) -> None:
     node.outputs = None
     node.code, node.lasti = _source.user_place()
     move_retained(tensor, node)
-    tensor._node, tensor._number = node, None
+    set_node(tensor, node)
     view.seen = now
 
 
@@ -221,14 +228,22 @@ def rebase(tensor: Any, node: Node) -> None:
     view = tensor._meta.view if tensor._meta is not None else None
     if view is None:
         move_retained(tensor, node)
-        tensor._node, tensor._number = node, None
+        set_node(tensor, node)
         return
     base = view.base
     copy_slices = CopySlices(base, tensor, node)
     move_retained(base, copy_slices)
-    base._node, base._number = copy_slices, None
+    set_node(base, copy_slices)
     view.seen = -1
     refresh(tensor, view)
+
+
+def set_node(tensor: Any, node: Node | None) -> None:
+    """Make ``node`` the history of a tensor, and its only output that."""
+    tensor._node = node
+    meta = tensor._meta
+    if meta is not None:
+        meta.number = meta.accumulator = None
 
 
 def move_retained(tensor: Any, node: Node) -> None:

@@ -13,6 +13,7 @@ whatever used its output, which is all the engine needs to know to run them in a
 from __future__ import annotations
 
 import itertools
+import linecache
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from types import CodeType
 from typing import Any, ClassVar
 
 from retrograd import _source, arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, add_to, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._versions import UNCHANGING, Version
 from retrograd.autograd._wrap import wrap
@@ -281,24 +282,6 @@ class OperationNode(Node):
             return self, None
         return self, operation.output_names.index(name)
 
-    def __getattr__(self, name: str) -> Any:
-        """``_saved_self``, ``_saved_dim``, ``_raw_saved_self``: what the node keeps, by name."""
-        operation = type(self).operation
-        if name.startswith("_raw_saved_") and name[11:] in operation.saves:
-            return SavedTensor(self, operation.saves.index(name[11:]))
-        if name.startswith("_saved_"):
-            if name[7:] in operation.saves:
-                value = self.saved_tensor(operation.saves.index(name[7:]))
-                return wrap(arrays.asarray(value)) if isinstance(value, (int, float)) else value
-            if name[7:] in operation.options:
-                return self.options[name[7:]]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __dir__(self) -> list[str]:
-        names = type(self).operation.saves
-        saved = [f"{prefix}{n}" for n in names for prefix in ("_saved_", "_raw_saved_")]
-        return [*super().__dir__(), *saved]
-
 
 def _conjugate(value: Any) -> Any:
     if isinstance(value, complex):
@@ -386,58 +369,88 @@ def modified(node: OperationNode) -> RuntimeError:
 
 
 def backward_source(operation: Operation) -> str:
-    """The body of ``backward`` for one operation: unpack what was saved, check that nobody has
-    written it since, call the rules with what they name."""
-    saves, inputs = operation.saves, operation.inputs
-    lines = ["def backward(self, g, next_nodes):"]
+    """The ``backward`` of one operation: unpack what was saved, check that nobody has written it
+    since, and evaluate the rules. For ``mul`` that is
+
+        def backward(node, g, next_nodes):
+            self, w0, c0, other, w1, c1, = node.saved
+            if w0.count != c0 or w1.count != c1: raise modified(node)
+            n0, n1, = next_nodes
+            return None if n0 is None else (g * other), None if n1 is None else (g * self),
+    """
+    saves = operation.saves
+    lines = ["def backward(node, g, next_nodes):"]
     if saves:
-        triples = ", ".join(f"v{i}, w{i}, c{i}" for i in range(len(saves)))
+        unpacked = ", ".join(f"{name}, w{i}, c{i}" for i, name in enumerate(saves))
         changed = " or ".join(f"w{i}.count != c{i}" for i in range(len(saves)))
-        lines += [
-            f"    {triples}, = self.saved",
-            f"    if {changed}: raise modified(self)",
-        ]
+        lines += [f"    {unpacked}, = node.saved", f"    if {changed}: raise modified(node)"]
 
     def argument(name: str, position: int) -> str:
-        if name in saves:
-            return f"v{saves.index(name)}"
         special = {
-            "shape": f"self.infos[{position}][0]",
-            "shapes": "[shape for shape, _ in self.infos]",
+            "shape": f"node.infos[{position}][0]",
+            "shapes": "[shape for shape, _ in node.infos]",
             "needs": "[n is not None for n in next_nodes]",
         }
-        return special.get(name, f"self.options[{name!r}]")
+        return name if name in saves else special.get(name, f"node.options[{name!r}]")
 
-    def call(function: str, rule: Rule, position: int) -> str:
+    def value(function: str, rule: Rule, position: int) -> str:
+        if rule.text is not None and set(rule.names) <= set(saves):
+            return f"({rule.text})"  # in the source of a rule, names mean what they mean here
         return f"{function}({', '.join(['g', *(argument(n, position) for n in rule.names)])})"
 
     if operation.joint:
-        lines.append(f"    return {call('joint', operation.joint, 0)}")
+        lines.append(f"    return {value('joint', operation.joint, 0)}")
     else:
-        nodes = ", ".join(f"n{i}" for i in range(len(inputs)))
+        nodes = ", ".join(f"n{i}" for i in range(len(operation.inputs)))
         results = [
-            f"None if n{i} is None else {call(f'rule{i}', rule, i)}" if rule else "None"
+            f"None if n{i} is None else {value(f'rule{i}', rule, i)}" if rule else "None"
             for i, rule in enumerate(operation.rules)
         ]
         lines += [f"    {nodes}, = next_nodes", f"    return {', '.join(results)},"]
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def compile_backward(operation: Operation) -> Callable[..., Any]:
-    names: dict[str, Any] = {
-        "modified": modified,
-        "joint": operation.joint.function if operation.joint else None,
-        **{f"rule{i}": r.function for i, r in enumerate(operation.rules) if r},
-    }  # fmt: skip
-    code = compile(backward_source(operation), f"<backward of {operation.name}>", "exec")
-    exec(code, names)
+    rules = {f"rule{i}": r for i, r in enumerate(operation.rules) if r}
+    if operation.joint:
+        rules["joint"] = operation.joint
+    names: dict[str, Any] = {"modified": modified}
+    for rule in rules.values():
+        names.update(rule.function.__globals__)
+    names.update((name, rule.function) for name, rule in rules.items())
+    source, file = backward_source(operation), f"<backward of {operation.name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec"), names)
     compiled: Callable[..., Any] = names["backward"]
     return compiled
 
 
 def node_class(operation: Operation) -> type[OperationNode]:
-    """The node class of an operation: PyTorch's name for it, and its rules."""
-    return type(operation.node_name, (OperationNode,), {"__slots__": (), "operation": operation})
+    """The node class of an operation: PyTorch's name for it, its rules, and what it saves as
+    attributes (``_saved_self``, ``_raw_saved_self``, ``_saved_dim``)."""
+    members: dict[str, Any] = {"__slots__": (), "operation": operation}
+    for position, name in enumerate(operation.saves):
+        members[f"_saved_{name}"] = property(_saved_value(position))
+        members[f"_raw_saved_{name}"] = property(_saved_handle(position))
+    for name in operation.options:
+        members[f"_saved_{name}"] = property(_option(name))
+    return type(operation.node_name, (OperationNode,), members)
+
+
+def _saved_value(position: int) -> Callable[[OperationNode], Any]:
+    def get(node: OperationNode) -> Any:
+        value = node.saved_tensor(position)
+        return wrap(arrays.asarray(value)) if isinstance(value, (int, float, complex)) else value
+
+    return get
+
+
+def _saved_handle(position: int) -> Callable[[OperationNode], SavedTensor]:
+    return lambda node: SavedTensor(node, position)
+
+
+def _option(name: str) -> Callable[[OperationNode], Any]:
+    return lambda node: node.options[name]
 
 
 # -- leaves ----------------------------------------------------------------------------------
@@ -471,39 +484,30 @@ class AccumulateGrad(Node):
         with _accumulating:
             have = meta.grad
             if have is None:
-                meta.grad = wrap(arrays.owned(g))
-            elif have._node is not None or have.requires_grad or not _writable_grad(have):
+                meta.grad = wrap(owned(g))
+            elif have.requires_grad or not arrays.can_add_to(have._data):
                 meta.grad = wrap(have._data + g)
             else:
-                if isinstance(have._data, arrays.ndarray):
-                    arrays.add_to(have._data, g, have._data)
-                else:
-                    have._data = have._data + g
+                add_to(have._data, g, have._data)
                 if have._version_counter is not None:
                     have._version_counter.bump()
-        self.tell_hooks()
+        if meta.post_hooks:
+            self.tell_hooks()
         return ()
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         meta = self.variable._meta
         with _accumulating:
             meta.grad = g if meta.grad is None else meta.grad + g
-        self.tell_hooks()
+        if meta.post_hooks:
+            self.tell_hooks()
         return ()
 
     def tell_hooks(self) -> None:
-        hooks = self.variable._meta.post_hooks
-        if hooks:
-            for hook in list(hooks.values()):
-                if (result := hook(self.variable)) is not None:
-                    raise TypeError(
-                        f"expected Variable, but hook returned '{type(result).__name__}'"
-                    )
-
-
-def _writable_grad(grad: Any) -> bool:
-    """Whether accumulating in place into ``grad`` writes what nobody else would miss."""
-    return not isinstance(grad._data, arrays.ndarray) or bool(grad._data.flags.writeable)
+        """Call the post-accumulate hooks of the leaf."""
+        for hook in list(self.variable._meta.post_hooks.values()):
+            if (result := hook(self.variable)) is not None:
+                raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
 
 
 def save(value: Raw, version: Version) -> tuple[Raw, Version, int]:

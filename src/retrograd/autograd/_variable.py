@@ -14,7 +14,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.autograd._backward import backward
-from retrograd.autograd._history import Meta, edge, meta_of, origin
+from retrograd.autograd._history import Meta, edge, meta_of, origin, set_node
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._node import Node
 from retrograd.autograd._versions import Version, version_of
@@ -33,10 +33,9 @@ _NON_LEAF_GRAD = (
 class Variable(TensorLike):
     """A value in a graph: data, the node that made it, and its gradient."""
 
-    __slots__ = ("__dict__", "__weakref__", "_meta", "_node", "_number", "_version_counter")
+    __slots__ = ("__dict__", "__weakref__", "_meta", "_node", "_version_counter")
 
     _node: Node | None  # the node that made this; None for leaves
-    _number: int | None  # which output of the node; None if it has but one
     _version_counter: Version | None  # None: nobody has watched this memory yet
     _meta: Meta | None  # None for plain results
 
@@ -53,6 +52,16 @@ class Variable(TensorLike):
         if self._meta is not None and self._meta.view is not None:
             origin(self)
         return self._node
+
+    @property
+    def _number(self) -> int | None:
+        """Which output of the node this is; None if it has but one."""
+        return None if self._meta is None else self._meta.number
+
+    @_number.setter
+    def _number(self, number: int | None) -> None:
+        if number is not None or self._meta is not None:
+            meta_of(self).number = number
 
     @property
     def output_nr(self) -> int:
@@ -104,7 +113,9 @@ class Variable(TensorLike):
                 "allowed."
             )
         if requires_grad or self._meta is not None:
-            meta_of(self).requires_grad = bool(requires_grad)
+            meta = meta_of(self)
+            meta.requires_grad = bool(requires_grad)
+            meta.accumulator = None if not requires_grad else meta.accumulator
         return self
 
     def detach(self) -> Any:
@@ -125,7 +136,7 @@ class Variable(TensorLike):
                 "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
                 "function in torch/optim/optimizer.py as the solution."
             )
-        self._node = self._number = None
+        set_node(self, None)
         if self._meta is not None:
             self._meta.requires_grad = False
         return self

@@ -21,7 +21,8 @@ def wrap(
     tensor = Plug.tensor.__new__(Plug.tensor)
     tensor._data = data
     tensor._node = node
-    tensor._number = number
     tensor._version_counter = version
     tensor._meta = meta
+    if number is not None:
+        tensor._number = number
     return tensor

@@ -14,7 +14,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
-from retrograd._source import OWN_FILES, user_frame, user_place
+from retrograd._source import OWN_FILES, known, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of, origin
 from retrograd.autograd._node import Node, OperationNode, Packed, next_order, node_class, pack_value
@@ -257,9 +257,8 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
     forward = op.forward
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     needs_shape = any(rule is not None and "shape" in rule.names for rule in op.rules)
-    careful_anyway = (
-        op.dtypes == "real" or op.view or op.output_names != ("result",) or len(op.saves) > 1
-    )
+    if op.dtypes == "real" or op.view or op.output_names != ("result",) or len(op.saves) > 1:
+        return general(op, kind)
 
     def function(self: Any) -> Any:
         try:
@@ -267,11 +266,11 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if switch.active or careful_anyway or (dtype is not FLOAT32 and dtype is not FLOAT64):
+        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, kind, (self,), {})
         result = new(Tensor)
         result._data = y = forward(x)
-        result._number = result._meta = result._version_counter = None
+        result._meta = result._version_counter = None
         origin_node = self._node if self._meta is None else origin(self)
         if origin_node is None:
             result._node = None
@@ -291,14 +290,12 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
             node.saved = None
         if needs_shape:
             node.infos = ((x.shape, dtype),)
-        if self._number is not None:
-            node.careful().next_numbers = (self._number,)
+        if self._meta is not None and self._meta.number is not None:
+            node.careful().next_numbers = (self._meta.number,)
         frame = _getframe(1)
-        code = frame.f_code
-        if code.co_filename in OWN_FILES:
-            frame = user_frame(frame) or frame
-            code = frame.f_code
-        node.code = code
+        if frame.f_code is not known.user_code:
+            frame = known.user_frame(frame)
+        node.code = frame.f_code
         node.lasti = frame.f_lasti
         return result
 
@@ -310,19 +307,20 @@ def with_number(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
     forward = op.forward
     (option,) = op.options
     saves_operand = op.saves == op.inputs
-    careful_anyway = "result" in op.saves
+    if "result" in op.saves:
+        return general(op, kind)
 
     def function(self: Any, /, **options: Any) -> Any:
         number = options[option]
         x = self._data
         dtype = x.dtype
-        if switch.active or careful_anyway or (dtype is not FLOAT32 and dtype is not FLOAT64) or (
+        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64) or (
             type(number) is not float and type(number) is not int
         ):
             return apply(op, kind, (self,), options)
         result = new(Tensor)
         result._data = forward(x, number)
-        result._number = result._meta = result._version_counter = None
+        result._meta = result._version_counter = None
         origin_node = self._node if self._meta is None else origin(self)
         if origin_node is None:
             result._node = None
@@ -336,8 +334,8 @@ def with_number(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
         if saves_operand:
             version = self._version_counter or watch(self)
             node.saved = (x, version, version.count)
-        if self._number is not None:
-            node.careful().next_numbers = (self._number,)
+        if self._meta is not None and self._meta.number is not None:
+            node.careful().next_numbers = (self._meta.number,)
         node.code, node.lasti = user_place(2)
         return result
 
@@ -356,12 +354,10 @@ def binary(
     # The fast way knows operations that save nothing, or both operands, each at least for the
     # gradient of the other.
     keeps_first, keeps_second = 0 in users_of_first, 1 in users_of_second
-    careful_anyway = saves and not (
-        op.saves == op.inputs and 1 in users_of_first and 0 in users_of_second
-    )
+    fits = op.saves == op.inputs and 1 in users_of_first and 0 in users_of_second
 
     def function(self: Any, other: Any) -> Any:
-        if switch.active or careful_anyway:
+        if switch.active:
             return slowly(self, other)
         try:
             x = self._data
@@ -384,7 +380,7 @@ def binary(
                 return slowly(self, other)
         except (AttributeError, TypeError, ValueError):
             return slowly(self, other)  # which says what is wrong
-        result._number = result._meta = result._version_counter = None
+        result._meta = result._version_counter = None
         self_node = self._node if self._meta is None else origin(self)
         if self_node is None and other_node is None:
             result._node = None
@@ -412,19 +408,17 @@ def binary(
             )  # fmt: skip
         else:
             node.saved = None
-        if y is not other:
-            if broadcasts and x.shape != y.shape:
-                node.careful().fit = ((x.shape, dtype), (y.shape, dtype))
-            if self._number is not None or other._number is not None:
-                node.careful().next_numbers = (self._number, other._number)
-        elif self._number is not None:
-            node.careful().next_numbers = (self._number, None)
+        if broadcasts and y is not other and x.shape != y.shape:
+            node.careful().fit = ((x.shape, dtype), (y.shape, dtype))
+        if (self._meta is not None and self._meta.number is not None) or (
+            other_node is not None and other._meta is not None and other._meta.number is not None
+        ):
+            other_number = None if other_node is None else other._number
+            node.careful().next_numbers = (self._number, other_number)
         frame = _getframe(1)
-        code = frame.f_code
-        if code.co_filename in OWN_FILES:
-            frame = user_frame(frame) or frame
-            code = frame.f_code
-        node.code = code
+        if frame.f_code is not known.user_code:
+            frame = known.user_frame(frame)
+        node.code = frame.f_code
         node.lasti = frame.f_lasti
         return result
 
@@ -433,7 +427,7 @@ def binary(
             return NotImplemented
         return apply(op, kind, operands_of(op, (self, other)), {})
 
-    return function
+    return function if fits or not saves else slowly
 
 
 def general(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:

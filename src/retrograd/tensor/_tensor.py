@@ -96,7 +96,7 @@ class Tensor(Variable):
         if values is None:
             values = arrays.array(data[0], dtypes.default_float())
         self._data = values
-        self._node = self._number = self._version_counter = self._meta = None
+        self._node = self._version_counter = self._meta = None
 
     # -- the array ---------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class Tensor(Variable):
             return memo[id(self)]  # type: ignore[no-any-return]
         copied: Tensor = type(self).__new__(type(self))
         copied._data = arrays.copy(self._data)
-        copied._node = copied._number = copied._version_counter = copied._meta = None
+        copied._node = copied._version_counter = copied._meta = None
         memo[id(self)] = copied
         if self.requires_grad:
             copied.requires_grad_()
@@ -337,7 +337,7 @@ class Tensor(Variable):
 def _rebuild(kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any) -> Tensor:
     tensor: Tensor = kind.__new__(kind)
     tensor._data = data
-    tensor._node = tensor._number = tensor._version_counter = tensor._meta = None
+    tensor._node = tensor._version_counter = tensor._meta = None
     if attributes:
         tensor.__dict__.update(attributes)
     if requires_grad:

@@ -1,0 +1,57 @@
+"""The command line: ``python -m retrograd`` or, once installed, ``retrograd``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from retrograd import __version__, tour
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, without the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        message = message.replace("argument command: invalid choice:", "there is no command")
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options and commands. A command is a subparser whose default ``run`` is called."""
+    top = _Parser(
+        prog="retrograd",
+        usage="retrograd [--help] [--version] [command] ...",
+        description="PyTorch's autograd as a library of its own, on NumPy arrays.",
+        epilog="Without a command, the tour is shown.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"retrograd {__version__}")
+    top.set_defaults(run=lambda arguments: tour.main())
+    commands = top.add_subparsers(title="commands", metavar="command", prog="retrograd")
+    about_tour = "run the programs of five notes on autograd and show what each prints"
+    command = commands.add_parser(
+        "tour", help=about_tour, description=f"{about_tour.capitalize()}.", allow_abbrev=False
+    )
+    command.set_defaults(run=lambda arguments: tour.main())
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the return value is the exit code."""
+    parsed = parser().parse_args(arguments)
+    try:
+        code = int(parsed.run(parsed))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever was reading, `head` for one, has seen enough. What is still buffered must go
+        # somewhere, or Python complains on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
