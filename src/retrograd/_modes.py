@@ -19,6 +19,7 @@ class ThreadModes(threading.local):
     inference: bool = False
     anomaly: bool = False
     check_nan: bool = True
+    multithreading: bool = True  # what is_multithreading_enabled answers; nothing depends on it
     # The (pack, unpack) pairs of saved_tensors_hooks, innermost last.
     saved_tensor_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
     hooks_disabled: str | None = None  # the message of disable_saved_tensors_hooks

@@ -106,11 +106,17 @@ def edge(tensor: Any) -> tuple[Node | None, int | None]:
 def become_view(result: Any, of: Any, created: str) -> None:
     """Make ``result``, which shares the memory of ``of``, a view of what that is a view of."""
     version = version_of(of)
-    base_view = of._meta.view if of._meta is not None else None
     result._version_counter = version
-    meta_of(result).view = View(of if base_view is None else base_view.base, created, version.count)
-    if base_view is not None and base_view.created != "plainly" and created == "plainly":
-        result._meta.view.created = base_view.created
+    meta = meta_of(result)
+    source: Meta | None = of._meta
+    base = of
+    if source is not None:
+        meta.inference = source.inference
+        if source.view is not None:
+            base = source.view.base
+            if created == "plainly":
+                created = source.view.created
+    meta.view = View(base, created, version.count)
 
 
 def refresh(tensor: Any, view: View) -> None:

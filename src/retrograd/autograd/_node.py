@@ -242,6 +242,15 @@ class OperationNode(Node):
             for i, (n, rule) in enumerate(zip(next_nodes, operation.rules, strict=True))
         )
 
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """As for every node, without the inputs that have no derivative by their nature (the
+        condition of ``where``)."""
+        pairs = super().next_functions
+        if self.operation.joint:
+            return pairs
+        return tuple(p for p, rule in zip(pairs, self.operation.rules, strict=True) if rule)
+
     def shape_of_input(self, position: int) -> tuple[int, ...]:
         return self.infos[position][0]
 

@@ -66,10 +66,6 @@ class ModeContext:
         return wrapped
 
 
-def _usable_bare(cls: type[ModeContext]) -> Callable[..., Any]:
-    return cls
-
-
 class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
     """Record nothing: results do not require grad.
 
@@ -163,6 +159,25 @@ class inference_mode(ModeContext):  # noqa: N801
         return type(self)(self.mode)
 
 
+class set_multithreading_enabled(ModeContext):  # noqa: N801
+    """Accepted as in PyTorch. A backward pass always runs in the thread that called it."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = bool(mode)
+
+    def changes(self) -> dict[str, Any]:
+        return {"multithreading": self.mode}
+
+    def clone(self) -> Self:
+        return type(self)(self.mode)
+
+
+def is_multithreading_enabled() -> bool:
+    """What ``set_multithreading_enabled`` says."""
+    return modes.multithreading
+
+
 def is_grad_enabled() -> bool:
     """Whether operations are being recorded in this thread."""
     return modes.grad_enabled
@@ -173,4 +188,5 @@ def is_inference_mode_enabled() -> bool:
     return modes.inference
 
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled",
+           "set_multithreading_enabled"]  # fmt: skip

@@ -80,42 +80,47 @@ def finish(
     options: dict[str, Any], outputs: tuple[Raw, ...],
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Wrap the outputs, as results of a new node if anything among the operands requires grad."""
-    results = tuple(wrap(x) for x in outputs)
-    recorded = modes.grad_enabled and op.differentiable and any_requires_grad(operands)
+    results = tuple([wrap(x) for x in outputs])
     if op.view:
-        created = "plainly" if len(outputs) == 1 and op.output_names == ("result",) else "multi_output"
-        if not modes.grad_enabled:
-            created = "inference" if modes.inference else "no_grad"
-        for result in results:
-            become_view(result, operands[0], created)
-            if operands[0].is_inference():
-                meta_of(result).inference = True
+        mark_views(op, operands[0], results)
     elif modes.inference:
         for result in results:
             meta_of(result).inference = True
-    if recorded:
-        node = make_node(op, kind, operands, raws, options)
-        saved: dict[str, Any] = {}
-        for name, value in zip(op.inputs, raws, strict=False):
-            if name in op.saves:
-                saved[name] = value
-        multiple = op.output_names != ("result",)
-        for i, result in enumerate(results):
-            if result._data.dtype.kind in "fc":
-                result._node, result._number = node, i if multiple else None
-            name = f"result{i}" if multiple else "result"
-            if name in op.saves:
-                saved[name] = result
-        if multiple:
-            node.outputs = tuple((x.shape, x.dtype) for x in outputs)
-        node.saved = save_values(op, node, operands, saved)
-        if node.saved is not None and modes.saved_tensor_hooks:
+    if not (modes.grad_enabled and op.differentiable and any_requires_grad(operands)):
+        return results
+    node = make_node(op, kind, operands, raws, options)
+    multiple = op.output_names != ("result",)
+    if multiple:
+        node.outputs = tuple([(x.shape, x.dtype) for x in outputs])
+    for i, result in enumerate(results):
+        if result._data.dtype.kind in "fc":
+            result._node = node
+            if multiple:
+                result._number = i
+    if op.saves:
+        values = dict(zip(op.inputs, raws, strict=False))
+        values.update(zip(op.output_names, results, strict=False))
+        node.saved = save_values(op, node, operands, values)
+        if modes.saved_tensor_hooks:
             pack_saved(node)
     return results
 
 
+def mark_views(op: Operation, source: Tensor, results: tuple[Tensor, ...]) -> None:
+    """Make results that share the memory of ``source`` views of it, noting what forbids writing
+    through them."""
+    created = "plainly" if op.output_names == ("result",) else "multi_output"
+    if not modes.grad_enabled:
+        created = "inference" if modes.inference else "no_grad"
+    for result in results:
+        become_view(result, source, created)
+
+
 def any_requires_grad(operands: Sequence[Any]) -> bool:
-    return any(isinstance(x, Tensor) and x.requires_grad for x in operands)
+    for x in operands:  # noqa: SIM110 - any() of a generator takes three times as long
+        if isinstance(x, Tensor) and x.requires_grad:
+            return True
+    return False
 
 
 def make_node(
@@ -124,22 +129,23 @@ def make_node(
 ) -> OperationNode:  # fmt: skip
     """A node whose edges lead to where the operands came from; saved values are still to come."""
     node = kind()
-    edges = [edge(x) if isinstance(x, Tensor) else (None, None) for x in operands]
-    if op.rules and not op.joint:
-        edges = [e if rule else (None, None) for e, rule in zip(edges, op.rules, strict=True)]
+    has_gradient = op.rules if not op.joint else (True,) * len(operands)
+    edges = [
+        edge(x) if rule and isinstance(x, Tensor) else (None, None)
+        for x, rule in zip(operands, has_gradient, strict=True)
+    ]
     node.order = next_order()
-    node.next_nodes = tuple(n for n, _ in edges)
-    node.extras = None
-    node.saved = None
-    node.outputs = None
+    node.next_nodes = tuple([n for n, _ in edges])
+    node.extras = node.saved = node.outputs = None
     node.options = options
-    node.infos = tuple(_info(x) for x in operands)
+    node.infos = tuple([_info(x) for x in operands])
     node.code, node.lasti = user_place(2)
-    if any(number is not None for _, number in edges):
-        node.careful().next_numbers = tuple(number for _, number in edges)
+    numbers = tuple([number for _, number in edges])
+    if numbers.count(None) != len(numbers):
+        node.careful().next_numbers = numbers
     if op.broadcasts or op.joint:
-        node.careful().fit = tuple(info if info[1] is not None else None for info in node.infos)
-    if not op.adjoint and any(is_complex(x) for x in (*raws, *options.values())):
+        node.careful().fit = tuple([info if info[1] is not None else None for info in node.infos])
+    if not op.adjoint and any([is_complex(x) for x in (*raws, *options.values())]):
         node.careful().conjugate = True
     if modes.anomaly:
         node.careful().trace = forward_trace()
@@ -167,7 +173,7 @@ def save_values(
     saved: list[Any] = []
     for name, users in op.needed_by.items():
         value = values[name]
-        if all(node.next_nodes[i] is None for i in users):
+        if all([node.next_nodes[i] is None for i in users]):
             saved += (None, UNCHANGING, 0)
             continue
         if isinstance(value, Tensor):  # an output
@@ -257,7 +263,9 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
     forward = op.forward
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     needs_shape = any(rule is not None and "shape" in rule.names for rule in op.rules)
-    if op.dtypes == "real" or op.view or op.output_names != ("result",) or len(op.saves) > 1:
+    if op.view:
+        return one_input(op, kind)
+    if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
         return general(op, kind)
 
     def function(self: Any) -> Any:
@@ -302,41 +310,53 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
     return function
 
 
-def with_number(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
-    """``op(x, number)`` for an elementwise operation with one option."""
-    forward = op.forward
-    (option,) = op.options
+def one_input(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
+    """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
+    forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
-    if "result" in op.saves:
+    if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
         return general(op, kind)
 
     def function(self: Any, /, **options: Any) -> Any:
-        number = options[option]
-        x = self._data
+        try:
+            x = self._data
+        except AttributeError:
+            raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64) or (
-            type(number) is not float and type(number) is not int
-        ):
+        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, kind, (self,), options)
+        if not keeps_type and not all(type(v) is float or type(v) is int for v in options.values()):
+            return apply(op, kind, (self,), options)
+        if is_view and not isinstance(x, arrays.ndarray):
+            x = self._data = arrays.writable(x)
+        try:
+            y = forward(x, **options)
+        except (TypeError, ValueError):
+            return apply(op, kind, (self,), options)  # which says what is wrong
         result = new(Tensor)
-        result._data = forward(x, number)
-        result._meta = result._version_counter = None
+        result._data = y
+        result._meta = result._version_counter = result._node = None
         origin_node = self._node if self._meta is None else origin(self)
+        if is_view:
+            become_view(result, self, "plainly")
         if origin_node is None:
-            result._node = None
             return result
         node = result._node = kind()
         node.order = next_order()
         node.next_nodes = (origin_node,)
-        node.extras = None
+        node.extras = node.outputs = node.saved = None
         node.options = options
-        node.saved = None
+        node.infos = ((x.shape, dtype),)
         if saves_operand:
             version = self._version_counter or watch(self)
             node.saved = (x, version, version.count)
         if self._meta is not None and self._meta.number is not None:
             node.careful().next_numbers = (self._meta.number,)
-        node.code, node.lasti = user_place(2)
+        frame = _getframe(1)
+        if frame.f_code is not known.user_code:
+            frame = known.user_frame(frame)
+        node.code = frame.f_code
+        node.lasti = frame.f_lasti
         return result
 
     return function
@@ -468,8 +488,8 @@ def bind(op: Operation) -> Callable[..., Any]:
     builder = general
     if op.inputs == ("self",) and not op.options:
         builder = unary
-    elif len(op.inputs) == len(op.options) == 1 and op.family == "elementwise":
-        builder = with_number
+    elif len(op.inputs) == 1 and op.inputs != ("tensors",):
+        builder = one_input
     elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
         builder = binary
     function = builder(op, kind)

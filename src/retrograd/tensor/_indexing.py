@@ -47,9 +47,11 @@ def is_index_array(item: Any) -> bool:
 
 def split_index(self: Tensor, index: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
     """The view that the basic parts of an index give, and the arrays that remain, if any."""
-    items = index if isinstance(index, tuple) else (index,)
     if isinstance(index, slice):
         return one_slice(self, 0, index), None
+    if type(index) is int:
+        return one_element(self, 0, index), None
+    items = index if isinstance(index, tuple) else (index,)
     taken = sum(dims_taken(item) for item in items)
     if taken > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
@@ -133,18 +135,19 @@ def one_slice(view: Tensor, dim: int, item: slice) -> Tensor:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if item.step is not None and operator.index(item.step) <= 0:
         raise ValueError("step must be greater than zero")
-    bounds = slice(*(None if b is None else operator.index(b) for b in (item.start, item.stop, item.step)))
-    result: Tensor = linear.slice_(view, where=(slice(None),) * dim + (bounds,))
+    bounds = [b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)]
+    result: Tensor = linear.slice_(view, where=(slice(None),) * dim + (slice(*bounds),))
     return result
 
 
 def one_element(view: Tensor, dim: int, index: int) -> Tensor:
-    if not view.ndim:
+    shape = view._data.shape
+    if not shape:
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
             "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
         )
-    size = view.shape[dim]
+    size = shape[dim]
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
     result: Tensor = linear.select(view, dim=dim, index=index % size)

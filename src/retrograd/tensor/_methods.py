@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._node import node_class
 from retrograd.autograd._wrap import wrap
@@ -152,6 +153,27 @@ _INTERNAL = {
 PUBLIC = {name: f for name, f in FUNCTIONS.items() if name not in _INTERNAL}
 
 
+def _with_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Take ``out=``: a tensor to write the result into."""
+
+    def with_out(*args: Any, out: Tensor | None = None, **named: Any) -> Any:
+        if out is None:
+            return function(*args, **named)
+        if any(isinstance(x, Tensor) and x.requires_grad for x in (*args, out)) and modes.grad_enabled:
+            raise RuntimeError(
+                f"{function.__name__}(): functions with out=... arguments don't support automatic "
+                "differentiation, but one of the arguments requires grad."
+            )
+        result = function(*args, **named)
+        if out._data.shape != result._data.shape:
+            out._data = arrays.empty(result._data.shape, out._data.dtype)
+        return copy_(out, result)
+
+    with_out.__name__ = with_out.__qualname__ = function.__name__
+    with_out.__doc__ = function.__doc__
+    return with_out
+
+
 # -- methods ---------------------------------------------------------------------------------
 
 
@@ -176,6 +198,7 @@ _NOT_METHODS = {"cat", "stack", "concat", "concatenate"}
 for _name, _function in PUBLIC.items():
     if _name not in _NOT_METHODS:
         setattr(Tensor, _name, _function)
+PUBLIC = {name: _with_out(function) for name, function in PUBLIC.items()}
 
 
 def view(self: Tensor, *shape: Any) -> Any:
