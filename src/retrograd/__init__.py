@@ -13,26 +13,87 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd
-from retrograd.arrays import set_printoptions
 from retrograd.arrays import _dtypes as _dtypes
+from retrograd.arrays import set_printoptions
 from retrograd.arrays._dtypes import (
-    can_cast, cdouble, cfloat, complex64, complex128, double, dtype, float16, float32, float64,
-    get_default_dtype, half, int8, int16, int32, int64, long, promote_types, set_default_dtype,
-    short, uint8, uint16, uint32, uint64)  # fmt: skip
+    can_cast,
+    cdouble,
+    cfloat,
+    complex64,
+    complex128,
+    double,
+    dtype,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    long,
+    promote_types,
+    set_default_dtype,
+    short,  # fmt: skip
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from retrograd.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from retrograd.autograd.grad_mode import (
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
-    set_grad_enabled)  # fmt: skip
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,  # fmt: skip
+)
 from retrograd.tensor import PUBLIC as _PUBLIC
 from retrograd.tensor._creation import (
-    arange, as_tensor, asarray, empty, empty_like, eye, from_dlpack, from_numpy, full, full_like,
-    linspace, ones, ones_like, rand, rand_like, randint, randint_like, randn, randn_like, randperm,
-    tensor, zeros, zeros_like)  # fmt: skip
+    arange,
+    as_tensor,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+    tensor,  # fmt: skip
+    zeros,
+    zeros_like,
+)
 from retrograd.tensor._queries import (
-    equal, is_complex, is_floating_point, is_inference, is_tensor, numel, result_type)  # fmt: skip
+    equal,  # fmt: skip
+    is_complex,
+    is_floating_point,
+    is_inference,
+    is_tensor,
+    numel,
+    result_type,
+)
 from retrograd.tensor._rng import (
-    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed,
-    set_rng_state)  # fmt: skip
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,  # fmt: skip
+)
 from retrograd.tensor._tensor import Size, Tensor, device
 
 # The operations of the table. Among them are names that Python has too (sum, abs, all...), so
@@ -52,4 +113,90 @@ if _TYPE_CHECKING:
         """The operations of the table, which are added at run time."""
 
 
-__all__ = [name for name in globals() if not name.startswith("_")]
+__all__ = [
+    "Generator",
+    "Size",
+    "Tensor",
+    "arange",
+    "as_tensor",
+    "asarray",
+    "autograd",
+    "bool",
+    "can_cast",
+    "cdouble",
+    "cfloat",
+    "complex64",
+    "complex128",
+    "contiguous_format",
+    "default_generator",
+    "device",
+    "double",
+    "dtype",
+    "e",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "equal",
+    "eye",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "full_like",
+    "get_default_dtype",
+    "get_rng_state",
+    "half",
+    "inf",
+    "inference_mode",
+    "initial_seed",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "is_complex",
+    "is_floating_point",
+    "is_grad_enabled",
+    "is_inference",
+    "is_inference_mode_enabled",
+    "is_tensor",
+    "linspace",
+    "long",
+    "manual_seed",
+    "nan",
+    "no_grad",
+    "numel",
+    "ones",
+    "ones_like",
+    "pi",
+    "preserve_format",
+    "promote_types",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "result_type",
+    "seed",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_printoptions",
+    "set_rng_state",
+    "short",
+    "strided",
+    "tensor",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "zeros",
+    "zeros_like",
+]  # fmt: skip
+__all__ += list(_PUBLIC)

@@ -32,7 +32,7 @@ add, subtract, multiply, true_divide = operator.add, operator.sub, operator.mul,
 negative, positive = operator.neg, operator.pos
 less, less_equal, greater, greater_equal = np.less, np.less_equal, np.greater, np.greater_equal
 equal, not_equal = np.equal, np.not_equal
-absolute, sign, conj, real, imag = np.absolute, np.sign, np.conj, np.real, np.imag
+absolute, conj, real, imag = np.absolute, np.conj, np.real, np.imag
 exp, exp2, expm1, log, log2, log10, log1p = (
     np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p)  # fmt: skip
 sqrt, square, reciprocal = np.sqrt, np.square, np.reciprocal
@@ -40,7 +40,7 @@ sin, cos, tan, arcsin, arccos, arctan, arctan2 = (
     np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.arctan2)  # fmt: skip
 sinh, cosh, tanh, arcsinh, arccosh, arctanh = (
     np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh)  # fmt: skip
-floor, ceil, trunc, rint = np.floor, np.ceil, np.trunc, np.rint
+floor, ceil, trunc = np.floor, np.ceil, np.trunc
 maximum, minimum, isnan, isinf, isfinite = (
     np.maximum, np.minimum, np.isnan, np.isinf, np.isfinite)  # fmt: skip
 logical_and, logical_or, logical_xor, logical_not = (
@@ -83,6 +83,18 @@ def cast(x: Raw, dtype: np.dtype[Any]) -> Raw:
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
     return x.astype(dtype)
+
+
+def wrapped(value: int, dtype: np.dtype[Any]) -> Raw:
+    """An integer as an element of an integer dtype, which wraps around where it is too narrow."""
+    bits = 8 * dtype.itemsize
+    value &= (1 << bits) - 1
+    return dtype.type(value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value)
+
+
+def nonzero(x: Raw) -> tuple[Raw, ...]:
+    """The places of the non-zero elements, an array of indices for each dimension."""
+    return np.nonzero(np.atleast_1d(x))
 
 
 def copy(x: Raw) -> Raw:
@@ -133,20 +145,97 @@ def relu(x: Raw) -> Raw:
     return np.maximum(x, _ZERO.get(x.dtype, 0))
 
 
+def where_positive(x: Raw, y: Raw) -> Raw:
+    """``x``, but zero wherever ``y`` is not positive (a NaN counts as positive)."""
+    zero = _ZERO.get(x.dtype, 0)
+    return np.where(y <= zero, zero, x)
+
+
+def sgn(x: Raw) -> Raw:
+    """The sign; of a complex number, the number on the unit circle. That of NaN is zero."""
+    if x.dtype.kind != "f":
+        return np.sign(x) if x.dtype.kind != "b" else copy(x)
+    zero = _ZERO[x.dtype]
+    return np.subtract(x > zero, x < zero, dtype=x.dtype)
+
+
+def rint(x: Raw) -> Raw:
+    return np.rint(x) if x.dtype.kind == "f" else copy(x)
+
+
+def real_part(x: Raw) -> Raw:
+    return np.real(x).copy()
+
+
+def imag_part(x: Raw) -> Raw:
+    return np.imag(x).copy()
+
+
 def power(x: Raw, y: Raw) -> Raw:
-    return x**y
+    try:
+        return x**y
+    except ValueError:  # NumPy takes no negative powers of integers
+        return _power_of_integers(x, y)
+
+
+def _power_of_integers(x: Raw, y: Raw) -> Raw:
+    """1 / x ** -y rounded towards zero: only 1 and -1 have inverses that are integers."""
+    whole = x ** np.maximum(y, 0)
+    inverse = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (np.abs(y) % 2), 0))
+    return np.where(np.less(y, 0), inverse, whole).astype(whole.dtype)
 
 
 def remainder(x: Raw, y: Raw) -> Raw:
-    return np.remainder(x, y)
+    return _divided(np.remainder, x, y)
 
 
 def floor_divide(x: Raw, y: Raw) -> Raw:
-    return np.floor_divide(x, y)
+    return _divided(np.floor_divide, x, y)
+
+
+def trunc_divide(x: Raw, y: Raw) -> Raw:
+    return _divided(_trunc_divide, x, y)
+
+
+def _trunc_divide(x: Raw, y: Raw) -> Raw:
+    if np.result_type(x, y).kind == "f":
+        return np.trunc(np.true_divide(x, y))
+    return np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))
+
+
+def _divided(divide: Any, x: Raw, y: Raw) -> Raw:
+    result = divide(x, y)
+    if result.dtype.kind in "iu" and not np.all(y):
+        raise RuntimeError("ZeroDivisionError")
+    return result
 
 
 def clip(x: Raw, low: Raw | None, high: Raw | None) -> Raw:
+    """``x`` moved into ``[low, high]``; ``high`` wins where they contradict each other."""
     return np.clip(x, low, high)
+
+
+def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
+    """A value to fill elements of ``dtype`` with, or the error that it does not fit."""
+    value = np.asarray(value)
+    kind = dtype.kind
+    loses_a_part = value.dtype.kind == "c" and kind != "c" and np.any(value.imag)
+    if kind in "iu" and value.dtype.kind in "iuf" and value.size:
+        limits = np.iinfo(dtype)
+        outside = np.any(value < limits.min) or np.any(value > limits.max)
+    else:
+        outside = False
+    if loses_a_part or outside:
+        raise RuntimeError(f"value cannot be converted to type {C_NAMES[dtype.name]} without overflow")
+    return cast(value, dtype)
+
+
+# What PyTorch's messages call the C types of elements.
+C_NAMES = {
+    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
+    "int64": "int64_t", "float16": "at::Half", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 
 
 Axes = int | tuple[int, ...] | None
@@ -209,8 +298,24 @@ def reshape(x: Raw, shape: Sequence[int]) -> Raw:
     return np.reshape(writable(x), shape)
 
 
-def permute(x: Raw, dims: Sequence[int]) -> Raw:
+def permute(x: Raw, dims: Sequence[int] | None) -> Raw:
+    """``x`` with its dimensions in another order; None reverses them."""
     return np.transpose(writable(x), dims)
+
+
+def view_as_real(x: Raw) -> Raw:
+    """The same memory as pairs of real numbers along a new last dimension."""
+    x = writable(x)
+    part = x.real
+    return _numpy_as_strided(part, (*x.shape, 2), (*part.strides, part.itemsize))
+
+
+def view_as_complex(x: Raw) -> Raw:
+    """Pairs of real numbers along the last dimension as complex ones, in the same memory if they
+    lie side by side in it."""
+    if x.strides[-1] != x.itemsize:
+        x = np.ascontiguousarray(x)
+    return x.view(f"c{2 * x.itemsize}")[..., 0]
 
 
 def expand(x: Raw, shape: tuple[int, ...]) -> Raw:
@@ -254,6 +359,11 @@ def positions(base: Raw, view: Raw) -> Raw:
     array" (a gradient, a new version of the base) mean something for every layout, negative and
     zero strides included.
     """
+    if base.itemsize != view.itemsize:
+        raise RuntimeError(
+            "the real and imaginary parts of a tensor that requires grad cannot be written in place, "
+            "nor used after it was. Use a clone() of the part, or build a new complex tensor"
+        )
     lowest, highest = np.lib.array_utils.byte_bounds(base)
     numbers = np.empty((highest - lowest) // base.itemsize, np.int64)
 

@@ -2,12 +2,17 @@
 
 from retrograd.autograd import anomaly_mode, function, grad_mode, graph
 from retrograd.autograd._backward import backward, grad
-from retrograd.autograd._variable import Variable
 from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import (
-    enable_grad, inference_mode, is_multithreading_enabled, no_grad, set_grad_enabled,
-    set_multithreading_enabled)  # fmt: skip
+    enable_grad,
+    inference_mode,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,  # fmt: skip
+)
+from retrograd.autograd.variable import Variable
 
 __all__ = ["Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
            "function", "grad", "grad_mode", "graph", "inference_mode", "is_multithreading_enabled",

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd._modes import set_modes
+from retrograd.arrays import Raw
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import AccumulateGrad, Node
 from retrograd.autograd._wrap import Plug, wrap
+from retrograd.ops.shaping import stack
 
 
 class GradientEdge(NamedTuple):
@@ -55,44 +57,54 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 def locate(target: Any) -> tuple[Node | None, int | None]:
     """The node and output number of a tensor or edge; the number is None for an only output."""
     if isinstance(target, GradientEdge):
+        if not isinstance(target.node, Node):
+            raise TypeError(
+                f"the node of a GradientEdge must be a Node, but got {type(target.node).__name__}"
+            )
         several = getattr(target.node, "outputs", None)
         return target.node, target.output_nr if several is not None else None
     return edge(target)
 
 
-# -- the gradients that a pass starts from ---------------------------------------------------
+# -- where a pass starts ---------------------------------------------------------------------
 
 
-def starting_gradients(
-    outputs: tuple[Any, ...], given: tuple[Any, ...], batched: bool
-) -> list[Any]:
-    """One gradient for each output: what was given, checked, or ones for a scalar."""
-    starts = []
+def make_roots(
+    outputs: tuple[Any, ...], given: tuple[Any, ...], recorded: bool, batched: bool = False
+) -> list[Root]:
+    """The node of each output and the gradient to start from: what was given, checked and in the
+    output's dtype, or one for a scalar."""
+    roots: list[Root] = []
     for i, (output, g) in enumerate(zip(outputs, given, strict=True)):
+        node, number = locate(output)
+        if node is None:
+            raise RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
         if g is None:
-            starts.append(_implicit(output))
-        elif not is_tensor(g):
+            start = implicit_gradient(output)
+            roots.append((node, number, wrap(start) if recorded else start))
+            continue
+        if not is_tensor(g):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        else:
-            if is_tensor(output):
-                _check_gradient(i, output, g, batched)
-            starts.append(g)
-    return starts
+        if is_tensor(output):
+            _check_gradient(i, output, g, batched)
+            if g._data.dtype != output._data.dtype:
+                g = g.to(output.dtype)
+        roots.append((node, number, g if recorded else g._data))
+    return roots
 
 
-def _implicit(output: Any) -> Any:
-    if isinstance(output, GradientEdge):
+def implicit_gradient(output: Any) -> Raw:
+    """One, for an output that is a real scalar."""
+    if isinstance(output, GradientEdge) or output._data.size != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    if not output.requires_grad:
-        return None
-    if output._data.size != 1:
-        raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    if output._data.dtype.kind != "f":
+    data = output._data
+    if data.dtype.kind != "f":
         raise RuntimeError(
-            "grad can be implicitly created only for real scalar outputs but got "
-            f"{output.dtype}"
+            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
         )
-    return wrap(arrays.ones(output._data.shape, output._data.dtype))
+    return arrays.ones(data.shape, data.dtype)
 
 
 def _check_gradient(i: int, output: Any, g: Any, batched: bool) -> None:
@@ -118,21 +130,6 @@ def _check_gradient(i: int, output: Any, g: Any, batched: bool) -> None:
             f"Mismatch in dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a "
             f"dtype of {output.dtype}."
         )
-
-
-def make_roots(outputs: tuple[Any, ...], starts: Sequence[Any], recorded: bool) -> list[Root]:
-    """Where a pass starts: nodes, output numbers and gradients in the outputs' own dtypes."""
-    roots: list[Root] = []
-    for i, (output, g) in enumerate(zip(outputs, starts, strict=True)):
-        node, number = locate(output)
-        if node is None:
-            raise RuntimeError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn"
-            )
-        if is_tensor(output) and g._data.dtype != output._data.dtype:
-            g = g.to(output.dtype)
-        roots.append((node, number, g if recorded else g._data))
-    return roots
 
 
 # -- the part of the graph that is needed ----------------------------------------------------
@@ -200,7 +197,9 @@ def backward(
     """
     if grad_variables is not None:
         warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
         )
         if grad_tensors is not None:
             raise RuntimeError(
@@ -215,18 +214,18 @@ def backward(
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         check_inputs(targets)
     outputs = as_tuple(tensors)
-    starts = starting_gradients(outputs, as_gradients(grad_tensors, len(outputs)), batched=False)
+    roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), create_graph)
     keep_graph = create_graph if retain_graph is None else retain_graph
     if create_graph:
         _warn_of_cycle()
-    differentiate(outputs, starts, keep_graph, create_graph, accumulate_into=targets)
+    differentiate(roots, keep_graph, create_graph, accumulate_into=targets)
 
 
 def _warn_of_cycle() -> None:
     warnings.warn(
         "Using backward() with create_graph=True will create a reference cycle between the "
-        "parameter and its gradient which can cause a memory leak. We recommend using autograd.grad "
-        "when creating the graph to avoid this. If you have to use this function, make sure to "
+        "parameter and its gradient which can cause a memory leak. We recommend using "
+        "autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to "
         "reset the .grad fields of your parameters to None after use to break the cycle and avoid "
         "the leak.",
         UserWarning,
@@ -242,35 +241,28 @@ def as_gradients(given: Any, count: int) -> tuple[Any, ...]:
 
 
 def differentiate(
-    outputs: tuple[Any, ...], starts: Sequence[Any], keep_graph: bool, recorded: bool, *,
-    accumulate_into: tuple[Any, ...] | None = None, capture: tuple[Any, ...] = (),
-) -> dict[int, Any]:  # fmt: skip
+    roots: list[Root],
+    keep_graph: bool,
+    recorded: bool,
+    accumulate_into: tuple[Any, ...] | None = None,
+    capture: tuple[Any, ...] = (),
+) -> dict[int, Any]:
     """Run one backward pass. The gradients of ``capture`` come back by position; those of all
     leaves, or of ``accumulate_into``, are added to ``.grad``."""
-    roots = make_roots(outputs, starts, recorded)
-    if not roots:
-        return {}
-    needed: set[Node] | None = None
-    wanted: dict[Node, list[tuple[int, int]]] = {}
+    task = Task(keep_graph, recorded)
     if accumulate_into is not None:
-        for target in accumulate_into:
-            if is_tensor(target) and not target.is_leaf:
-                target.retain_grad()
-            elif is_tensor(target) and not target.requires_grad:
-                raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        ends = {n for n, _ in map(locate, accumulate_into) if n is not None}
-        needed = nodes_between(roots, ends)
+        ends = keep_gradients_of(accumulate_into)
+        task.needed = nodes_between(roots, ends)
         # A result among the inputs is a place to stop, unless the way to a leaf leads through it.
-        wanted = {n: [] for n in ends if not isinstance(n, AccumulateGrad)}
+        task.wanted = {n: [] for n in ends if not isinstance(n, AccumulateGrad)}
     elif capture:
         for place, target in enumerate(capture):
             node, number = locate(target)
             assert node is not None
-            wanted.setdefault(node, []).append((number or 0, place))
-        needed = nodes_between(roots, set(wanted))
-    task = Task(keep_graph=keep_graph, recorded=recorded, needed=needed, wanted=wanted)
-    if needed is not None:
-        roots = [root for root in roots if root[0] in needed]
+            task.wanted.setdefault(node, []).append((number or 0, place))
+        task.needed = nodes_between(roots, set(task.wanted))
+    if task.needed is not None:
+        roots = [root for root in roots if root[0] in task.needed]
     if not recorded:
         return run(task, roots)
     before = set_modes(grad_enabled=True)
@@ -278,6 +270,19 @@ def differentiate(
         return run(task, roots)
     finally:
         set_modes(**before)
+
+
+def keep_gradients_of(targets: tuple[Any, ...]) -> set[Node]:
+    """The nodes of the ``inputs`` of backward. Results among them keep their gradient too."""
+    nodes = set()
+    for target in targets:
+        if is_tensor(target) and not target.is_leaf:
+            target.retain_grad()
+        node, _ = locate(target)
+        if node is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        nodes.add(node)
+    return nodes
 
 
 def grad(
@@ -317,22 +322,18 @@ def grad(
     check_inputs(targets)
     sources = as_tuple(outputs)
     given = as_gradients(grad_outputs, len(sources))
-    starts = starting_gradients(sources, given, is_grads_batched)
+    roots = make_roots(sources, given, create_graph, is_grads_batched)
     keep_graph = create_graph if retain_graph is None else retain_graph
-    for i, (source, start) in enumerate(zip(sources, starts, strict=True)):
-        if start is None and locate(source)[0] is None:
-            raise RuntimeError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn"
-            )
     if any(is_tensor(t) and not t.requires_grad for t in targets):
         raise RuntimeError("One of the differentiated Tensors does not require grad")
-    unused_allowed = materialize_grads or bool(allow_unused)
+    allowed = materialize_grads or bool(allow_unused)
     if is_grads_batched:
-        gradients = _one_at_a_time(sources, starts, targets, keep_graph, create_graph, unused_allowed)
+        gradients = _one_at_a_time(roots, targets, keep_graph, create_graph, allowed)
     else:
-        gradients = _gradients(sources, starts, targets, keep_graph, create_graph, unused_allowed)
+        gradients = _gradients(roots, targets, keep_graph, create_graph, allowed)
     if materialize_grads:
-        gradients = [_zeros_for(t) if g is None else g for t, g in zip(targets, gradients, strict=True)]
+        pairs = zip(targets, gradients, strict=True)
+        gradients = [_zeros_for(t) if g is None else g for t, g in pairs]
     return tuple(gradients) if names is None else dict(zip(names, gradients, strict=True))
 
 
@@ -345,31 +346,30 @@ def _zeros_for(target: Any) -> Any:
 
 
 def _gradients(
-    sources: tuple[Any, ...], starts: Sequence[Any], targets: tuple[Any, ...], keep_graph: bool,
-    recorded: bool, allow_unused: bool,
-) -> list[Any]:  # fmt: skip
-    captured = differentiate(sources, starts, keep_graph, recorded, capture=targets)
+    roots: list[Root], targets: tuple[Any, ...], keep_graph: bool, recorded: bool, allowed: bool
+) -> list[Any]:
+    """The gradient of each target; ``allowed``: None where nothing depends on it."""
+    captured = differentiate(roots, keep_graph, recorded, capture=targets)
+    gradients = []
     for i in range(len(targets)):
-        if captured.get(i) is None and not allow_unused:
+        g = captured.pop(i, None)
+        if g is None and not allowed:
             raise RuntimeError(
                 f"The differentiated Tensor at index {i} appears to not have been used in the "
                 "graph. Set allow_unused=True if this is the desired behavior."
             )
-    values = [captured.get(i) for i in range(len(targets))]
-    return [v if v is None or recorded else wrap(arrays.owned(v)) for v in values]
+        gradients.append(g if g is None or recorded else wrap(arrays.copy(g)))
+    return gradients
 
 
 def _one_at_a_time(
-    sources: tuple[Any, ...], starts: Sequence[Any], targets: tuple[Any, ...], keep_graph: bool,
-    recorded: bool, allow_unused: bool,
-) -> list[Any]:  # fmt: skip
+    roots: list[Root], targets: tuple[Any, ...], keep_graph: bool, recorded: bool, allowed: bool
+) -> list[Any]:
     """``is_grads_batched``: one pass for each row of the gradients given."""
-    count = starts[0].shape[0]
+    count = roots[0][2].shape[0]
     rows = []
     for k in range(count):
-        start = [s[k] for s in starts]
+        row = [(node, number, g[k]) for node, number, g in roots]
         keep = keep_graph or k < count - 1
-        rows.append(_gradients(sources, start, targets, keep, recorded, allow_unused))
-    from retrograd.ops.shaping import stack
-
+        rows.append(_gradients(row, targets, keep, recorded, allowed))
     return [None if column[0] is None else stack(column) for column in zip(*rows, strict=True)]

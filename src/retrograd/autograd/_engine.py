@@ -15,9 +15,9 @@ from heapq import heappop, heappush
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes, set_modes
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
-from retrograd._modes import modes, set_modes
 from retrograd.autograd._history import run_rules
 from retrograd.autograd._node import FREED, AccumulateGrad, Extras, Node
 from retrograd.autograd._wrap import wrap
@@ -31,17 +31,25 @@ NOTHING_WAITS = 1  # older than every node: orders count down from zero
 class Task:
     """One backward pass: what was asked for, and the gradients on their way."""
 
-    __slots__ = ("captured", "heap", "keep_graph", "needed", "reachable", "recorded", "roots",
-                 "waiting", "wanted", "__weakref__")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "captured",
+        "heap",
+        "keep_graph",
+        "needed",
+        "reachable",
+        "recorded",
+        "roots",
+        "waiting",
+        "wanted",
+    )  # fmt: skip
 
-    def __init__(
-        self, *, keep_graph: bool, recorded: bool, needed: set[Node] | None,
-        wanted: dict[Node, list[tuple[int, int]]],
-    ) -> None:  # fmt: skip
+    def __init__(self, keep_graph: bool, recorded: bool) -> None:
         self.keep_graph = keep_graph
         self.recorded = recorded  # gradients are Tensors with a graph of their own
-        self.needed = needed  # the nodes between roots and inputs; None: all of them
-        self.wanted = wanted  # node -> (output number, place in captured) of gradients to return
+        self.needed: set[Node] | None = None  # the nodes between roots and inputs; None: all
+        # node -> (output number, place in captured) of gradients to return
+        self.wanted: dict[Node, list[tuple[int, int]]] = {}
         self.captured: dict[int, Any] = {}
         # Gradients that have arrived at nodes that have not run: [sum, whether it is an array of
         # ours to add to in place] for a node with one output, a dict of those for several.
@@ -97,6 +105,8 @@ def _loop(task: Task) -> dict[int, Any]:
     plain = not (task.recorded or task.wanted or modes.anomaly)
     free = not task.keep_graph
     following: Node | None = None
+    next_g: Any = None
+    received: Any
     newest = heap[0][0] if heap else NOTHING_WAITS
     while True:
         # Of all that have received something, take the newest: the node in hand if it is that,
@@ -124,7 +134,9 @@ def _loop(task: Task) -> dict[int, Any]:
         else:
             received = visit(task, node, g, next_nodes)
             if node.extras is not None and node.extras.next_numbers is not None:
-                for n, number, g in zip(next_nodes, node.extras.next_numbers, received, strict=True):
+                for n, number, g in zip(
+                    next_nodes, node.extras.next_numbers, received, strict=True
+                ):
                     if n is not None and g is not None:
                         deliver(task, n, number, g)
                 newest = heap[0][0] if heap else NOTHING_WAITS
@@ -213,9 +225,8 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     if node in task.wanted:
         for number, place in task.wanted[node]:
             task.captured[place] = grads[number]
-    if task.needed is not None and not any(n is not None for n in next_nodes):
-        if not (isinstance(node, AccumulateGrad) and node in task.needed and node not in task.wanted):
-            return (None,) * len(next_nodes)
+    if task.needed is not None and not leads_on(task, node, next_nodes):
+        return (None,) * len(next_nodes)
     if extras is not None and extras.pre_hooks:
         grads = pre_hooks(task, extras, grads)
     try:
@@ -230,6 +241,13 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     if extras is not None and extras.post_hooks:
         received = post_hooks(task, extras, received, grads)
     return received
+
+
+def leads_on(task: Task, node: Node, next_nodes: Sequence[Node | None]) -> bool:
+    """Whether a node must run: it is on the way to an input, or is a leaf that accumulates."""
+    if isinstance(node, AccumulateGrad):
+        return node not in task.wanted
+    return any(n is not None for n in next_nodes)
 
 
 def shown(task: Task, g: Any) -> Any:

@@ -15,7 +15,14 @@ from typing import Any
 
 from retrograd import _source, arrays
 from retrograd._modes import modes
-from retrograd.autograd._node import AccumulateGrad, Extras, Node, OperationNode, next_order, node_class
+from retrograd.autograd._node import (
+    AccumulateGrad,
+    Extras,
+    Node,
+    OperationNode,
+    node_class,
+    orders,
+)
 from retrograd.autograd._versions import version_of
 from retrograd.ops import elementwise, linear
 from retrograd.ops._operation import raw
@@ -131,7 +138,7 @@ def refresh(tensor: Any, view: View) -> None:
     if view.created != "plainly":
         raise forbidden_write(tensor, view, directly=False)
     node = _AsStrided()
-    node.order = next_order()
+    node.order = next(orders)
     node.next_nodes = (base_node,)
     node.saved = None
     node.extras = None
@@ -270,7 +277,7 @@ class CopySlices(Node):
 
     def __init__(self, base: Any, view: Any, write: Node) -> None:
         base_node, base_number = edge(base)
-        self.order = next_order()
+        self.order = next(orders)
         self.next_nodes = (base_node, *write.next_nodes[1:])
         self.saved = None
         self.extras: Extras | None = Extras()  # to be run with care: release goes to the write
@@ -289,14 +296,14 @@ class CopySlices(Node):
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         return self._through_write(g, next_nodes, recorded=True)
 
-    def _through_write(self, g: Any, next_nodes: Sequence[Node | None], recorded: bool) -> Any:
+    def _through_write(
+        self, g: Any, next_nodes: Sequence[Node | None], recorded: bool
+    ) -> Sequence[Any]:
         written = linear.take_flat(g, positions=self.positions)
         inner = run_rules(self.write, written, next_nodes, recorded)
         if next_nodes[0] is None:
             return (None, *inner[1:])
-        everywhere = arrays.put_flat(
-            arrays.zeros(self.info[0], arrays.bool_), self.positions, True
-        )
+        everywhere = arrays.put_flat(arrays.zeros(self.info[0], arrays.bool_), self.positions, True)
         base_grad = elementwise.where(everywhere, elementwise.zeros_like(g), g)
         if inner[0] is not None:
             base_grad = base_grad + linear.add_flat(
@@ -308,11 +315,18 @@ class CopySlices(Node):
         self.write.release()
 
 
-def run_rules(node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool) -> Sequence[Any]:
+def run_rules(
+    node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
+) -> Sequence[Any]:
     """Run a node, hooks apart: its rules, and then each gradient brought to the shape and dtype
     of the input it belongs to."""
     extras = node.extras
-    if isinstance(node, OperationNode) and extras is not None and (extras.packed or extras.conjugate):
+    received: Sequence[Any]
+    if (
+        isinstance(node, OperationNode)
+        and extras is not None
+        and (extras.packed or extras.conjugate)
+    ):
         received = node.backward_by_name(g, next_nodes, recorded)
     elif recorded:
         received = node.backward_recorded(g, next_nodes)

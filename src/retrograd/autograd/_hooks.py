@@ -33,7 +33,9 @@ class RemovableHandle:
         self.remove()
 
 
-def add_hook(registry: OrderedDict[int, Callable[..., Any]], fn: Callable[..., Any]) -> RemovableHandle:
+def add_hook(
+    registry: OrderedDict[int, Callable[..., Any]], fn: Callable[..., Any]
+) -> RemovableHandle:
     """Put a hook at the end of a registry."""
     handle = RemovableHandle(registry)
     registry[handle.id] = fn

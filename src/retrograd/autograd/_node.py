@@ -21,6 +21,7 @@ from types import CodeType
 from typing import Any, ClassVar
 
 from retrograd import _source, arrays
+from retrograd._modes import modes
 from retrograd.arrays import Raw, add_to, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._versions import UNCHANGING, Version
@@ -28,7 +29,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
 from retrograd.ops._operation import Operation, Rule, raw
 
-next_order = itertools.count(0, -1).__next__
+orders = itertools.count(0, -1)
 
 
 class _Freed:
@@ -200,8 +201,10 @@ class OperationNode(Node):
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         # The first run of a kind of node compiles straight-line code for all later ones.
         cls = type(self)
-        cls.backward = compile_backward(cls.operation)  # type: ignore[method-assign]
-        return cls.backward(self, g, next_nodes)
+        compiled = compile_backward(cls.operation)
+        cls.backward = compiled  # type: ignore[method-assign]
+        gradients: Sequence[Any] = compiled(self, g, next_nodes)
+        return gradients
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         options = getattr(self, "options", {})
@@ -343,34 +346,38 @@ def pack_value(tensor: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], 
 
 def modified(node: OperationNode) -> RuntimeError:
     """The error for a saved value that was written since, naming the lines that did both."""
-    from retrograd._modes import modes
-
-    for i in range(len(node.operation.saves)):
-        value, version, count = node.saved[3 * i : 3 * i + 3]
-        if version.count != count:
-            break
-    origin, number = node.origin_of_saved(i)
-    kind = arrays.dtypes.type_word(value.dtype)
-    where_from = ""
+    position = next(
+        i
+        for i in range(len(node.operation.saves))
+        if node.saved[3 * i + 1].count != node.saved[3 * i + 2]
+    )
+    value, version, count = node.saved[3 * position : 3 * position + 3]
+    origin, number = node.origin_of_saved(position)
+    maker = None
     if origin is not None and not isinstance(origin, AccumulateGrad):
-        maker = origin.name().removesuffix("Backward0").removesuffix("Backward1")
-        where_from = f", which is output {number or 0} of {maker},"
+        maker = f"output {number or 0} of {origin.name().split('Backward')[0]}"
+    return modified_error(node, value, version, count, maker)
+
+
+def modified_error(
+    node: Node, value: Raw, version: Version, count: int, maker: str | None = None
+) -> RuntimeError:
+    """PyTorch's message, and two lines more: where the value was saved and where changed."""
     hint = (
-        "Hint: the backtrace further above shows the operation that failed to compute its gradient. "
-        "The variable in question was changed in there or anywhere later. Good luck!"
+        "Hint: the backtrace further above shows the operation that failed to compute its "
+        "gradient. The variable in question was changed in there or anywhere later. Good luck!"
         if modes.anomaly
         else "Hint: enable anomaly detection to find the operation that failed to compute its "
         "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
     )
-    lines = "".join(
-        f"\n  {what} at {line}"
-        for what, line in (("saved", node.source), ("changed", _source.describe(version.written_at)))
-        if line
-    )
+    places = (("saved", node.source), ("changed", _source.describe(version.written_at)))
+    lines = "".join(f"\n  {what} at {line}" for what, line in places if line)
+    kind = arrays.dtypes.type_word(value.dtype)
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace "
-        f"operation: [torch.{kind}Tensor {list(value.shape)}]{where_from} is at version "
-        f"{version.count}; expected version {count} instead. {hint}{lines}"
+        f"operation: [torch.{kind}Tensor {list(value.shape)}]"
+        + (f", which is {maker}," if maker else "")
+        + f" is at version {version.count}; expected version {count} instead. {hint}{lines}"
     )
 
 
@@ -476,7 +483,7 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Any) -> None:
         self.variable = variable
-        self.order = next_order()
+        self.order = next(orders)
         self.next_nodes = ()
         self.saved = None
         self.code, self.lasti = None, 0
@@ -517,8 +524,3 @@ class AccumulateGrad(Node):
         for hook in list(self.variable._meta.post_hooks.values()):
             if (result := hook(self.variable)) is not None:
                 raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-
-
-def save(value: Raw, version: Version) -> tuple[Raw, Version, int]:
-    """One saved value: itself, its counter, and the count it has now."""
-    return value, version, version.count

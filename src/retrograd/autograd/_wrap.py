@@ -18,7 +18,7 @@ def wrap(
     data: Raw, node: Any = None, number: int | None = None, version: Any = None, meta: Any = None
 ) -> Any:
     """A Tensor of ``data``, output ``number`` of ``node`` where it comes out of one."""
-    tensor = Plug.tensor.__new__(Plug.tensor)
+    tensor: Any = object.__new__(Plug.tensor)
     tensor._data = data
     tensor._node = node
     tensor._version_counter = version

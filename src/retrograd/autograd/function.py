@@ -15,8 +15,15 @@ from retrograd._modes import modes, set_modes
 from retrograd._source import user_place
 from retrograd.autograd._history import View, edge, fit, forbidden_write, meta_of, rebase
 from retrograd.autograd._node import (
-    FREED, SECOND_BACKWARD, Node, Packed, next_order, pack_value)  # fmt: skip
-from retrograd.autograd._versions import UNCHANGING, version_of
+    FREED,  # fmt: skip
+    SECOND_BACKWARD,
+    Node,
+    Packed,
+    modified_error,
+    orders,
+    pack_value,
+)
+from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import Plug, wrap
 
 
@@ -28,7 +35,7 @@ class FunctionCtx(Node):
     function: ClassVar[type[Function]]
 
     def __init__(self) -> None:
-        self.order = next_order()
+        self.order = next(orders)
         self.next_nodes = ()
         self.saved = None
         self.extras = None
@@ -84,7 +91,7 @@ class FunctionCtx(Node):
         if isinstance(value, Packed):
             value = value.tensor()
         elif value is not None and version.count != count:
-            raise self._changed(value, version, count)
+            raise modified_error(self, value._data, version, count)
         if number is None or value is None:
             return value
         attached = wrap(value._data, None, None, version if version is not UNCHANGING else None)
@@ -92,28 +99,13 @@ class FunctionCtx(Node):
             attached._node, attached._number = self, number if self.outputs is not None else None
         return attached
 
-    def _changed(self, value: Any, version: Any, count: int) -> RuntimeError:
-        from retrograd import _source
-
-        kind = arrays.dtypes.type_word(value._data.dtype)
-        lines = "".join(
-            f"\n  {what} at {line}"
-            for what, line in (("saved", self.source), ("changed", _source.describe(version.written_at)))
-            if line
-        )
-        return RuntimeError(
-            "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: [torch.{kind}Tensor {list(value.shape)}] is at version {version.count}; "
-            f"expected version {count} instead. Hint: enable anomaly detection to find the "
-            "operation that failed to compute its gradient, with "
-            f"torch.autograd.set_detect_anomaly(True, check_nan=False).{lines}"
-        )
-
     # -- running backward --------------------------------------------------------------------
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         grads = list(g) if self.outputs is not None else [g]
-        received = self._call_backward([x if x is None else wrap(x) for x in grads], next_nodes, False)
+        received = self._call_backward(
+            [x if x is None else wrap(x) for x in grads], next_nodes, False
+        )
         return [x if x is None else x._data for x in received]
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
@@ -143,7 +135,9 @@ class FunctionCtx(Node):
     def _with_zeros(self, grads: list[Any]) -> list[Any]:
         infos = self.outputs or (None,)
         return [
-            wrap(arrays.zeros(*info)) if g is None and info is not None and info[1] is not None else g
+            wrap(arrays.zeros(*info))
+            if g is None and info is not None and info[1] is not None
+            else g
             for g, info in zip(grads, infos, strict=True)
         ]
 
@@ -322,12 +316,13 @@ def _run_forward(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -
 
 def _connect(ctx: FunctionCtx, args: tuple[Any, ...], tensors: list[Any]) -> None:
     edges = [edge(t) for t in tensors]
-    ctx.order = next_order()  # after the edges: a node is newer than those its inputs came from
+    ctx.order = next(orders)  # after the edges: a node is newer than those its inputs came from
     ctx.next_nodes = tuple(node for node, _ in edges)
     if any(number is not None for _, number in edges):
         ctx.careful().next_numbers = tuple(number for _, number in edges)
     ctx.input_infos = tuple(
-        (a._data.shape, a._data.dtype) if t else None for a, t in zip(args, ctx.is_tensor, strict=True)
+        (a._data.shape, a._data.dtype) if t else None
+        for a, t in zip(args, ctx.is_tensor, strict=True)
     )
 
 
@@ -347,7 +342,8 @@ def _finish(ctx: FunctionCtx, tensors: list[Any], outputs: tuple[Any, ...], reco
         ]
         ctx.outputs = tuple(infos) if several else None
     return tuple(
-        _one_output(ctx, o, tensors, i if several else None, recorded) for i, o in enumerate(outputs)
+        _one_output(ctx, o, tensors, i if several else None, recorded)
+        for i, o in enumerate(outputs)
     )
 
 
@@ -400,7 +396,7 @@ def _save(ctx: FunctionCtx, tensors: list[Any], outputs: tuple[Any, ...], result
     if ctx.to_save is None:
         return
     hooks = modes.saved_tensor_hooks[-1] if modes.saved_tensor_hooks else None
-    entries = []
+    entries: list[tuple[Any, Version, int, int | None]] = []
     for t in ctx.to_save:
         if t is None:
             entries.append((None, UNCHANGING, 0, None))
@@ -455,7 +451,7 @@ class _Error(Node):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self.order = next_order()
+        self.order = next(orders)
         self.next_nodes = ()
         self.saved = None
         self.extras = None

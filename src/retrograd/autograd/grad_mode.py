@@ -80,7 +80,7 @@ class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
         made = object.__new__(cls)
         if function is None:
             return made
-        made.__init__()
+        ModeContext.__init__(made)  # @no_grad without parentheses
         return made(function)
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
@@ -145,7 +145,7 @@ class inference_mode(ModeContext):  # noqa: N801
         made = object.__new__(cls)
         if isinstance(mode, bool):
             return made
-        made.__init__()
+        cls.__init__(made)  # @inference_mode without parentheses
         return made(mode)
 
     def __init__(self, mode: Any = True) -> None:

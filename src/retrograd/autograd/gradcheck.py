@@ -100,9 +100,9 @@ def _check_inputs(arguments: tuple[Any, ...]) -> list[Tensor]:
                     f"Input #{i} requires gradient and is not a double precision floating point or "
                     "complex. This check will likely fail if all the inputs are not of double "
                     "precision floating point or complex. ",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
-            if arrays.overlaps_itself(_memory(x)):
+            if x.numel() and arrays.overlaps_itself(_memory(x)):
                 raise RuntimeError(
                     f"The {i}th input has a dimension with stride 0. gradcheck only supports "
                     "inputs that are non-overlapping to be able to compute the numerical gradients "
@@ -210,31 +210,25 @@ def _check_constant(numerical: list[list[Raw]], tolerance: float) -> None:
 # -- analytically ----------------------------------------------------------------------------
 
 
-class _Products(NamedTuple):
-    """Products of a Jacobian with vectors, and whether gradients were what they should be."""
-
-    matrices: list[Raw]  # for each input one, with a column for each vector
-    sizes_ok: bool
-    types_ok: bool
-
-
-def _products(output: Tensor, inputs: list[Tensor], vectors: Sequence[Raw]) -> _Products:
-    """``J v`` for each vector ``v`` of the output's shape, by one backward pass each."""
-    columns: list[list[Raw]] = [[] for _ in inputs]
+def _products(
+    output: Tensor, inputs: list[Tensor], vectors: Sequence[Raw]
+) -> tuple[list[Raw], bool, bool]:
+    """``J v`` for each vector ``v`` of the output's shape, by one backward pass each: a matrix for
+    each input, with a column for each vector. And whether all gradients were of their inputs'
+    sizes, and of their dtypes."""
+    matrices = [arrays.zeros((x.numel(), len(vectors)), x._data.dtype) for x in inputs]
     sizes_ok = types_ok = True
-    for v in vectors:
+    for column, v in enumerate(vectors):
         received = grad(output, inputs, wrap(v.copy()), retain_graph=True, allow_unused=True)
-        for column, x, g in zip(columns, inputs, received, strict=True):
-            value = arrays.zeros(x.shape, x._data.dtype) if g is None else g.detach().numpy()
-            types_ok = types_ok and value.dtype == x._data.dtype
-            if value.shape != x.shape:
-                sizes_ok, value = False, arrays.zeros(x.shape, x._data.dtype)
-            column.append(arrays.cast(value, x._data.dtype).reshape(-1))
-    matrices = [
-        arrays.stack(column, 1) if column else arrays.zeros((x.numel(), 0), x._data.dtype)
-        for column, x in zip(columns, inputs, strict=True)
-    ]
-    return _Products(matrices, sizes_ok, types_ok)
+        for matrix, x, g in zip(matrices, inputs, received, strict=True):
+            if g is None:
+                continue
+            types_ok = types_ok and g.dtype == x.dtype
+            if g.shape == x.shape:
+                matrix[:, column] = arrays.cast(_memory(g), matrix.dtype).reshape(-1)
+            else:
+                sizes_ok = False
+    return matrices, sizes_ok, types_ok
 
 
 def _unit_gradients(output: Tensor) -> Raw:
@@ -245,9 +239,7 @@ def _unit_gradients(output: Tensor) -> Raw:
 
 def _same(first: list[Raw], again: list[Raw], tolerance: float) -> bool:
     return all(
-        (
-            (a == b) | (arrays.absolute(a - b) <= tolerance) | (arrays.isnan(a) & arrays.isnan(b))
-        ).all()
+        (_close(a, b, 0.0, tolerance) | (arrays.isnan(a) & arrays.isnan(b))).all()
         for a, b in zip(first, again, strict=True)
     )
 
@@ -256,20 +248,20 @@ def _checked_products(
     output: Tensor, inputs: list[Tensor], vectors: Sequence[Raw], settings: _Settings
 ) -> list[Raw]:
     """The products, computed twice to see that both times they are the same."""
-    first = _products(output, inputs, vectors)
-    again = _products(output, inputs, vectors)
-    if settings.check_grad_dtypes and not first.types_ok:
+    first, sizes_ok, types_ok = _products(output, inputs, vectors)
+    again, _, _ = _products(output, inputs, vectors)
+    if settings.check_grad_dtypes and not types_ok:
         raise GradcheckError("Gradient has dtype mismatch")
-    if not first.sizes_ok:
+    if not sizes_ok:
         raise GradcheckError("Analytical gradient has incorrect size")
-    if not _same(first.matrices, again.matrices, settings.nondet_tol):
+    if not _same(first, again, settings.nondet_tol):
         raise GradcheckError(
             "Backward is not reentrant, i.e., running backward with same input and grad_output "
             "multiple times gives different values. The tolerance for nondeterminism was "
             f"{settings.nondet_tol}. If backward is meant to use random numbers or other "
             "non-deterministic operations, call gradcheck/gradgradcheck with `nondet_tol=<tol>`."
         )
-    return first.matrices
+    return first
 
 
 # -- comparing -------------------------------------------------------------------------------
@@ -295,15 +287,11 @@ def _mismatch(problem: _Problem, i: int, j: int, numerical: Any, analytical: Any
 def _worst_element(problem: _Problem, i: int, j: int, numerical: Raw, analytical: Raw,
                    settings: _Settings) -> str:  # fmt: skip
     """Which element of two Jacobians is furthest beyond the tolerance, and by how much."""
-    error = arrays.absolute(analytical - numerical)
-    size = arrays.absolute(numerical)
-    excess = arrays.where(
-        _close(analytical, numerical, settings.rtol, settings.atol),
-        -1.0,
-        error / (settings.atol + settings.rtol * size),
-    )
-    excess = arrays.where(arrays.isnan(excess), math.inf, excess)
-    row, column = divmod(int(arrays.argmax(excess)), numerical.shape[1])
+    error, size = arrays.absolute(analytical - numerical), arrays.absolute(numerical)
+    allowed = settings.atol + settings.rtol * size
+    within = _close(analytical, numerical, settings.rtol, settings.atol)
+    excess = arrays.where(arrays.isfinite(error), error / allowed, math.inf)
+    row, column = divmod(int(arrays.argmax(arrays.where(within, -1.0, excess))), error.shape[1])
     n, a = numerical[row, column].item(), analytical[row, column].item()
     return (
         f"The worst element is [{row}, {column}], of input element "
@@ -381,18 +369,18 @@ def _check_fast(problem: _Problem, settings: _Settings) -> None:
     return None
 
 
-def _projection(product: Raw, u: list[Raw]) -> Raw:
-    """``uᵀ p``; real and imaginary part each along their own direction where ``p`` is complex."""
+def _projection(gradient: Raw, u: list[Raw]) -> Raw:
+    """``uᵀ g``; of a complex gradient, real and imaginary part each along their own direction."""
     if len(u) == 1:
-        return arrays.sum(product * u[0])
-    return arrays.sum(product.real * u[0]) + 1j * arrays.sum(product.imag * u[1])
+        return arrays.sum(gradient * u[0])
+    return arrays.sum(gradient.real * u[0]) + 1j * arrays.sum(gradient.imag * u[1])
 
 
 def _slow_details(problem: _Problem, i: int, j: int, settings: _Settings) -> str:
     """What slow mode finds where fast mode has failed: it can tell the element."""
     x, output = problem.inputs[j], problem.outputs[i]
     numerical = _numerical_jacobians(problem.evaluate, x, problem.outputs, settings.eps)[i]
-    (analytical,) = _products(output, [x], _unit_gradients(output)).matrices
+    (analytical,), _, _ = _products(output, [x], _unit_gradients(output))
     largest = arrays.amax(arrays.absolute(numerical - analytical))
     details = (
         "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
@@ -505,7 +493,7 @@ def _warn_of_undefined() -> None:
         "Backwards compatibility: New undefined gradient support checking feature is enabled by "
         "default, but it may break existing callers of this function. If this is true for you, you "
         'can call this function with "check_undefined_grad=False" to disable the feature',
-        stacklevel=5,
+        stacklevel=4,
     )
 
 
@@ -513,23 +501,13 @@ def _warn_of_undefined() -> None:
 
 
 def gradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-    check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False,
-    check_batched_grad: bool = False,
-    check_batched_forward_grad: bool = False,
-    check_forward_ad: bool = False,
-    check_backward_ad: bool = True,
-    fast_mode: bool = False,
+    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
     masked: bool | None = None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Whether the gradients of ``func`` with respect to those of its ``inputs`` that require grad
     agree with central differences of width ``eps``, to ``atol + rtol * |difference|``.
 
@@ -548,17 +526,10 @@ def gradcheck(
     >>> gradcheck(lambda x: x * x.detach(), x, raise_exception=False)
     False
     """
-    _require(
-        check_forward_ad or check_backward_ad,
-        "Expected at least one of check_forward_ad or check_backward_ad to be True",
-    )
-    _require(
-        check_backward_ad or not check_batched_grad,
-        "Setting check_batched_grad=True requires check_backward_ad to be True",
-    )
-    _require(
-        check_forward_ad or not check_batched_forward_grad,
-        "Setting check_batched_forward_grad=True requires check_forward_ad to be True",
+    _require_one_of(check_forward_ad=check_forward_ad, check_backward_ad=check_backward_ad)
+    _require_for("check_batched_grad", check_batched_grad, check_backward_ad=check_backward_ad)
+    _require_for(
+        "check_batched_forward_grad", check_batched_forward_grad, check_forward_ad=check_forward_ad
     )
     if check_forward_ad:
         raise _no_forward_mode("gradcheck", "check_forward_ad")
@@ -588,24 +559,13 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any = None,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    gen_non_contig_grad_outputs: bool = False,
-    raise_exception: bool = True,
-    nondet_tol: float = 0.0,
-    check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False,
-    check_batched_grad: bool = False,
-    check_fwd_over_rev: bool = False,
-    check_rev_over_rev: bool = True,
-    fast_mode: bool = False,
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
+    atol: float = 1e-5, rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False,
     masked: bool = False,
-) -> bool:
+) -> bool:  # fmt: skip
     """Whether second derivatives are right: ``gradcheck`` of the function that computes the
     gradients of ``func``, with respect to its ``inputs`` and to ``grad_outputs``.
 
@@ -618,18 +578,10 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x.exp() * x, x)
     True
     """
-    _require(
-        check_fwd_over_rev or check_rev_over_rev,
-        "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True",
-    )
-    for name, asked in (
-        ("check_undefined_grad", check_undefined_grad),
-        ("check_batched_grad", check_batched_grad),
-    ):
-        _require(
-            check_rev_over_rev or not asked,
-            f"Setting {name}=True requires check_rev_over_rev to be True",
-        )
+    backward = {"check_rev_over_rev": check_rev_over_rev}
+    _require_one_of(check_fwd_over_rev=check_fwd_over_rev, **backward)
+    _require_for("check_undefined_grad", check_undefined_grad, **backward)
+    _require_for("check_batched_grad", check_batched_grad, **backward)
     if check_fwd_over_rev:
         raise _no_forward_mode("gradgradcheck", "check_fwd_over_rev")
     arguments = _as_tuple(inputs)
@@ -643,7 +595,10 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         given, grads = args[: len(arguments)], args[len(arguments) :]
-        outputs, variables = _differentiable(func(*given)), list(_requiring_grad(given))
+        returned = func(*given)
+        outputs, variables = _differentiable(returned), list(_requiring_grad(given))
+        if not outputs:  # no gradients: what is left to check is that there should be none
+            return _as_tuple(returned)
         received = grad(outputs, variables, grads, create_graph=True, allow_unused=True)
         return tuple(g for g in received if g is not None)
 
@@ -655,9 +610,15 @@ def gradgradcheck(
     )  # fmt: skip
 
 
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
+def _require_one_of(**options: bool) -> None:
+    if not any(options.values()):
+        raise AssertionError(f"Expected at least one of {' or '.join(options)} to be True")
+
+
+def _require_for(option: str, asked: bool, **needed: bool) -> None:
+    (name,) = needed
+    if asked and not needed[name]:
+        raise AssertionError(f"Setting {option}=True requires {name} to be True")
 
 
 def _no_forward_mode(function: str, option: str) -> NotImplementedError:
@@ -692,17 +653,16 @@ def get_numerical_jacobian_wrt_specific_input(
     """
     arguments = _as_tuple(inputs)
     x = arguments[input_idx] if input is None else input
-    _require(x.requires_grad, "Expected input to have requires_grad=True")
+    if not x.requires_grad:
+        raise AssertionError("Expected input to have requires_grad=True")
     shapes = _outputs(outputs)
-    _require(
-        not any(o.is_complex() for o in shapes) or (is_forward_ad and not x.is_complex()),
-        "Expected ds_dx to be real-valued, not complex",
-    )
+    if any(o.is_complex() for o in shapes) and (x.is_complex() or not is_forward_ad):
+        raise AssertionError("Expected ds_dx to be real-valued, not complex")
 
     def evaluate() -> list[Raw]:
         return [_memory(o).copy() for o in _outputs(fn(*arguments))]
 
-    return tuple(wrap(j) for j in _numerical_jacobians(evaluate, x, shapes, eps))
+    return tuple(map(wrap, _numerical_jacobians(evaluate, x, shapes, eps)))
 
 
 def get_numerical_jacobian(
@@ -730,10 +690,9 @@ def get_analytical_jacobian(
     PyTorch."""
     _check_private("get_analytical_jacobian", grad_out, [output])
     variables, units = list(_requiring_grad(inputs)), _unit_gradients(output)
-    first = _products(output, variables, units)
-    again = _products(output, variables, units)
-    reentrant = _same(first.matrices, again.matrices, nondet_tol)
-    return tuple(wrap(m) for m in first.matrices), reentrant, first.sizes_ok, first.types_ok
+    first, sizes_ok, types_ok = _products(output, variables, units)
+    again, _, _ = _products(output, variables, units)
+    return tuple(map(wrap, first)), _same(first, again, nondet_tol), sizes_ok, types_ok
 
 
 def _check_private(name: str, grad_out: float, outputs: list[Tensor]) -> None:

@@ -30,9 +30,7 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
     tensor([2.7183, 2.7183])
     """
 
-    def __init__(
-        self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
         self._before: list[dict[str, Any]] = []

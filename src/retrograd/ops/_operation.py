@@ -17,6 +17,11 @@ reverse mode needs for complex numbers is the same rule on conjugated values; th
 everybody, where nodes are run. ``adjoint=True`` marks the operations whose rules give the adjoint
 as they stand: those that are not complex-differentiable (``abs``, ``real``...) and those whose
 coefficients are complex themselves.
+
+Two more things may be declared beside the derivative. ``check`` is called with the operands before
+they are promoted, and with the options; it raises what PyTorch raises for what the operation
+refuses. ``number`` is the operation to call instead when the last operand is a Python number, where
+PyTorch gives that a node of its own.
 """
 
 from __future__ import annotations
@@ -78,9 +83,9 @@ class Operation:
 
     family: ClassVar[str] = "operation"
 
-    __slots__ = ("adjoint", "broadcasts", "dtypes", "forward", "function", "inputs", "joint",
-                 "name", "needed_by", "node_name", "options", "output_names", "rules", "saves",
-                 "view")  # fmt: skip
+    __slots__ = ("adjoint", "broadcasts", "check", "dtypes", "forward", "function", "inputs",
+                 "joint", "name", "needed_by", "node_name", "number", "options", "output_names",
+                 "rules", "saves", "view")  # fmt: skip
 
     def __init__(
         self,
@@ -96,6 +101,8 @@ class Operation:
         adjoint: bool = False,
         view: bool = False,
         broadcasts: bool | None = None,
+        check: Callable[..., None] | None = None,
+        number: Operation | None = None,
     ) -> None:
         code = forward.__code__ if hasattr(forward, "__code__") else None
         self.name = name
@@ -112,6 +119,8 @@ class Operation:
         self.adjoint = adjoint
         self.view = view
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
+        self.check = check
+        self.number = number
         self.function: Callable[..., Any] | None = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
@@ -187,10 +196,18 @@ class Selecting(Operation):
 
 
 class Constant(Operation):
-    """Locally constant (comparisons, argmax, logic): no derivative to speak of, by its nature."""
+    """Locally constant (comparisons, argmax, logic): no derivative to speak of, by its nature.
+
+    A result stands outside the graph. Only written in place over a value that has a history does
+    it need rules, which say that nothing depends on that value any longer.
+    """
 
     family = "constant"
     __slots__ = ()
+
+    @property
+    def differentiable(self) -> bool:
+        return False
 
 
 def elementwise(

@@ -11,32 +11,48 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops._operation import Elementwise, Selecting, constant, elementwise, multilinear
+from retrograd.ops._operation import (
+    Constant, Elementwise, Selecting, constant, elementwise, multilinear, raw)  # fmt: skip
+from retrograd.ops._refusals import (
+    both, check_alpha, kernel, no_bool_subtraction, refuses)  # fmt: skip
 
 # -- arithmetic ------------------------------------------------------------------------------
 
 
 def _add(self: Raw, other: Raw, alpha: Any = 1) -> Raw:
-    return self + other if alpha == 1 else self + alpha * other
+    check_alpha(self.dtype, alpha)
+    return self + alpha * other
 
 
 def _sub(self: Raw, other: Raw, alpha: Any = 1) -> Raw:
-    return self - other if alpha == 1 else self - alpha * other
+    check_alpha(self.dtype, alpha)
+    return self - alpha * other
 
 
 def _rsub(self: Raw, other: Any) -> Raw:
     return other - self
 
 
+_NO_BOOLS = (
+    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
+    "a mask, use the `~` or `logical_not()` operator instead."
+)
+
+
 add = elementwise("add", arrays.add, lambda g: g, lambda g: g, dtypes="promote")
-sub = elementwise("sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote")
+sub = elementwise(
+    "sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote", check=no_bool_subtraction
+)
 add_scaled = elementwise(
     "add_scaled", _add, lambda g: g, lambda g, alpha: g * alpha, node="AddBackward0", dtypes="promote"
 )
 sub_scaled = elementwise(
     "sub_scaled", _sub, lambda g: g, lambda g, alpha: -g * alpha, node="SubBackward0", dtypes="promote"
 )
-rsub = elementwise("rsub", _rsub, lambda g: -g, node="RsubBackward1", dtypes="promote")
+rsub = elementwise(
+    "rsub", _rsub, lambda g: -g, node="RsubBackward1", dtypes="promote",
+    check=refuses("b", _NO_BOOLS, RuntimeError),
+)  # fmt: skip
 mul = multilinear(
     "mul", arrays.multiply,
     {"self": lambda g, other: g * other, "other": lambda g, self: g * self}, dtypes="promote",
@@ -50,11 +66,53 @@ neg = elementwise("neg", arrays.negative, lambda g: -g)
 reciprocal = elementwise(
     "reciprocal", lambda self: 1 / self, lambda g, result: -g * (result * result), dtypes="float"
 )
-remainder = elementwise(
-    "remainder", arrays.remainder, lambda g: g, lambda g, self, other: -g * floor(self / other),
-    dtypes="promote",
+
+
+def _div_rounded(self: Raw, other: Any, rounding_mode: str) -> Raw:
+    return (arrays.floor_divide if rounding_mode == "floor" else arrays.trunc_divide)(self, other)
+
+
+def _check_rounded(self: Any, other: Any, rounding_mode: str) -> None:
+    kernel(f"div_{rounding_mode}_cpu", "bc")(self, other)
+
+
+# Steps have no slope, but their rules name what PyTorch's node keeps.
+div_rounded = elementwise(
+    "div_rounded", _div_rounded,
+    lambda g, other: zeros_like(g), lambda g, self, other: zeros_like(g),
+    node="DivBackward2", dtypes="promote", check=_check_rounded,
 )  # fmt: skip
-floor_divide = constant("floor_divide", arrays.floor_divide, ("self", "other"), dtypes="promote")
+
+
+def _remainder_of(self: Raw, other: Any) -> Raw:
+    return arrays.remainder(self, other)
+
+
+_REMAINDERS = kernel("remainder_cpu", "bc")
+remainder = elementwise(
+    "remainder", arrays.remainder, lambda g: g,
+    lambda g, self, other: -g * div_rounded(self, other, rounding_mode="floor"),
+    node="RemainderBackward1", dtypes="promote", check=_REMAINDERS,
+    number=elementwise("remainder_number", _remainder_of, lambda g: g, node="RemainderBackward0",
+                       dtypes="promote", check=_REMAINDERS),
+)  # fmt: skip
+
+
+def _no_floor_divide_rule(g: Any) -> Any:
+    raise RuntimeError("derivative for aten::floor_divide is not implemented")
+
+
+def _floor_divide_by(self: Raw, other: Any) -> Raw:
+    return arrays.floor_divide(self, other)
+
+
+_FLOOR_DIVISIONS = kernel("div_floor_cpu", "bc")
+floor_divide = elementwise(
+    "floor_divide", arrays.floor_divide, _no_floor_divide_rule, _no_floor_divide_rule,
+    node="NotImplemented", dtypes="promote", check=_FLOOR_DIVISIONS,
+    number=elementwise("floor_divide_number", _floor_divide_by, _no_floor_divide_rule,
+                       node="NotImplemented", dtypes="promote", check=_FLOOR_DIVISIONS),
+)  # fmt: skip
 
 # -- powers ----------------------------------------------------------------------------------
 
@@ -64,35 +122,38 @@ def _pow_scalar_rule(g: Any, self: Any, exponent: Any) -> Any:
         return zeros_like(g)
     if exponent == 2:
         return (g + g) * self
-    return g * (exponent * self ** (exponent - 1))
-
-
-def _pow_exponent_rule(g: Any, self: Any, exponent: Any, result: Any) -> Any:
-    # 0 ** e is 0 for every e >= 0, so its slope in e is 0 there, where log(0) would say NaN.
-    stays_zero = logical_and(eq(self, 0), ge(exponent, 0)) if not _is_complex(self) else eq(self, 0)
-    return g * where(stays_zero, zeros_like(result), result * log(self))
+    return g * (exponent * pow_scalar(self, exponent=exponent - 1))
 
 
 def _pow_base_rule(g: Any, self: Any, exponent: Any) -> Any:
-    slope = exponent * self ** (exponent - 1)
-    return g * where(eq(exponent, 0), zeros_like(slope), slope)
+    slope = g * (exponent * self ** (exponent - 1))
+    return where(eq(exponent, 0), zeros_like(slope), slope)
+
+
+def _pow_exponent_rule(g: Any, self: Any, exponent: Any, result: Any) -> Any:
+    # 0 ** e is 0 for every e > 0, so its slope in e is 0 there, where log(0) would say NaN.
+    slope = result * log(self)
+    return g * where(logical_and(eq(self, 0), _not_negative(exponent)), zeros_like(slope), slope)
 
 
 def _pow_of_number_rule(g: Any, self: Any, exponent: Any, result: Any) -> Any:
-    if self == 0:
-        return g * where(ge(exponent, 0), zeros_like(result), result * -float("inf"))
-    return g * (result * arrays.log(arrays.asarray(self, dtype=_raw_dtype(result))))
+    slope = result * arrays.log(arrays.asarray(self, dtype=raw(result).dtype))
+    if self != 0:
+        return g * slope
+    return g * where(_not_negative(exponent), zeros_like(slope), slope)
+
+
+def _not_negative(x: Any) -> Any:
+    return logical_and(ge(real(x), 0), eq(imag(x), 0)) if _is_complex(x) else ge(x, 0)
 
 
 def _is_complex(x: Any) -> bool:
-    return getattr(x.dtype, "kind", None) == "c" or bool(getattr(x.dtype, "is_complex", False))
-
-
-def _raw_dtype(x: Any) -> Any:
-    return getattr(x.dtype, "numpy", x.dtype)
+    return raw(x).dtype.kind == "c"
 
 
 def _power(self: Raw, exponent: Any) -> Raw:
+    if exponent == -0.5:  # the slope of a root: as rsqrt, also at zeros of either sign
+        return 1 / arrays.sqrt(self)
     return arrays.power(self, exponent)
 
 
@@ -140,10 +201,19 @@ acos = elementwise(
     "acos", arrays.arccos, lambda g, self: -g * rsqrt(1 - self * self), dtypes="float"
 )
 atan = elementwise("atan", arrays.arctan, lambda g, self: g / (self * self + 1), dtypes="float")
+
+
+def _over_square(x: Any, self: Any, other: Any) -> Any:
+    """``x`` over the squared distance from the origin; nothing at the origin itself."""
+    square = self * self + other * other
+    return where(eq(square, 0), zeros_like(square), x / square)
+
+
 atan2 = elementwise(
     "atan2", arrays.arctan2,
-    lambda g, self, other: g * (other / (self * self + other * other)),
-    lambda g, self, other: -g * (self / (self * self + other * other)), dtypes="float",
+    lambda g, self, other: g * _over_square(other, self, other),
+    lambda g, self, other: -g * _over_square(self, self, other), dtypes="float",
+    check=kernel("atan2_cpu"),
 )  # fmt: skip
 sinh = elementwise("sinh", arrays.sinh, lambda g, self: g * cosh(self), dtypes="float")
 cosh = elementwise("cosh", arrays.cosh, lambda g, self: g * sinh(self), dtypes="float")
@@ -151,9 +221,15 @@ tanh = elementwise("tanh", arrays.tanh, lambda g, result: g - g * (result * resu
 asinh = elementwise(
     "asinh", arrays.arcsinh, lambda g, self: g * rsqrt(self * self + 1), dtypes="float"
 )
-acosh = elementwise(
-    "acosh", arrays.arccosh, lambda g, self: g * rsqrt(self * self - 1), dtypes="float"
-)
+
+
+def _acosh_rule(g: Any, self: Any) -> Any:
+    if _is_complex(self):  # where the root of the product may lie on the other branch
+        return g * (rsqrt(self - 1) * rsqrt(self + 1))
+    return g * rsqrt(self * self - 1)
+
+
+acosh = elementwise("acosh", arrays.arccosh, _acosh_rule, dtypes="float")
 atanh = elementwise("atanh", arrays.arctanh, lambda g, self: g / (1 - self * self), dtypes="float")
 
 # -- activations -----------------------------------------------------------------------------
@@ -161,40 +237,68 @@ atanh = elementwise("atanh", arrays.arctanh, lambda g, self: g / (1 - self * sel
 sigmoid = elementwise(
     "sigmoid", arrays.sigmoid, lambda g, result: g * (result - result * result), dtypes="float"
 )
-relu = elementwise("relu", arrays.relu, lambda g, result: where(le(result, 0), zeros_like(g), g))
+# The rule of relu, as an operation: zero wherever the result is, also in its own derivatives.
+threshold_backward = elementwise(
+    "threshold_backward", arrays.where_positive,
+    lambda g, other: threshold_backward(g, other), lambda g: zeros_like(g),
+    node="ThresholdBackwardBackward0",
+)  # fmt: skip
+relu = elementwise(
+    "relu", arrays.relu, lambda g, result: threshold_backward(g, result),
+    check=both(refuses("b", "Boolean inputs not supported for relu", RuntimeError),
+               refuses("c", "clamp is not supported for complex types")),
+)  # fmt: skip
 
 # -- pieces: sign, rounding, choice ----------------------------------------------------------
 
-sgn = elementwise(
-    "sgn", arrays.sign,
-    lambda g, self, result: (g - real(g * conj(result)) * result) / abs(self)
-    if _is_complex(self) else zeros_like(g), adjoint=True,
-)  # fmt: skip
+
+
+def _sgn_rule(g: Any, self: Any, result: Any) -> Any:
+    if not _is_complex(self):
+        return zeros_like(g)
+    size = abs(self)
+    turned = (g - real(g * conj(result)) * result) / size
+    return where(eq(size, 0), zeros_like(turned), turned)
+
+
+def _rounding(name: str, forward: Any, complexes: str) -> Elementwise:
+    """Steps: flat wherever they have a derivative at all."""
+    check = both(kernel(f"{name}_vml_cpu", "b"), refuses("c", complexes))
+    return elementwise(name, forward, lambda g: zeros_like(g), check=check)
+
+
+sgn = elementwise("sgn", arrays.sgn, _sgn_rule, adjoint=True)
 abs = elementwise(
-    "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True, dtypes="real"
+    "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True, check=kernel("abs_cpu", "b")
 )
-sign = elementwise("sign", arrays.sign, lambda g: zeros_like(g))
-floor = elementwise("floor", arrays.floor, lambda g: zeros_like(g))
-ceil = elementwise("ceil", arrays.ceil, lambda g: zeros_like(g))
-trunc = elementwise("trunc", arrays.trunc, lambda g: zeros_like(g))
-round = elementwise("round", arrays.rint, lambda g: zeros_like(g))
+sign = elementwise(
+    "sign", arrays.sgn, lambda g: zeros_like(g),
+    check=refuses("c", "Unlike NumPy, torch.sign is not intended to support complex numbers. "
+                       "Please use torch.sgn instead."),
+)  # fmt: skip
+floor = _rounding("floor", arrays.floor, "floor is not supported for complex inputs")
+ceil = _rounding("ceil", arrays.ceil, "ceil is not supported for complex inputs")
+trunc = _rounding("trunc", arrays.trunc, "trunc is not supported for complex inputs")
+round = _rounding("round", arrays.rint, "\"round_vml_cpu\" not implemented for '{}'")
 
 
-def _share_of_extreme(g: Any, chosen: Any, mine: Any, theirs: Any) -> Any:
-    """All of ``g`` where ``mine`` alone was chosen, half of it where both are equal."""
-    tied = eq(mine, theirs)
-    return where(tied, g / 2, where(chosen, g, zeros_like(g)))
+def _share_of_extreme(g: Any, self: Any, other: Any, lost: Any) -> Any:
+    """All of ``g`` for what was chosen, half of it where both are equal. A NaN loses to nothing,
+    and nothing to it, so both get all."""
+    return where(lost, zeros_like(g), where(eq(self, other), g / 2, g))
 
 
 maximum = elementwise(
     "maximum", arrays.maximum,
-    lambda g, self, other: _share_of_extreme(g, gt(self, other), self, other),
-    lambda g, self, other: _share_of_extreme(g, gt(other, self), other, self), dtypes="promote",
+    lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)),
+    lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)), dtypes="promote",
+    check=refuses("c", "maximum not implemented for complex tensors.", RuntimeError),
 )  # fmt: skip
 minimum = elementwise(
     "minimum", arrays.minimum,
-    lambda g, self, other: _share_of_extreme(g, lt(self, other), self, other),
-    lambda g, self, other: _share_of_extreme(g, lt(other, self), other, self), dtypes="promote",
+    lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)),
+    lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)), dtypes="promote",
+    check=refuses("c", "minimum not implemented for complex tensors.", RuntimeError),
 )  # fmt: skip
 
 
@@ -208,10 +312,28 @@ def _clamp(self: Raw, min: Any = None, max: Any = None) -> Raw:
     return arrays.clip(self, min, max)
 
 
+def _clamp_rule(g: Any, self: Any, min: Any, max: Any) -> Any:
+    return where(_within(self, min, max), g, zeros_like(g))
+
+
+def _clamp_min_rule(g: Any, self: Any, min: Any, max: Any) -> Any:
+    below = lt(self, min)
+    return where(below if max is None else logical_and(lt(min, max), below), g, zeros_like(g))
+
+
+def _clamp_max_rule(g: Any, self: Any, min: Any, max: Any) -> Any:
+    above = gt(self, max)
+    return where(above if min is None else logical_or(lt(max, min), above), g, zeros_like(g))
+
+
+_NO_COMPLEX_CLAMP = refuses("c", "clamp is not supported for complex types")
 clamp = elementwise(
-    "clamp", _clamp,
-    lambda g, self, min, max: where(_within(self, min, max), g, zeros_like(g)),
-    node="ClampBackward1", dtypes="promote",
+    "clamp", _clamp, _clamp_rule, node="ClampBackward1", dtypes="promote", check=_NO_COMPLEX_CLAMP
+)
+clamp_tensor = Elementwise(
+    "clamp_tensor", arrays.clip, inputs=("self", "min", "max"),
+    rules={"self": _clamp_rule, "min": _clamp_min_rule, "max": _clamp_max_rule},
+    node="ClampBackward0", dtypes="promote", check=_NO_COMPLEX_CLAMP,
 )  # fmt: skip
 where = Selecting(
     "where", arrays.where, inputs=("condition", "self", "other"),
@@ -220,13 +342,43 @@ where = Selecting(
         "other": lambda g, condition: where(condition, zeros_like(g), g),
     }, dtypes="where", broadcasts=True,
 )  # fmt: skip
+
+
+def _check_fill(self: Any, mask: Any, value: Any) -> None:
+    if raw(mask).dtype.kind != "b":
+        raise RuntimeError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype "
+            f"{_C_NAMES.get(raw(mask).dtype.name, raw(mask).dtype.name)}"
+        )
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
+        )
+
+
+_C_NAMES = {
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
+    "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:
+    return arrays.where(mask, arrays.as_value(value, self.dtype), self)
+
+
 masked_fill = Selecting(
-    "masked_fill", lambda self, mask, value: arrays.where(mask, value, self),
-    inputs=("self", "mask", "value"),
+    "masked_fill", _masked_fill, inputs=("self", "mask", "value"),
     rules={
         "self": lambda g, mask: where(mask, zeros_like(g), g),
         "value": lambda g, mask: where(mask, g, zeros_like(g)),
-    }, dtypes="first", broadcasts=True,
+    }, node="MaskedFillBackward1", dtypes="free", broadcasts=True, check=_check_fill,
+    number=Selecting(
+        "masked_fill_number", _masked_fill, inputs=("self", "mask"),
+        rules={"self": lambda g, mask: where(mask, zeros_like(g), g)},
+        node="MaskedFillBackward0", dtypes="free", broadcasts=True, check=_check_fill,
+    ),
 )  # fmt: skip
 
 # -- complex parts ---------------------------------------------------------------------------
@@ -234,8 +386,9 @@ masked_fill = Selecting(
 conj = elementwise(
     "conj", arrays.conj, lambda g: conj(g), adjoint=True, node="ConjBackward0"
 )
-real = elementwise("real", arrays.real, lambda g: g, adjoint=True, dtypes="real")
-imag = elementwise("imag", arrays.imag, lambda g: g * 1j, adjoint=True, dtypes="real")
+# Copies. What users call real and imag are views: see shaping.
+real = elementwise("real", arrays.real_part, lambda g: g, adjoint=True, dtypes="real")
+imag = elementwise("imag", arrays.imag_part, lambda g: g * 1j, adjoint=True, dtypes="real")
 
 # -- copies ----------------------------------------------------------------------------------
 
@@ -256,30 +409,56 @@ copy = Elementwise(
     rules={"self": lambda g: zeros_like(g), "src": lambda g: g},
     dtypes="free", adjoint=True, node="CopyBackwards",
 )  # fmt: skip
+
+
+def _fill(self: Raw, value: Any) -> Raw:
+    return arrays.as_value(value, self.dtype)
+
+
 fill = Elementwise(
-    "fill", lambda self, value: arrays.cast(arrays.asarray(value), self.dtype),
-    inputs=("self", "value"), rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
-    dtypes="free", adjoint=True, node="FillBackward1",
+    "fill", _fill, inputs=("self", "value"),
+    rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
+    dtypes="free", adjoint=True, node="FillBackward3",
 )  # fmt: skip
+fill_number = elementwise(
+    "fill_number", _fill, lambda g: zeros_like(g), dtypes="free", node="FillBackward2"
+)
 zero = elementwise("zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g))
 
 # -- comparisons and logic: constant wherever they have a derivative at all ------------------
 
 _PAIR = ("self", "other")
-eq = constant("eq", arrays.equal, _PAIR, dtypes="promote")
-ne = constant("ne", arrays.not_equal, _PAIR, dtypes="promote")
-lt = constant("lt", arrays.less, _PAIR, dtypes="promote")
-le = constant("le", arrays.less_equal, _PAIR, dtypes="promote")
-gt = constant("gt", arrays.greater, _PAIR, dtypes="promote")
-ge = constant("ge", arrays.greater_equal, _PAIR, dtypes="promote")
+
+
+def _comparison(name: str, forward: Any, check: Any = None) -> Constant:
+    """A comparison. Its rules are for ``eq_`` and its kin, which write over a value."""
+    rules = {n: (lambda g: zeros_like(g)) for n in _PAIR}
+    return Constant(name, forward, inputs=_PAIR, rules=rules, node=f"{name.capitalize()}Backward1",
+                    dtypes="promote", broadcasts=True, check=check)  # fmt: skip
+
+
+eq = _comparison("eq", arrays.equal)
+ne = _comparison("ne", arrays.not_equal)
+lt = _comparison("lt", arrays.less, kernel("lt_cpu"))
+le = _comparison("le", arrays.less_equal, kernel("le_cpu"))
+gt = _comparison("gt", arrays.greater, kernel("gt_cpu"))
+ge = _comparison("ge", arrays.greater_equal, kernel("ge_cpu"))
 logical_and = constant("logical_and", arrays.logical_and, _PAIR)
 logical_or = constant("logical_or", arrays.logical_or, _PAIR)
 logical_xor = constant("logical_xor", arrays.logical_xor, _PAIR)
 logical_not = constant("logical_not", arrays.logical_not)
-bitwise_and = constant("bitwise_and", arrays.bitwise_and, _PAIR, dtypes="promote")
-bitwise_or = constant("bitwise_or", arrays.bitwise_or, _PAIR, dtypes="promote")
-bitwise_xor = constant("bitwise_xor", arrays.bitwise_xor, _PAIR, dtypes="promote")
-bitwise_not = constant("bitwise_not", arrays.bitwise_not)
+bitwise_and = constant(
+    "bitwise_and", arrays.bitwise_and, _PAIR, dtypes="promote", check=kernel("bitwise_and_cpu", "fc")
+)
+bitwise_or = constant(
+    "bitwise_or", arrays.bitwise_or, _PAIR, dtypes="promote", check=kernel("bitwise_or_cpu", "fc")
+)
+bitwise_xor = constant(
+    "bitwise_xor", arrays.bitwise_xor, _PAIR, dtypes="promote", check=kernel("bitwise_xor_cpu", "fc")
+)
+bitwise_not = constant(
+    "bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc")
+)
 isnan = constant("isnan", arrays.isnan)
 isinf = constant("isinf", arrays.isinf)
 isfinite = constant("isfinite", arrays.isfinite)

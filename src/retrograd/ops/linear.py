@@ -52,6 +52,14 @@ def _unsqueeze(self: Raw, dim: int) -> Raw:
     return arrays.reshape(self, (*self.shape[:dim], 1, *self.shape[dim:]))
 
 
+def _view_as_real(self: Raw) -> Raw:
+    return arrays.view_as_real(self)
+
+
+def _view_as_complex(self: Raw) -> Raw:
+    return arrays.view_as_complex(self)
+
+
 def _squeeze(self: Raw, dims: tuple[int, ...]) -> Raw:
     return arrays.permute(self, range(self.ndim))[
         tuple(0 if d in dims else slice(None) for d in range(self.ndim))
@@ -67,7 +75,8 @@ def reshape(x: Any, size: Sequence[int]) -> Any:
     if arrays.is_raw(x):
         return arrays.reshape(x, size)
     if arrays.view_as_shape(raw(x), size) is not None:
-        return view(x, size=tuple(size))
+        same_order = arrays.is_contiguous(raw(x))
+        return (view if same_order else reshape_alias)(x, size=tuple(size))
     return unsafe_view(x.clone(memory_format="contiguous"), size=tuple(size))
 
 
@@ -90,8 +99,13 @@ def sum_to_shape(g: Any, shape: Sequence[int]) -> Any:
 view = linear(
     "view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", view=True
 )
+reshape_alias = linear(
+    "reshape_alias", _view, lambda g, shape: reshape(g, shape), node="ReshapeAliasBackward0",
+    view=True,
+)  # fmt: skip
+# Of an array that nobody else can see, and so, for all that anybody can tell, no view.
 unsafe_view = linear(
-    "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0", view=True
+    "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0"
 )
 permute = linear(
     "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims)), view=True
@@ -100,7 +114,7 @@ transpose = linear(
     "transpose", _transpose,
     lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1), view=True,
 )  # fmt: skip
-t = linear("t", lambda self: arrays.permute(self, (1, 0)), lambda g: t(g), view=True)
+t = linear("t", lambda self: arrays.permute(self, None), lambda g: t(g), view=True)
 expand = linear(
     "expand", _expand, lambda g, shape: sum_to_shape(g, shape), view=True
 )
@@ -113,7 +127,20 @@ squeeze = linear(
 squeeze_dim = linear(
     "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1", view=True
 )
+squeeze_dims = linear(
+    "squeeze_dims", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward2", view=True
+)
+# Of an array that nobody else can see, as unsafe_view.
+unsafe_squeeze = linear(
+    "unsafe_squeeze", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward4"
+)
 alias = linear("alias", _alias, lambda g: g, view=True)
+view_as_real = linear(
+    "view_as_real", _view_as_real, lambda g: view_as_complex(g), view=True, adjoint=True
+)
+view_as_complex = linear(
+    "view_as_complex", _view_as_complex, lambda g: view_as_real(g), view=True, adjoint=True
+)
 
 
 def _split(self: Raw, sizes: tuple[int, ...], dim: int) -> tuple[Raw, ...]:
@@ -163,7 +190,8 @@ unbind = Linear(
 
 
 def _cat(tensors: Sequence[Raw], dim: int) -> Raw:
-    return arrays.concatenate(tensors, dim)
+    # Before empty tensors had shapes, an empty vector was the neutral element; it still is.
+    return arrays.concatenate([x for x in tensors if x.shape != (0,)] or tensors, dim)
 
 
 def _stack(tensors: Sequence[Raw], dim: int) -> Raw:
@@ -171,11 +199,10 @@ def _stack(tensors: Sequence[Raw], dim: int) -> Raw:
 
 
 def _cat_transpose(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
-    # A one-dimensional empty tensor may stand beside anything, and gets back its own empty shape.
-    sizes = [0 if s == (0,) and len(g.shape) != 1 else s[dim] for s in shapes]
+    sizes = tuple(0 if s == (0,) else s[dim] for s in shapes)
     return [
-        reshape(slice_(g, where=piece), s)
-        for piece, s in zip(_pieces(tuple(sizes), dim), shapes, strict=True)
+        new_zeros(g, s) if s == (0,) else slice_(g, where=piece)
+        for piece, s in zip(_pieces(sizes, dim), shapes, strict=True)
     ]
 
 
@@ -277,11 +304,11 @@ sum_all = linear(
 )
 sum_dim = linear("sum_dim", _sum_dim, _spread, node="SumBackward1", dtypes="sum")
 mean_all = linear(
-    "mean", _mean, lambda g, shape: expand(g / numel(shape), size=tuple(shape))
+    "mean", _mean, lambda g, shape: expand(g / (numel(shape) or 1), size=tuple(shape))
 )
 mean_dim = linear(
     "mean_dim", _mean_dim,
-    lambda g, shape, dim, keepdim: _spread(g / _count(shape, dim), shape, dim, keepdim),
+    lambda g, shape, dim, keepdim: _spread(g / (_count(shape, dim) or 1), shape, dim, keepdim),
     node="MeanBackward1",
 )  # fmt: skip
 

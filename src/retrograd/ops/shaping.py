@@ -52,8 +52,6 @@ def t(self: Any) -> Any:
     ndim = len(self.shape)
     if ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    if ndim < 2:
-        return self if arrays.is_raw(self) else linear.transpose(self, dim0=0, dim1=0)
     return linear.t(self)
 
 
@@ -124,10 +122,14 @@ def unsqueeze(self: Any, dim: int) -> Any:
 
 def squeeze(self: Any, dim: int | Sequence[int] | None = None) -> Any:
     """Without the dimensions of size 1, or those of them that ``dim`` names."""
-    shape = self.shape
-    dims = many_dims(dim, len(shape)) if dim is not None else tuple(range(len(shape)))
-    dims = tuple(d for d in dims if shape[d] == 1)
-    return (linear.squeeze if dim is None else linear.squeeze_dim)(self, dims=dims)
+    ndim = len(self.shape)
+    if dim is None:
+        how, dims = linear.squeeze, range(ndim)
+    elif isinstance(dim, int):
+        how, dims = linear.squeeze_dim, range(ndim)[one_dim(dim, ndim) :][:1]
+    else:
+        how, dims = linear.squeeze_dims, many_dims(dim, ndim) if dim else ()
+    return how(self, dims=tuple(d for d in dims if self.shape[d] == 1))
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
@@ -135,18 +137,17 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     tensors = list(tensors)
     if not tensors:
         raise ValueError("expected a non-empty list of Tensors")
-    # Before empty tensors had shapes, an empty vector was the neutral element; it still is.
-    real = [x for x in tensors if tuple(x.shape) != (0,)] or tensors
-    first = real[0]
-    if not first.shape:
-        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    for number, x in enumerate(tensors):
+        if not x.shape:
+            raise RuntimeError(
+                f"zero-dimensional tensor (at position {number}) cannot be concatenated"
+            )
+    first = next((x for x in tensors if tuple(x.shape) != (0,)), tensors[0])
     plain = one_dim(dim, len(first.shape))
     for number, x in enumerate(tensors):
         if tuple(x.shape) != (0,):
             _check_joinable(first, x, number, plain)
-    if len(real) == len(tensors) or len(first.shape) == 1:
-        return linear.cat(tensors, dim=plain)
-    return linear.cat(real, dim=plain)
+    return linear.cat(tensors, dim=plain)
 
 
 def _check_joinable(first: Any, x: Any, number: int, dim: int) -> None:
@@ -189,7 +190,7 @@ def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any
                 f"split_with_sizes expects linear.split to sum exactly to {length} (input tensor's "
                 f"size at dimension {plain}), but got linear.split={list(sizes)}"
             )
-        return tuple(split_with_sizes(self, sizes=sizes, dim=plain))
+        return tuple(linear.split_with_sizes(self, sizes=sizes, dim=plain))
     if split_size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
     if split_size == 0 and length:
@@ -206,7 +207,7 @@ def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     length = self.shape[one_dim(dim, len(self.shape))]
-    return split(self, max(-(-length // chunks), 1) if length else 0, dim)
+    return split(self, -(-length // chunks) if length else (0,) * chunks, dim)
 
 
 def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
@@ -237,3 +238,51 @@ def narrow(self: Any, dim: int, start: int, length: int) -> Any:
             f"start ({start}) + length ({length}) exceeds dimension size ({size})."
         )
     return linear.slice_(self, where=(slice(None),) * plain + (slice(start, start + length),))
+
+
+def flip(self: Any, *dims: Any) -> Any:
+    """The elements in reverse order along dimensions."""
+    return linear.flip(self, dims=many_dims(as_shape(dims), len(self.shape)) if dims else ())
+
+
+# -- complex tensors as real ones ------------------------------------------------------------
+
+
+def view_as_real(self: Any) -> Any:
+    """The same memory as pairs of real numbers along a new last dimension."""
+    if raw(self).dtype.kind != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return linear.view_as_real(self)
+
+
+def view_as_complex(self: Any) -> Any:
+    """The same memory as complex numbers, each made of a pair along the last dimension."""
+    values = raw(self)
+    if values.dtype.kind != "f":
+        raise RuntimeError(
+            "view_as_complex is only supported for floating point tensors, but got a tensor of "
+            f"scalar type: {arrays.dtypes.type_word(values.dtype)}"
+        )
+    if not values.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if values.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if arrays.strides(values)[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    return linear.view_as_complex(self)
+
+
+def real(self: Any) -> Any:
+    """The real part, sharing memory; a real tensor is its own."""
+    return _part(self, 0) if raw(self).dtype.kind == "c" else self
+
+
+def imag(self: Any) -> Any:
+    """The imaginary part, sharing memory."""
+    if raw(self).dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return _part(self, 1)
+
+
+def _part(self: Any, index: int) -> Any:
+    return linear.select(linear.view_as_real(self), dim=len(self.shape), index=index)

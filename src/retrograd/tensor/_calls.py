@@ -17,7 +17,7 @@ from retrograd._modes import modes, switch
 from retrograd._source import OWN_FILES, known, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of, origin
-from retrograd.autograd._node import Node, OperationNode, Packed, next_order, node_class, pack_value
+from retrograd.autograd._node import Node, OperationNode, Packed, node_class, orders, pack_value
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import Operation
@@ -59,7 +59,9 @@ def _cast_value(x: Any, dtype: Any) -> Raw:
 # -- the careful way -------------------------------------------------------------------------
 
 
-def apply(op: Operation, kind: type[OperationNode], args: Sequence[Any], options: dict[str, Any]) -> Any:
+def apply(
+    op: Operation, kind: type[OperationNode], args: Sequence[Any], options: dict[str, Any]
+) -> Any:
     """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on."""
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
@@ -134,7 +136,7 @@ def make_node(
         edge(x) if rule and isinstance(x, Tensor) else (None, None)
         for x, rule in zip(operands, has_gradient, strict=True)
     ]
-    node.order = next_order()
+    node.order = next(orders)
     node.next_nodes = tuple([n for n, _ in edges])
     node.extras = node.saved = node.outputs = None
     node.options = options
@@ -284,7 +286,7 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
             result._node = None
             return result
         node = result._node = kind()
-        node.order = next_order()
+        node.order = next(orders)
         node.next_nodes = (origin_node,)
         node.extras = None
         if saves_result:
@@ -301,9 +303,10 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
         if self._meta is not None and self._meta.number is not None:
             node.careful().next_numbers = (self._meta.number,)
         frame = _getframe(1)
-        if frame.f_code is not known.user_code:
+        node.code = code = frame.f_code
+        if code is not known.user_code:
             frame = known.user_frame(frame)
-        node.code = frame.f_code
+            node.code = frame.f_code
         node.lasti = frame.f_lasti
         return result
 
@@ -342,7 +345,7 @@ def one_input(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
         if origin_node is None:
             return result
         node = result._node = kind()
-        node.order = next_order()
+        node.order = next(orders)
         node.next_nodes = (origin_node,)
         node.extras = node.outputs = node.saved = None
         node.options = options
@@ -353,9 +356,10 @@ def one_input(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
         if self._meta is not None and self._meta.number is not None:
             node.careful().next_numbers = (self._meta.number,)
         frame = _getframe(1)
-        if frame.f_code is not known.user_code:
+        node.code = code = frame.f_code
+        if code is not known.user_code:
             frame = known.user_frame(frame)
-        node.code = frame.f_code
+            node.code = frame.f_code
         node.lasti = frame.f_lasti
         return result
 
@@ -382,13 +386,17 @@ def binary(
         try:
             x = self._data
             dtype = x.dtype
-            if type(other) is Tensor:
+            if type(other) is Tensor or isinstance(other, Tensor):
                 y = other._data
                 if dtype is not y.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
                     return slowly(self, other)
                 result = new(Tensor)
                 result._data = forward(x, y)
-                other_node = other._node if other._meta is None else origin(other)
+                meta = other._meta
+                if meta is None:
+                    other_node = other._node
+                elif meta.accumulator is None or (other_node := meta.accumulator()) is None:
+                    other_node = origin(other)
             elif type(other) is float or type(other) is int:
                 if dtype is not FLOAT32 and dtype is not FLOAT64:
                     return slowly(self, other)
@@ -406,7 +414,7 @@ def binary(
             result._node = None
             return result
         node = result._node = kind()
-        node.order = next_order()
+        node.order = next(orders)
         node.next_nodes = (self_node, other_node)
         node.extras = None
         if saves:
@@ -436,9 +444,10 @@ def binary(
             other_number = None if other_node is None else other._number
             node.careful().next_numbers = (self._number, other_number)
         frame = _getframe(1)
-        if frame.f_code is not known.user_code:
+        node.code = code = frame.f_code
+        if code is not known.user_code:
             frame = known.user_frame(frame)
-        node.code = frame.f_code
+            node.code = frame.f_code
         node.lasti = frame.f_lasti
         return result
 

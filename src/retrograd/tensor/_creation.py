@@ -12,6 +12,7 @@ from retrograd.arrays import Raw, dtypes, random
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._dims import as_shape
+from retrograd.tensor._methods import to
 from retrograd.tensor._tensor import Tensor, device
 
 
@@ -20,7 +21,9 @@ def new_tensor(data: Raw, requires_grad: Any = False, place: Any = None) -> Tens
     if place is not None:
         device(place)
     if not isinstance(requires_grad, bool):
-        raise TypeError(f"argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
+        raise TypeError(
+            f"argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"
+        )
     made: Tensor = wrap(data)
     if requires_grad:
         if data.dtype.kind not in "fc":
@@ -93,8 +96,10 @@ def flatten_data(data: Any) -> tuple[list[Any], tuple[int, ...]]:
         if isinstance(x, Tensor):
             level[i] = x.item() if x.ndim == 0 else x
         elif isinstance(x, str):
-            raise ValueError("too many dimensions 'str'") if shape else TypeError(
-                "new(): invalid data type 'str'"
+            raise (
+                ValueError("too many dimensions 'str'")
+                if shape
+                else TypeError("new(): invalid data type 'str'")
             )
         elif isinstance(x, (list, tuple)):
             raise ValueError(f"expected a number at dim {len(shape)}, but got a sequence")
@@ -115,7 +120,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     tensor([1, 2])
     """
     if isinstance(data, Tensor):
-        return data.to(dtype) if dtype is not None else data  # type: ignore[no-any-return]
+        return to(data, dtype) if dtype is not None else data
     if arrays.is_raw(data) and (dtype is None or data.dtype == dtype.numpy):
         return from_numpy(arrays.writable(data))
     return tensor(data, dtype=dtype, device=device)
@@ -125,7 +130,9 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
             requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``obj`` as a tensor; ``copy=True`` for one of its own."""
     made = tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype, device)
-    return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+    if requires_grad:
+        made.requires_grad_()
+    return made
 
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -150,7 +157,9 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
 # -- filled ----------------------------------------------------------------------------------
 
 
-def _filled(fill: Callable[[tuple[int, ...], Any], Raw], name: str, doc: str) -> Callable[..., Tensor]:
+def _filled(
+    fill: Callable[[tuple[int, ...], Any], Raw], name: str, doc: str
+) -> Callable[..., Tensor]:
     def function(
         *size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
         **ignored: Any,
@@ -320,8 +329,8 @@ def _new(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method
 
 
-Tensor.new_zeros = _new(zeros)
-Tensor.new_ones = _new(ones)
-Tensor.new_empty = _new(empty)
-Tensor.new_full = _new(full)
-Tensor.new_tensor = _new(tensor)
+_FILLS: dict[str, Callable[..., Tensor]] = {
+    "new_zeros": zeros, "new_ones": ones, "new_empty": empty, "new_full": full, "new_tensor": tensor
+}  # fmt: skip
+for _name, _fill in _FILLS.items():
+    setattr(Tensor, _name, _new(_fill))

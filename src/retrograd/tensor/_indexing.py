@@ -191,8 +191,9 @@ def drop_leading_ones(value: Any, shape: Sequence[int]) -> Any:
     while value.ndim > len(shape) and value.ndim and value.shape[0] == 1 and shape != ():
         value = linear.select(value, dim=0, index=0)
     if shape != () and (value.ndim > len(shape)):
+        kind = arrays.dtypes.type_word(value._data.dtype)
         raise RuntimeError(
-            f"expand(torch.{arrays.dtypes.type_word(value._data.dtype)}Tensor{{{list(value.shape)}}}, "
+            f"expand(torch.{kind}Tensor{{{list(value.shape)}}}, "
             f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
             f"equal to the number of dimensions in the tensor ({value.ndim})"
         )

@@ -13,11 +13,19 @@ from retrograd.autograd._node import OperationNode, node_class
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
-    any_requires_grad, in_pytorchs_words, make_node, pack_saved, prepare, save_values)  # fmt: skip
+    any_requires_grad,  # fmt: skip
+    in_pytorchs_words,
+    make_node,
+    pack_saved,
+    prepare,
+    save_values,
+)
 from retrograd.tensor._tensor import Tensor
 
 
-def write_in_place(op: Operation, kind: type[OperationNode], operands: list[Any], options: dict[str, Any]) -> Tensor:
+def write_in_place(
+    op: Operation, kind: type[OperationNode], operands: list[Any], options: dict[str, Any]
+) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
     recorded = check_write(target, any_requires_grad(operands[1:]))
@@ -79,4 +87,3 @@ def in_place(op: Operation) -> Callable[..., Tensor]:
     method.__name__ = method.__qualname__ = f"{op.name}_"
     method.__doc__ = f"In-place version of ``{op.name}``."
     return method
-

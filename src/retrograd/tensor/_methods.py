@@ -12,9 +12,10 @@ from retrograd.autograd._node import node_class
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, products, reducing, shaping
 from retrograd.ops._operation import TABLE, Operation
-from retrograd.tensor._calls import binary, bind, is_operand
+from retrograd.tensor._calls import any_requires_grad, binary, bind, is_operand
 from retrograd.tensor._indexing import getitem, setitem
 from retrograd.tensor._inplace import in_place, write_in_place
+from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor, device
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {name: bind(op) for name, op in TABLE.items()}
@@ -140,8 +141,8 @@ _ALIASES = {
     "negative": "neg", "absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "clip": "clamp",
     "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub", "greater": "gt",
-    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "moveaxis": "movedim",
-    "concat": "cat", "concatenate": "cat", "swapaxes": "transpose",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "concat": "cat",
+    "concatenate": "cat", "moveaxis": "movedim", "swapaxes": "transpose",
 }  # fmt: skip
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 _INTERNAL = {
@@ -159,7 +160,7 @@ def _with_out(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_out(*args: Any, out: Tensor | None = None, **named: Any) -> Any:
         if out is None:
             return function(*args, **named)
-        if any(isinstance(x, Tensor) and x.requires_grad for x in (*args, out)) and modes.grad_enabled:
+        if modes.grad_enabled and any_requires_grad((*args, out)):
             raise RuntimeError(
                 f"{function.__name__}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad."
@@ -259,7 +260,8 @@ def zero_(self: Tensor) -> Tensor:
     return write_in_place(elementwise.zero, _Zero, [self], {})
 
 
-_Copy, _Fill, _Zero = (node_class(op) for op in (elementwise.copy, elementwise.fill, elementwise.zero))
+_Copy, _Fill = node_class(elementwise.copy), node_class(elementwise.fill)
+_Zero = node_class(elementwise.zero)
 
 
 def pow_(self: Tensor, exponent: Any) -> Tensor:
@@ -294,9 +296,6 @@ _IN_PLACE = (
 for _name in _IN_PLACE.split():
     setattr(Tensor, f"{_name}_", in_place(TABLE[_name]))
 
-
-Tensor.add_ = _alpha_(elementwise.add, elementwise.add_scaled)
-Tensor.sub_ = _alpha_(elementwise.sub, elementwise.sub_scaled)
 
 # -- operators -------------------------------------------------------------------------------
 
@@ -362,8 +361,11 @@ _OPERATORS = {
     "__imod__": _augmented("remainder_"),
 }  # fmt: skip
 _METHODS = {
-    "view": view, "expand": shaping.expand, "expand_as": lambda self, other: shaping.expand(self, other.shape),
-    "view_as": lambda self, other: shaping.view(self, other.shape), "to": to, "type": type_,
+    "add_": _alpha_(elementwise.add, elementwise.add_scaled),
+    "sub_": _alpha_(elementwise.sub, elementwise.sub_scaled),
+    "view": view, "expand": shaping.expand, "to": to, "type": type_, "equal": equal,
+    "expand_as": lambda self, other: shaping.expand(self, other.shape),
+    "view_as": lambda self, other: shaping.view(self, other.shape),
     "type_as": type_as, "copy_": copy_, "fill_": fill_, "zero_": zero_, "pow_": pow_,
     "clamp_": clamp_, "contiguous": contiguous, "cpu": lambda self: self,
     "reshape_as": lambda self, other: shaping.reshape(self, other.shape),
@@ -373,8 +375,6 @@ _METHODS = {
         "byte": dtypes.uint8, "bool": dtypes.bool_, "cfloat": dtypes.complex64,
         "cdouble": dtypes.complex128}.items()},
 }  # fmt: skip
-for _name, _function in {**_METHODS, **_OPERATORS}.items():
-    setattr(Tensor, _name, _function)
 
 
 def _transposed(self: Tensor) -> Any:
@@ -387,8 +387,10 @@ def _matrices_transposed(self: Tensor) -> Any:
     return shaping.transpose(self, -2, -1)
 
 
-Tensor.T = property(_transposed)
-Tensor.mT = property(_matrices_transposed)
-Tensor.H = property(lambda self: conj(_matrices_transposed(self)))
-Tensor.real = property(real)
-Tensor.imag = property(lambda self: elementwise.imag(self))
+_PROPERTIES = {
+    "T": property(_transposed), "mT": property(_matrices_transposed), "real": property(real),
+    "H": property(lambda self: conj(_matrices_transposed(self))),
+    "imag": property(lambda self: elementwise.imag(self)),
+}  # fmt: skip
+for _name, _member in {**_METHODS, **_OPERATORS, **_PROPERTIES}.items():
+    setattr(Tensor, _name, _member)

@@ -53,6 +53,3 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and the same elements."""
     a, b = input._data, other._data
     return bool(a.shape == b.shape and (a == b).all())
-
-
-Tensor.equal = equal

@@ -91,11 +91,11 @@ class Tensor(Variable):
     __slots__ = ()
 
     def __init__(self, *data: Any) -> None:
-        from_sizes = all(isinstance(d, int) for d in data)
-        values = arrays.zeros(data, dtypes.default_float()) if from_sizes else None
-        if values is None:
-            values = arrays.array(data[0], dtypes.default_float())
-        self._data = values
+        # PyTorch's old constructor: of sizes, or of one piece of data.
+        if all(isinstance(d, int) for d in data):
+            self._data = arrays.zeros(data or (0,), dtypes.default_float())
+        else:
+            self._data = arrays.array(data[0], dtypes.default_float())
         self._node = self._version_counter = self._meta = None
 
     # -- the array ---------------------------------------------------------------------------
@@ -110,9 +110,7 @@ class Tensor(Variable):
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(
-                f"Variable data has to be a tensor, but got {type(value).__name__}"
-            )
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         self._data = value._data
 
     @property
@@ -170,7 +168,7 @@ class Tensor(Variable):
         base = self._base
         if base is None:
             return 0
-        return (self.data_ptr() - base.data_ptr()) // self.itemsize
+        return int(self.data_ptr() - base.data_ptr()) // self.itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -205,11 +203,13 @@ class Tensor(Variable):
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What a NumPy function of a tensor returns: a tensor, without history."""
+        return wrap(array)
+
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self.requires_grad:
-            raise BufferError(
-                "Can't export tensors that require gradient, use tensor.detach()"
-            )
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         return self.numpy().__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -221,7 +221,9 @@ class Tensor(Variable):
     def item(self) -> Any:
         """The one element as a Python number."""
         if self._data.size != 1:
-            raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+            raise RuntimeError(
+                f"a Tensor with {self._data.size} elements cannot be converted to Scalar"
+            )
         return self._data.item()
 
     def tolist(self) -> Any:
@@ -276,7 +278,8 @@ class Tensor(Variable):
                 "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
                 f"{type(element)}."
             )
-        return bool((self == element).any().item())
+        found: Any = self == element
+        return bool(found.any().item())
 
     __hash__ = object.__hash__
 

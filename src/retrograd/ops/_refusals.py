@@ -1,0 +1,66 @@
+"""What operations refuse, in PyTorch's words: checks to declare with an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd.arrays import dtypes
+
+Check = Callable[..., None]
+
+
+def refuses(kinds: str, words: str, error: type[Exception] = NotImplementedError) -> Check:
+    """A check that raises ``error(words)`` for operands whose common dtype is of one of ``kinds``
+    (``b``, ``i``, ``f``, ``c``); ``{}`` in ``words`` stands for that dtype."""
+
+    def check(*operands: Any, **options: Any) -> None:
+        common = dtypes.result_type([x for x in operands if x is not None])
+        if common.kind in kinds:
+            raise error(words.format(dtypes.type_word(common)))
+
+    return check
+
+
+def kernel(name: str, kinds: str = "c") -> Check:
+    """A check for what PyTorch has no kernel for."""
+    return refuses(kinds, f"\"{name}\" not implemented for '{{}}'")
+
+
+def both(*checks: Check) -> Check:
+    """All of several checks."""
+
+    def check(*operands: Any, **options: Any) -> None:
+        for one in checks:
+            one(*operands, **options)
+
+    return check
+
+
+def no_bool_subtraction(self: Any, other: Any) -> None:
+    """Bools are not numbers that could be subtracted."""
+    bools = [dtypes.result_type([x]).kind == "b" for x in (self, other)]
+    if all(bools):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    if any(bools):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+def check_alpha(common: Any, alpha: Any) -> None:
+    """Whether ``alpha`` may scale a sum of dtype ``common``."""
+    if isinstance(alpha, bool) and common.kind != "b":
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, complex) and common.kind != "c":
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
+    if isinstance(alpha, float) and common.kind not in "fc":
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
