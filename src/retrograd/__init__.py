@@ -9,12 +9,10 @@ tensor([2., 6.])
 
 import math as _math
 import warnings as _warnings
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from retrograd import autograd
 from retrograd.arrays import _dtypes as _dtypes
-from retrograd.arrays import set_printoptions
 from retrograd.arrays._dtypes import (
     can_cast,
     cdouble,
@@ -85,15 +83,6 @@ from retrograd.tensor._queries import (
     numel,
     result_type,
 )
-from retrograd.tensor._rng import (
-    Generator,
-    default_generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,  # fmt: skip
-)
 from retrograd.tensor._tensor import Size, Tensor, device
 
 # The operations of the table. Among them are names that Python has too (sum, abs, all...), so
@@ -107,10 +96,21 @@ __version__ = "0.1.0"
 # PyTorch computes log(0) and 0/0 without a word. So does NumPy, when called from here.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
 
-if _TYPE_CHECKING:
+# Loaded when first used: importing the package should cost little more than importing NumPy.
+_LATER = {
+    "Generator": "tensor._rng", "default_generator": "tensor._rng", "get_rng_state": "tensor._rng",
+    "initial_seed": "tensor._rng", "manual_seed": "tensor._rng", "seed": "tensor._rng",
+    "set_rng_state": "tensor._rng", "set_printoptions": "arrays._format",
+}  # fmt: skip
 
-    def __getattr__(name: str) -> _Any:
-        """The operations of the table, which are added at run time."""
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'retrograd' has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(f"retrograd.{_LATER[name]}"), name)
+    return value
 
 
 __all__ = [

@@ -14,18 +14,17 @@ from types import CodeType, FrameType
 Place = tuple[CodeType | None, int]
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# The files of this package. A set of names is the fastest test of whether a frame is ours.
-OWN_FILES = frozenset(
-    os.path.join(folder, name)
-    for folder, _, names in os.walk(PACKAGE)
-    for name in names
-    if name.endswith(".py") and name not in ("tour.py", "__main__.py")
-)
+GENERATED = "<backward of "  # the code that nodes compile from their rules
+
+
+def is_own(file: str) -> bool:
+    """Whether a file of code is this package's."""
+    return file.startswith((PACKAGE, GENERATED))
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame, from ``frame`` outwards, that is not this package's."""
-    while frame is not None and frame.f_code.co_filename in OWN_FILES:
+    while frame is not None and is_own(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 

@@ -20,14 +20,11 @@ from retrograd.autograd._node import (
     Extras,
     Node,
     OperationNode,
-    node_class,
     orders,
 )
 from retrograd.autograd._versions import version_of
 from retrograd.ops import elementwise, linear
 from retrograd.ops._operation import raw
-
-_AsStrided = node_class(linear.take_flat)
 
 
 class View:
@@ -137,7 +134,7 @@ def refresh(tensor: Any, view: View) -> None:
         return
     if view.created != "plainly":
         raise forbidden_write(tensor, view, directly=False)
-    node = _AsStrided()
+    node: OperationNode = linear.take_flat.node_class()
     node.order = next(orders)
     node.next_nodes = (base_node,)
     node.saved = None

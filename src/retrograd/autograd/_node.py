@@ -259,6 +259,11 @@ class OperationNode(Node):
 
     # -- saved values ------------------------------------------------------------------------
 
+    def __dir__(self) -> list[str]:
+        names = [n for n in super().__dir__() if "_saved_" not in n]
+        saved = [f"{p}{n}" for n in self.operation.saves for p in ("_saved_", "_raw_saved_")]
+        return [*names, *saved]
+
     def saved_as_tensors(self) -> dict[str, Any]:
         """The saved values as Tensors that stand where they stood in the graph."""
         if self.saved is FREED:
@@ -442,31 +447,30 @@ def compile_backward(operation: Operation) -> Callable[..., Any]:
 
 
 def node_class(operation: Operation) -> type[OperationNode]:
-    """The node class of an operation: PyTorch's name for it, its rules, and what it saves as
-    attributes (``_saved_self``, ``_raw_saved_self``, ``_saved_dim``)."""
-    members: dict[str, Any] = {"__slots__": (), "operation": operation}
-    for position, name in enumerate(operation.saves):
-        members[f"_saved_{name}"] = property(_saved_value(position))
-        members[f"_raw_saved_{name}"] = property(_saved_handle(position))
-    for name in operation.options:
-        members[f"_saved_{name}"] = property(_option(name))
-    return type(operation.node_name, (OperationNode,), members)
+    """The node class of an operation: PyTorch's name for it, and its rules."""
+    for name in operation.saves:
+        _show_saved(name)
+    return type(operation.node_name, (OperationNode,), {"__slots__": (), "operation": operation})
 
 
-def _saved_value(position: int) -> Callable[[OperationNode], Any]:
-    def get(node: OperationNode) -> Any:
-        value = node.saved_tensor(position)
-        return wrap(arrays.asarray(value)) if isinstance(value, (int, float, complex)) else value
+def _show_saved(name: str) -> None:
+    """Give nodes that save ``name`` the attributes ``_saved_name`` and ``_raw_saved_name``."""
 
-    return get
+    def position(node: OperationNode, prefix: str) -> int:
+        if name not in node.operation.saves:
+            raise AttributeError(f"'{node.name()}' object has no attribute '{prefix}{name}'")
+        return node.operation.saves.index(name)
 
+    def value(node: OperationNode) -> Any:
+        saved = node.saved_tensor(position(node, "_saved_"))
+        return wrap(arrays.asarray(saved)) if isinstance(saved, (int, float, complex)) else saved
 
-def _saved_handle(position: int) -> Callable[[OperationNode], SavedTensor]:
-    return lambda node: SavedTensor(node, position)
+    def handle(node: OperationNode) -> SavedTensor:
+        return SavedTensor(node, position(node, "_raw_saved_"))
 
-
-def _option(name: str) -> Callable[[OperationNode], Any]:
-    return lambda node: node.options[name]
+    if not hasattr(OperationNode, f"_saved_{name}"):
+        setattr(OperationNode, f"_saved_{name}", property(value))
+        setattr(OperationNode, f"_raw_saved_{name}", property(handle))
 
 
 # -- leaves ----------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ checked one after the other.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -290,8 +289,8 @@ def _worst_element(problem: _Problem, i: int, j: int, numerical: Raw, analytical
     error, size = arrays.absolute(analytical - numerical), arrays.absolute(numerical)
     allowed = settings.atol + settings.rtol * size
     within = _close(analytical, numerical, settings.rtol, settings.atol)
-    excess = arrays.where(arrays.isfinite(error), error / allowed, math.inf)
-    row, column = divmod(int(arrays.argmax(arrays.where(within, -1.0, excess))), error.shape[1])
+    excess = arrays.where(within, -1.0, error / allowed)
+    row, column = divmod(int(arrays.argmax(excess)), error.shape[1])  # NaN counts as the largest
     n, a = numerical[row, column].item(), analytical[row, column].item()
     return (
         f"The worst element is [{row}, {column}], of input element "

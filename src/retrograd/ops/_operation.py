@@ -84,7 +84,7 @@ class Operation:
     family: ClassVar[str] = "operation"
 
     __slots__ = ("adjoint", "broadcasts", "check", "dtypes", "forward", "function", "inputs",
-                 "joint", "name", "needed_by", "node_name", "number", "options", "output_names",
+                 "joint", "name", "needed_by", "node_class", "node_name", "number", "options", "output_names",
                  "rules", "saves", "view")  # fmt: skip
 
     def __init__(
@@ -122,6 +122,7 @@ class Operation:
         self.check = check
         self.number = number
         self.function: Callable[..., Any] | None = None
+        self.node_class: Any = None  # both are supplied by the layers above
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
         TABLE[name] = self

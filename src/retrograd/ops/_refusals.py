@@ -64,3 +64,15 @@ def check_alpha(common: Any, alpha: Any) -> None:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
+
+
+def c_name(dtype: Any) -> str:
+    """What some messages call a dtype: the C type of its elements."""
+    return _C_NAMES.get(dtype.name, dtype.name)
+
+
+_C_NAMES = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
+    "int64": "long int", "float16": "c10::Half", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip

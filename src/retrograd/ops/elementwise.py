@@ -14,7 +14,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._operation import (
     Constant, Elementwise, Selecting, constant, elementwise, multilinear, raw)  # fmt: skip
 from retrograd.ops._refusals import (
-    both, check_alpha, kernel, no_bool_subtraction, refuses)  # fmt: skip
+    both, c_name, check_alpha, kernel, no_bool_subtraction, refuses)  # fmt: skip
 
 # -- arithmetic ------------------------------------------------------------------------------
 
@@ -348,20 +348,13 @@ def _check_fill(self: Any, mask: Any, value: Any) -> None:
     if raw(mask).dtype.kind != "b":
         raise RuntimeError(
             "masked_fill_ only supports boolean masks, but got mask with dtype "
-            f"{_C_NAMES.get(raw(mask).dtype.name, raw(mask).dtype.name)}"
+            f"{c_name(raw(mask).dtype)}"
         )
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
-
-
-_C_NAMES = {
-    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
-    "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
 
 
 def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:

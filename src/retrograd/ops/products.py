@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.ops import linear, shaping
-from retrograd.ops._operation import multilinear
+from retrograd.ops import linear
+from retrograd.ops._dims import numel
+from retrograd.ops._operation import multilinear, raw
+from retrograd.ops._refusals import c_name, kernel
+
+type_word = arrays.dtypes.type_word
 
 
 def _mt(x: Any) -> Any:
@@ -18,153 +22,189 @@ def _mt(x: Any) -> Any:
 dot = multilinear(
     "dot", arrays.matmul,
     {"self": lambda g, tensor: g * tensor, "tensor": lambda g, self: g * self},
+    check=kernel("dot", "b"),
 )  # fmt: skip
 mv = multilinear(
     "mv", arrays.matmul,
-    {"self": lambda g, vec: outer(g, vec), "vec": lambda g, self: mv(_mt(self), g)},
+    {"self": lambda g, vec: _outer(g, vec), "vec": lambda g, self: mv(_mt(self), g)},
+    check=kernel("addmv_impl_cpu", "b"),
 )  # fmt: skip
 mm = multilinear(
     "mm", arrays.matmul,
     {"self": lambda g, mat2: mm(g, _mt(mat2)), "mat2": lambda g, self: mm(_mt(self), g)},
+    check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 bmm = multilinear(
     "bmm", arrays.matmul,
     {"self": lambda g, mat2: bmm(g, _mt(mat2)), "mat2": lambda g, self: bmm(_mt(self), g)},
+    check=kernel("bmm", "b"),
 )  # fmt: skip
+
+
+def _outer(self: Any, vec2: Any) -> Any:
+    return linear.reshape(self, (self.shape[0], 1)) * vec2
+
+
+# -- what users call -------------------------------------------------------------------------
 
 
 def outer(self: Any, vec2: Any) -> Any:
     """The product of every element of one vector with every one of another."""
-    return linear.reshape(self, (-1, 1)) * vec2
+    for name, x in (("self", self), ("vec2", vec2)):
+        if raw(x).ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {raw(x).ndim}-D")
+    return _outer(self, vec2)
+
+
+def _dot(self: Any, tensor: Any) -> Any:
+    a, b = raw(self), raw(tensor)
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{type_word(a.dtype)} and {type_word(b.dtype)}"
+        )
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{a.size}] and src [{b.size}] to have the "
+            f"same number of elements, but got {a.size} and {b.size} elements respectively"
+        )
+    return dot(self, tensor)
+
+
+def _mv(self: Any, vec: Any) -> Any:
+    a, b = raw(self), raw(vec)
+    if a.ndim != 2 or b.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({a.shape[0]}), mat ({_sizes(a)}), vec ({b.shape[0]})"
+        )
+    if a.dtype != b.dtype:
+        words = type_word(b.dtype), type_word(a.dtype), type_word(b.dtype)
+        raise RuntimeError(
+            "addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*words)
+        )
+    return mv(self, vec)
+
+
+def _mm(self: Any, mat2: Any) -> Any:
+    a, b = raw(self), raw(mat2)
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError(f"{'mat2' if a.ndim == 2 else 'self'} must be a matrix")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({_sizes(a)} and {_sizes(b)})"
+        )
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            "expected m1 and m2 to have the same dtype, but got: "
+            f"{c_name(a.dtype)} != {c_name(b.dtype)}"
+        )
+    return mm(self, mat2)
+
+
+def _bmm(self: Any, mat2: Any) -> Any:
+    a, b = raw(self), raw(mat2)
+    if a.ndim != 3 or b.ndim != 3:
+        raise RuntimeError(f"{'batch2' if a.ndim == 3 else 'batch1'} must be a 3D tensor")
+    if b.shape[:2] != (a.shape[0], a.shape[2]):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+            f"{a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
+        )
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"expected scalar type {type_word(a.dtype)} but found {type_word(b.dtype)}"
+        )
+    return bmm(self, mat2)
 
 
 def _sizes(x: Any) -> str:
     return "x".join(str(s) for s in x.shape)
 
 
-def _check_mm(a: Any, b: Any) -> None:
-    if a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({_sizes(a)} and {_sizes(b)})"
-        )
-
-
-def _check_dtypes(a: Any, b: Any) -> None:
-    if a.dtype != b.dtype:
-        words = [arrays.dtypes.type_word(getattr(x.dtype, "numpy", x.dtype)) for x in (a, b)]
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {words[0].lower()} != "
-            f"{words[1].lower()}"
-        )
-
-
 def matmul(self: Any, other: Any) -> Any:
     """The matrix product, over leading batch dimensions if there are any.
 
-    Vectors count as a row on the left and as a column on the right, and lose that dimension.
+    Vectors count as a row on the left and as a column on the right, and lose that dimension. The
+    steps are PyTorch's, since the graph shows them.
     """
-    left, right = len(self.shape), len(other.shape)
+    left, right = raw(self).ndim, raw(other).ndim
     if not left or not right:
         raise RuntimeError(
-            "both arguments to matmul need to be at least 1D, but they are "
-            f"{left}D and {right}D"
+            f"both arguments to matmul need to be at least 1D, but they are {left}D and {right}D"
         )
-    _check_dtypes(self, other)
-    if left == 1 and right == 1:
-        return _dot(self, other)
     if left == 2 and right == 2:
-        _check_mm(self, other)
-        return mm(self, other)
-    if left == 2 and right == 1:
-        return _mv(self, other)
+        return _mm(self, other)
+    if right == 1 and left <= 2:
+        return _dot(self, other) if left == 1 else _mv(self, other)
     if left == 1 and right == 2:
-        product = mm(linear.unsqueeze(self, dim=0), other) if _fits(self, other) else None
-        return linear.squeeze_dim(product, dims=(0,))
+        return linear.unsafe_squeeze(_mm(linear.unsqueeze(self, dim=0), other), dims=(0,))
+    if _should_fold(self, other):
+        return _folded(self, other)
     return _batched(self, other)
 
 
-def _fits(a: Any, b: Any) -> bool:
-    if a.shape[-1] != b.shape[0]:
-        raise RuntimeError(
-            f"size mismatch, got input (1x{a.shape[0]}), mat ({_sizes(b)})"
-        )
-    return True
+def _should_fold(self: Any, other: Any) -> bool:
+    """Whether to make one product of a batch times a matrix or vector. If that requires grad it
+    always pays: its gradient is then one product too, not a batch to be summed up."""
+    left, right = raw(self).ndim, raw(other).ndim
+    small, large = (other, self) if left >= right else (self, other)
+    if min(left, right) > 2:
+        return False
+    if _requires_grad(small):
+        return True
+    if left == 2:
+        return False
+    layout = raw(large if left >= right else _mt(raw(large)))
+    strides, shape = layout.strides, layout.shape
+    return layout.size == 0 or all(
+        strides[d] == strides[d + 1] * shape[d + 1] for d in range(len(shape) - 2)
+    )
 
 
-def _dot(self: Any, tensor: Any) -> Any:
-    if len(self.shape) != 1 or len(tensor.shape) != 1:
-        raise RuntimeError(
-            f"1D tensors expected, but got {len(self.shape)}D and {len(tensor.shape)}D tensors"
-        )
-    if tuple(self.shape) != tuple(tensor.shape):
-        n, m = self.shape[0], tensor.shape[0]
-        raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same "
-            f"number of elements, but got {n} and {m} elements respectively"
-        )
-    return dot(self, tensor)
+def _requires_grad(x: Any) -> bool:
+    return bool(getattr(x, "requires_grad", False))
 
 
-def _mv(self: Any, vec: Any) -> Any:
-    if len(self.shape) != 2 or len(vec.shape) != 1:
-        raise RuntimeError(
-            "vector + matrix @ vector expected, got "
-            f"{len(vec.shape)}, {len(self.shape)}, {len(vec.shape)}"
-        )
-    if self.shape[1] != vec.shape[0]:
-        raise RuntimeError(
-            f"size mismatch, got input ({self.shape[0]}), mat ({_sizes(self)}), "
-            f"vec ({vec.shape[0]})"
-        )
-    return mv(self, vec)
+def _folded(self: Any, other: Any) -> Any:
+    """One product with the rows of all matrices of a batch."""
+    turned = len(other.shape) > len(self.shape)
+    batch, factor = (_mt(other), self) if turned else (self, other)
+    rows, width = tuple(batch.shape[:-1]), batch.shape[-1]
+    flat = linear.reshape(batch, (numel(rows), width))
+    if len(factor.shape) == 1:
+        return linear.unsafe_view(_mv(flat, factor), size=rows)
+    product = _mm(flat, linear.t(factor) if turned else factor)
+    product = linear.unsafe_view(product, size=(*rows, product.shape[-1]))
+    return _contiguous(_mt(product)) if turned else product
 
 
-def _mm(self: Any, mat2: Any) -> Any:
-    for name, x in (("self", self), ("mat2", mat2)):
-        if len(x.shape) != 2:
-            raise RuntimeError(f"{name} must be a matrix")
-    _check_dtypes(self, mat2)
-    _check_mm(self, mat2)
-    return mm(self, mat2)
-
-
-def _bmm(self: Any, mat2: Any) -> Any:
-    for name, x in (("batch1", self), ("batch2", mat2)):
-        if len(x.shape) != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor")
-    _check_dtypes(self, mat2)
-    b, n, k = self.shape
-    if tuple(mat2.shape[:2]) != (b, k):
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] "
-            f"but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
-        )
-    return bmm(self, mat2)
+def _contiguous(x: Any) -> Any:
+    return arrays.ascontiguous(x) if arrays.is_raw(x) else x.contiguous()
 
 
 def _batched(self: Any, other: Any) -> Any:
     """Broadcast the batch dimensions, multiply as one batch, and restore them."""
-    a = linear.unsqueeze(self, dim=0) if len(self.shape) == 1 else self
-    b = linear.unsqueeze(other, dim=1) if len(other.shape) == 1 else other
-    if a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: "
-            f"[{a.shape[0]}, {a.shape[-1]}] but got: [{b.shape[0]}, {b.shape[-2]}]."
-        )
-    rows, columns = a.shape[-2], b.shape[-1]
-    if len(b.shape) == 2 and len(a.shape) > 2:  # one matrix for the whole batch: one big product
-        product = mm(shaping.reshape(a, (-1, a.shape[-1])), b)
-        product = shaping.reshape(product, (*a.shape[:-1], columns))
-    else:
-        batch = _broadcast_batch(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
-        a = shaping.reshape(shaping.expand(a, (*batch, *a.shape[-2:])), (-1, *a.shape[-2:]))
-        b = shaping.reshape(shaping.expand(b, (*batch, *b.shape[-2:])), (-1, *b.shape[-2:]))
-        product = shaping.reshape(bmm(a, b), (*batch, rows, columns))
-    if len(self.shape) == 1:
-        product = linear.squeeze_dim(product, dims=(len(product.shape) - 2,))
-    if len(other.shape) == 1:
-        product = linear.squeeze_dim(product, dims=(len(product.shape) - 1,))
-    return product
+    if len(self.shape) == len(other.shape) == 3 and self.shape[0] != other.shape[0]:
+        # one matrix in disguise, whose gradient had better not be a batch
+        if self.shape[0] == 1 and _requires_grad(self):
+            return matmul(linear.squeeze_dim(self, dims=(0,)), other)
+        if other.shape[0] == 1 and _requires_grad(other):
+            return matmul(self, linear.squeeze_dim(other, dims=(0,)))
+    batch = _broadcast_batch(tuple(self.shape[:-2]), tuple(other.shape[:-2]))
+    count = numel(batch)
+    rows = self.shape[-2:] if len(self.shape) > 1 else (1, *self.shape)
+    a = linear.reshape(linear.expand(self, size=(*batch, *rows)), (count, *rows))
+    columns = other.shape[-2:]
+    b = linear.reshape(linear.expand(other, size=(*batch, *columns)), (count, *columns))
+    shape = (*batch, *self.shape[-2:-1], *(other.shape[-1:] if len(other.shape) > 1 else ()))
+    if len(other.shape) > 1:
+        return linear.unsafe_view(_bmm(a, b), size=shape)
+    product = linear.squeeze_dim(_bmm(a, linear.unsqueeze(b, dim=2)), dims=(2,))
+    return linear.unsafe_view(product, size=shape)
 
 
 def _broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

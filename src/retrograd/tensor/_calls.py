@@ -14,7 +14,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
-from retrograd._source import OWN_FILES, known, user_place
+from retrograd._source import is_own, known, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of, origin
 from retrograd.autograd._node import Node, OperationNode, Packed, node_class, orders, pack_value
@@ -59,9 +59,7 @@ def _cast_value(x: Any, dtype: Any) -> Raw:
 # -- the careful way -------------------------------------------------------------------------
 
 
-def apply(
-    op: Operation, kind: type[OperationNode], args: Sequence[Any], options: dict[str, Any]
-) -> Any:
+def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
     """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on."""
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
@@ -73,12 +71,12 @@ def apply(
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
     if not isinstance(output, tuple):
-        return finish(op, kind, operands, raws, options, (output,))[0]
-    return finish(op, kind, operands, raws, options, output)
+        return finish(op, operands, raws, options, (output,))[0]
+    return finish(op, operands, raws, options, output)
 
 
 def finish(
-    op: Operation, kind: type[OperationNode], operands: Sequence[Any], raws: Sequence[Any],
+    op: Operation, operands: Sequence[Any], raws: Sequence[Any],
     options: dict[str, Any], outputs: tuple[Raw, ...],
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Wrap the outputs, as results of a new node if anything among the operands requires grad."""
@@ -90,7 +88,7 @@ def finish(
             meta_of(result).inference = True
     if not (modes.grad_enabled and op.differentiable and any_requires_grad(operands)):
         return results
-    node = make_node(op, kind, operands, raws, options)
+    node = make_node(op, operands, raws, options)
     multiple = op.output_names != ("result",)
     if multiple:
         node.outputs = tuple([(x.shape, x.dtype) for x in outputs])
@@ -126,11 +124,11 @@ def any_requires_grad(operands: Sequence[Any]) -> bool:
 
 
 def make_node(
-    op: Operation, kind: type[OperationNode], operands: Sequence[Any], raws: Sequence[Any],
+    op: Operation, operands: Sequence[Any], raws: Sequence[Any],
     options: dict[str, Any],
 ) -> OperationNode:  # fmt: skip
     """A node whose edges lead to where the operands came from; saved values are still to come."""
-    node = kind()
+    node: OperationNode = op.node_class()
     has_gradient = op.rules if not op.joint else (True,) * len(operands)
     edges = [
         edge(x) if rule and isinstance(x, Tensor) else (None, None)
@@ -227,7 +225,7 @@ def forward_trace() -> str:
     """The stack of user frames, for anomaly mode."""
     import traceback
 
-    frames = [f for f in traceback.extract_stack() if f.filename not in OWN_FILES]
+    frames = [f for f in traceback.extract_stack() if not is_own(f.filename)]
     return "".join(traceback.format_list(frames)).rstrip()
 
 
@@ -260,15 +258,15 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
 # -- the fast ways ---------------------------------------------------------------------------
 
 
-def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
+def unary(op: Operation) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
-    forward = op.forward
+    forward, kind = op.forward, op.node_class
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     needs_shape = any(rule is not None and "shape" in rule.names for rule in op.rules)
     if op.view:
-        return one_input(op, kind)
+        return one_input(op)
     if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
-        return general(op, kind)
+        return general(op)
 
     def function(self: Any) -> Any:
         try:
@@ -277,7 +275,7 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
         if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return apply(op, kind, (self,), {})
+            return apply(op, (self,), {})
         result = new(Tensor)
         result._data = y = forward(x)
         result._meta = result._version_counter = None
@@ -313,12 +311,13 @@ def unary(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
     return function
 
 
-def one_input(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
+def one_input(op: Operation) -> Callable[..., Any]:
     """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
+    kind = op.node_class
     forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
     if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
-        return general(op, kind)
+        return general(op)
 
     def function(self: Any, /, **options: Any) -> Any:
         try:
@@ -327,15 +326,15 @@ def one_input(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
         if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return apply(op, kind, (self,), options)
+            return apply(op, (self,), options)
         if not keeps_type and not all(type(v) is float or type(v) is int for v in options.values()):
-            return apply(op, kind, (self,), options)
+            return apply(op, (self,), options)
         if is_view and not isinstance(x, arrays.ndarray):
             x = self._data = arrays.writable(x)
         try:
             y = forward(x, **options)
         except (TypeError, ValueError):
-            return apply(op, kind, (self,), options)  # which says what is wrong
+            return apply(op, (self,), options)  # which says what is wrong
         result = new(Tensor)
         result._data = y
         result._meta = result._version_counter = result._node = None
@@ -366,14 +365,13 @@ def one_input(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
     return function
 
 
-def binary(
-    op: Operation, kind: type[OperationNode], as_operator: bool = False
-) -> Callable[..., Any]:
+def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     """``op(x, y)`` for an operation without options; ``y`` may be a Python number.
 
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
     forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
+    kind = op.node_class
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
     # The fast way knows operations that save nothing, or both operands, each at least for the
     # gradient of the other.
@@ -454,16 +452,16 @@ def binary(
     def slowly(self: Any, other: Any) -> Any:
         if as_operator and not is_operand(other):
             return NotImplemented
-        return apply(op, kind, operands_of(op, (self, other)), {})
+        return apply(op, operands_of(op, (self, other)), {})
 
     return function if fits or not saves else slowly
 
 
-def general(op: Operation, kind: type[OperationNode]) -> Callable[..., Any]:
+def general(op: Operation) -> Callable[..., Any]:
     """Any other call: arrays positional, options by keyword."""
 
     def function(*args: Any, **options: Any) -> Any:
-        return apply(op, kind, args, options)
+        return apply(op, args, options)
 
     return function
 
@@ -493,7 +491,7 @@ def wrong_argument(op: Operation, value: Any, position: int) -> TypeError:
 
 def bind(op: Operation) -> Callable[..., Any]:
     """The function that users and rules call on Tensors for an operation of the table."""
-    kind = node_class(op)
+    op.node_class = node_class(op)
     builder = general
     if op.inputs == ("self",) and not op.options:
         builder = unary
@@ -501,7 +499,7 @@ def bind(op: Operation) -> Callable[..., Any]:
         builder = one_input
     elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
         builder = binary
-    function = builder(op, kind)
+    function = builder(op)
     function.__name__ = function.__qualname__ = op.name
     op.function = function
     return function

@@ -8,7 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
-from retrograd.arrays import Raw, dtypes, random
+from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._dims import as_shape
@@ -269,11 +269,12 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, requires_gr
 # -- at random -------------------------------------------------------------------------------
 
 
-def _sampled(sample: Callable[..., Raw], name: str, doc: str) -> Callable[..., Tensor]:
+def _sampled(distribution: str, name: str, doc: str) -> Callable[..., Tensor]:
     def function(
         *size: Any, dtype: Any = None, requires_grad: bool = False, generator: Any = None,
         device: Any = None, **ignored: Any,
     ) -> Tensor:  # fmt: skip
+        sample = getattr(arrays.random, distribution)
         data = sample(as_shape(size), _numpy_dtype(dtype), generator)
         return new_tensor(data, requires_grad, device)
 
@@ -282,8 +283,8 @@ def _sampled(sample: Callable[..., Raw], name: str, doc: str) -> Callable[..., T
     return function
 
 
-rand = _sampled(random.uniform, "rand", "Uniform random numbers in [0, 1).")
-randn = _sampled(random.normal, "randn", "Normal random numbers, mean 0 and deviation 1.")
+rand = _sampled("uniform", "rand", "Uniform random numbers in [0, 1).")
+randn = _sampled("normal", "randn", "Normal random numbers, mean 0 and deviation 1.")
 
 
 def randint(low: int, high: Any = None, size: Any = None, *, dtype: Any = None,
@@ -293,29 +294,31 @@ def randint(low: int, high: Any = None, size: Any = None, *, dtype: Any = None,
     if size is None:
         low, high, size = 0, low, high
     wanted = _numpy_dtype(dtype, arrays.int64)
-    data = random.integers(low, high, as_shape((size,)), wanted, generator)
+    data = arrays.random.integers(low, high, as_shape((size,)), wanted, generator)
     return new_tensor(data, requires_grad, device)
 
 
 def randperm(n: int, *, dtype: Any = None, generator: Any = None, **ignored: Any) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
-    return new_tensor(random.permutation(n, _numpy_dtype(dtype, arrays.int64), generator))
+    return new_tensor(arrays.random.permutation(n, _numpy_dtype(dtype, arrays.int64), generator))
 
 
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """Uniform random numbers in the shape and dtype of another tensor."""
-    return _like(input, random.uniform, options)
+    return _like(input, arrays.random.uniform, options)
 
 
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """Normal random numbers in the shape and dtype of another tensor."""
-    return _like(input, random.normal, options)
+    return _like(input, arrays.random.normal, options)
 
 
 def randint_like(input: Tensor, low: int, high: Any = None, **options: Any) -> Tensor:
     """Random integers in the shape and dtype of another tensor."""
     low, high = (0, low) if high is None else (low, high)
-    return _like(input, lambda shape, dtype: random.integers(low, high, shape, dtype), options)
+    return _like(
+        input, lambda shape, dtype: arrays.random.integers(low, high, shape, dtype), options
+    )
 
 
 # -- of a tensor's own kind ------------------------------------------------------------------

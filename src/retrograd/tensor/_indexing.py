@@ -11,15 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd.autograd._node import node_class
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear
 from retrograd.tensor._inplace import write_in_place
 from retrograd.tensor._tensor import Tensor
-
-_IndexPut = node_class(linear.index_put)
-_Copy = node_class(elementwise.copy)
-_Fill = node_class(elementwise.fill)
 
 _ALLOWED = (
     "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
@@ -168,12 +163,12 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = as_value(value, self)
     if where is not None:
-        write_in_place(linear.index_put, _IndexPut, [view, drop_leading_ones(value, ())],
+        write_in_place(linear.index_put, [view, drop_leading_ones(value, ())],
                        {"where": where, "accumulate": False})  # fmt: skip
     elif isinstance(value, Tensor):
-        write_in_place(elementwise.copy, _Copy, [view, drop_leading_ones(value, view.shape)], {})
+        write_in_place(elementwise.copy, [view, drop_leading_ones(value, view.shape)], {})
     else:
-        write_in_place(elementwise.fill, _Fill, [view, value], {})
+        write_in_place(elementwise.fill, [view, value], {})
 
 
 def as_value(value: Any, like: Tensor) -> Any:

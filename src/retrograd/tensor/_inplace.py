@@ -9,7 +9,6 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import check_write, rebase
-from retrograd.autograd._node import OperationNode, node_class
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
@@ -23,9 +22,7 @@ from retrograd.tensor._calls import (
 from retrograd.tensor._tensor import Tensor
 
 
-def write_in_place(
-    op: Operation, kind: type[OperationNode], operands: list[Any], options: dict[str, Any]
-) -> Tensor:
+def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
     recorded = check_write(target, any_requires_grad(operands[1:]))
@@ -38,7 +35,7 @@ def write_in_place(
     check_result(op, memory, result)
     node = None
     if recorded and op.differentiable:
-        node = make_node(op, kind, operands, raws, options)
+        node = make_node(op, operands, raws, options)
         values = dict(zip(op.inputs, raws, strict=True))
         overwritten = op.inputs[0]
         if overwritten in op.saves and raws[0] is memory:
@@ -74,7 +71,6 @@ def check_result(op: Operation, memory: Any, result: Any) -> None:
 
 def in_place(op: Operation) -> Callable[..., Tensor]:
     """The method ``op_`` for an operation of the table."""
-    kind = node_class(op)
 
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         positional = len(op.inputs) - 1
@@ -82,7 +78,7 @@ def in_place(op: Operation) -> Callable[..., Tensor]:
         operands = [self, *args[:positional]]
         for name in op.inputs[len(operands) :]:
             operands.append(options.pop(name))
-        return write_in_place(op, kind, operands, options)
+        return write_in_place(op, operands, options)
 
     method.__name__ = method.__qualname__ = f"{op.name}_"
     method.__doc__ = f"In-place version of ``{op.name}``."

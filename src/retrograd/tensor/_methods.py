@@ -8,7 +8,6 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
-from retrograd.autograd._node import node_class
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, products, reducing, shaping
 from retrograd.ops._operation import TABLE, Operation
@@ -247,21 +246,17 @@ def type_as(self: Tensor, other: Tensor) -> Any:
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite with the elements of ``src``, broadcast and cast."""
-    return write_in_place(elementwise.copy, _Copy, [self, src], {})
+    return write_in_place(elementwise.copy, [self, src], {})
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrite every element with ``value``."""
-    return write_in_place(elementwise.fill, _Fill, [self, value], {})
+    return write_in_place(elementwise.fill, [self, value], {})
 
 
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with zero."""
-    return write_in_place(elementwise.zero, _Zero, [self], {})
-
-
-_Copy, _Fill = node_class(elementwise.copy), node_class(elementwise.fill)
-_Zero = node_class(elementwise.zero)
+    return write_in_place(elementwise.zero, [self], {})
 
 
 def pow_(self: Tensor, exponent: Any) -> Tensor:
@@ -340,7 +335,7 @@ def _augmented(name: str) -> Callable[..., Any]:
     return method
 
 
-_HOT = {name: binary(TABLE[name], node_class(TABLE[name]), as_operator=True)
+_HOT = {name: binary(TABLE[name], as_operator=True)
         for name in ("add", "sub", "mul", "div")}  # fmt: skip
 _OPERATORS = {
     "__add__": _HOT["add"], "__radd__": _HOT["add"], "__mul__": _HOT["mul"],

@@ -325,7 +325,9 @@ class Tensor(Variable):
             suffixes.append("requires_grad=True")
         default = dtypes.get_default_dtype()
         defaults = (default.numpy, default.to_complex().numpy)
-        return arrays.format_array(self._data, suffixes=suffixes, default_dtypes=defaults)
+        return arrays.formatting.format_array(
+            self._data, suffixes=suffixes, default_dtypes=defaults
+        )
 
     def __format__(self, spec: str) -> str:
         if not self._data.ndim and spec:
