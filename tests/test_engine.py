@@ -480,3 +480,62 @@ def test_recursion_limit_is_left_alone():
     z.backward()
     assert sys.getrecursionlimit() == before
     assert x.grad.item() == 1
+
+
+# -- no gradient is not a gradient of zero ---------------------------------------------------
+
+
+def test_none_from_a_function_reaches_the_next_one(torch):
+    received = []
+
+    class Stop(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    def listener(materialize):
+        class Listen(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.set_materialize_grads(materialize)
+                return x * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                received.append(g if g is None else g.tolist())
+                return g
+
+        return Listen.apply
+
+    for materialize in (True, False):
+        x = leaf(torch, 1.0, 2.0)
+        y = Stop.apply(listener(materialize)(x) * 2)
+        y.sum().backward()
+        z = leaf(torch, 1.0, 2.0)
+        w = Stop.apply(listener(materialize)(z))
+        (g,) = torch.autograd.grad(w.sum(), z, allow_unused=True)
+        for gradient in (x.grad, g):
+            assert (gradient if gradient is None else gradient.tolist()) == (
+                [0, 0] if materialize else None
+            )
+    assert received == [[0, 0], [0, 0], None, None]
+
+
+def test_a_none_beside_a_gradient_adds_nothing(torch):
+    class Half(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a + b
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None
+
+    x = leaf(torch, 1.0)
+    y = x * 3
+    (Half.apply(y, y) + Half.apply(y, y) * 2).sum().backward()
+    assert x.grad.item() == 9

@@ -226,12 +226,13 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
     else:
         outside = False
     if loses_a_part or outside:
-        raise RuntimeError(f"value cannot be converted to type {C_NAMES[dtype.name]} without overflow")
+        name = _C_NAMES[dtype.name]
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return cast(value, dtype)
 
 
 # What PyTorch's messages call the C types of elements.
-C_NAMES = {
+_C_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
     "int64": "int64_t", "float16": "at::Half", "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
@@ -329,6 +330,8 @@ def expand(x: Raw, shape: tuple[int, ...]) -> Raw:
 
 def strides(x: Raw) -> tuple[int, ...]:
     """Strides in elements, as PyTorch counts them."""
+    if x.size == 0:  # NumPy gives such an array no strides to speak of
+        return tuple(math.prod(max(s, 1) for s in x.shape[d + 1 :]) for d in range(x.ndim))
     return tuple(s // x.itemsize for s in x.strides)
 
 
@@ -361,8 +364,8 @@ def positions(base: Raw, view: Raw) -> Raw:
     """
     if base.itemsize != view.itemsize:
         raise RuntimeError(
-            "the real and imaginary parts of a tensor that requires grad cannot be written in place, "
-            "nor used after it was. Use a clone() of the part, or build a new complex tensor"
+            "the real and imaginary parts of a tensor that requires grad cannot be written in "
+            "place, nor used after it was. Use a clone() of the part, or make a new complex tensor"
         )
     lowest, highest = np.lib.array_utils.byte_bounds(base)
     numbers = np.empty((highest - lowest) // base.itemsize, np.int64)
@@ -423,7 +426,8 @@ def put_slice(shape: tuple[int, ...], where_to: tuple[Any, ...], values: Raw) ->
 
 def overlaps_itself(x: Raw) -> bool:
     """Whether two elements of ``x`` are one and the same memory, as after ``expand``."""
-    return builtins.any(stride == 0 and size > 1 for stride, size in zip(x.strides, x.shape, strict=True))
+    steps = zip(x.strides, x.shape, strict=True)
+    return x.size > 0 and builtins.any(stride == 0 and size > 1 for stride, size in steps)
 
 
 def from_dlpack(value: Any) -> Raw:

@@ -12,9 +12,11 @@ from retrograd.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,  # fmt: skip
 )
+from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 from retrograd.autograd.variable import Variable
 
 __all__ = ["Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
-           "function", "grad", "grad_mode", "graph", "inference_mode", "is_multithreading_enabled",
+           "function", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+           "is_multithreading_enabled",
            "no_grad", "set_detect_anomaly", "set_grad_enabled",
            "set_multithreading_enabled"]  # fmt: skip

@@ -128,52 +128,40 @@ def _loop(task: Task) -> dict[int, Any]:
         if needed is not None:
             next_nodes = [n if n in needed else None for n in next_nodes]
         if plain and node.extras is None:
-            received = node.backward(g, next_nodes)
+            received = node.backward(g, next_nodes) if g is not None else nothing(node, next_nodes)
             if free and node.saved is not None:
                 node.saved = FREED
         else:
             received = visit(task, node, g, next_nodes)
             if node.extras is not None and node.extras.next_numbers is not None:
-                for n, number, g in zip(
-                    next_nodes, node.extras.next_numbers, received, strict=True
-                ):
-                    if n is not None and g is not None:
+                numbers = node.extras.next_numbers
+                for n, number, g in zip(next_nodes, numbers, received, strict=True):
+                    if n is not None:
                         deliver(task, n, number, g)
                 newest = heap[0][0] if heap else NOTHING_WAITS
                 continue
 
         # Hand the gradients on. The first new one stays in hand: more often than not its node is
         # the newest, and runs next without going through the heap.
-        if len(next_nodes) == 1:
-            (n,) = next_nodes
-            (g,) = received
-            if n is not None and g is not None:
-                entry = waiting.get(n)
-                if entry is None:
-                    following = n
-                    next_g = g
-                elif entry[1]:
-                    add(entry[0], g, entry[0])
-                else:
-                    entry[0] = total = entry[0] + g
-                    entry[1] = type(total) is ndarray
+        if len(next_nodes) == 1 and next_nodes[0] not in waiting:  # a chain: no need for a loop
+            following, next_g = next_nodes[0], received[0]
             g = received = None
             continue
         for n, g in zip(next_nodes, received):  # noqa: B905 - strict takes time here
-            if n is None or g is None:
+            if n is None:
                 continue
             entry = waiting.get(n)
             if entry is not None:
-                if entry[1]:
+                if entry[1] and g is not None:
                     add(entry[0], g, entry[0])
                 else:
-                    entry[0] = total = entry[0] + g
+                    entry[0] = total = plus(entry[0], g)
                     entry[1] = type(total) is ndarray
             elif following is None:
                 following = n
                 next_g = g
             elif n is following:
-                next_g = next_g + g
+                next_g = plus(next_g, g)
             else:
                 waiting[n] = [g, False]
                 order = n.order
@@ -181,6 +169,14 @@ def _loop(task: Task) -> dict[int, Any]:
                 if order < newest:
                     newest = order
         g = received = None
+
+
+def plus(a: Any, b: Any) -> Any:
+    """The sum of two gradients, an array of its own. None is no gradient, and adds nothing."""
+    if a is None or b is None:
+        one = a if b is None else b
+        return arrays.copy(one) if arrays.is_raw(one) else one
+    return a + b
 
 
 def deliver(task: Task, node: Node, number: int | None, g: Any) -> None:
@@ -197,18 +193,25 @@ def deliver(task: Task, node: Node, number: int | None, g: Any) -> None:
             entry[number] = [g, False]
             return
         entry = slot
-    if entry[1]:
-        add(entry[0], g, entry[0])
-    else:
-        entry[0] = total = entry[0] + g
-        entry[1] = type(total) is ndarray
+    entry[0] = total = plus(entry[0], g)
+    entry[1] = type(total) is ndarray
 
 
 def collect(node: Node, entry: Any) -> Any:
-    """What a node gets: its gradient, or the list of them if it has several outputs."""
+    """What a node gets: its gradient, or the list of them if it has several outputs. None where
+    nothing but None has come."""
     if isinstance(entry, list):
         return entry[0]
-    return [entry[i][0] if i in entry else None for i in range(len(node.outputs))]  # type: ignore[attr-defined]
+    grads = [entry[i][0] if i in entry else None for i in range(len(node.outputs))]  # type: ignore[attr-defined]
+    return None if all(g is None for g in grads) else grads
+
+
+def nothing(node: Node, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+    """What a node makes of no gradient: nothing, but for custom Functions that ask for zeros."""
+    if node.makes_zeros:
+        several = getattr(node, "outputs", None)
+        return node.backward(None if several is None else [None] * len(several), next_nodes)
+    return (None,) * len(next_nodes)
 
 
 # -- nodes with something special about them -------------------------------------------------
@@ -218,8 +221,11 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     """Run a node with all that may be attached to it, in PyTorch's order: tensor hooks, retained
     gradients, captures, pre-hooks, the node itself, post-hooks."""
     extras = node.extras
-    several = isinstance(g, list)
-    grads = list(g) if several else [g]
+    if g is None and not node.makes_zeros:
+        return (None,) * len(next_nodes)
+    outputs = getattr(node, "outputs", None)
+    several = outputs is not None
+    grads = list(g or [None] * len(outputs)) if outputs is not None else [g]
     if extras is not None and (extras.tensor_hooks or extras.retained):
         tensor_hooks(task, extras, grads)
     if node in task.wanted:

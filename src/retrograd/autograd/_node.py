@@ -100,6 +100,7 @@ class Node:
     __slots__ = ("__weakref__", "code", "extras", "lasti", "next_nodes", "order", "saved")
 
     operation: ClassVar[Operation | None] = None
+    makes_zeros: ClassVar[bool] = False  # whether it has something to say when no gradient comes
     order: int
     next_nodes: tuple[Node | None, ...]
     saved: Any  # (value, its version counter, the count it was saved at) for each name, flat
@@ -284,9 +285,21 @@ class OperationNode(Node):
         if isinstance(node, AccumulateGrad) and node.variable._data is value:
             return node.variable
         version = None if version is UNCHANGING else version
-        if arrays.is_raw(value) and value.dtype.kind not in "fc":
+        if value.dtype.kind not in "fc":
             node = number = None
-        return wrap(value, node, number, version)
+        given = self.dtype_given(position)
+        if given is None or given == value.dtype:
+            return wrap(value, node, number, version)
+        # Saved as it was computed with, after promotion: in the graph that is a conversion.
+        before = wrap(arrays.cast(value, given), node, number)
+        return elementwise.to_dtype(before, dtype=value.dtype)
+
+    def dtype_given(self, position: int) -> Any:
+        """The dtype in which an input was given, which may differ from how it is saved."""
+        name, infos = self.operation.saves[position], getattr(self, "infos", None)
+        if infos is None or name not in self.operation.inputs:
+            return None
+        return infos[self.operation.inputs.index(name)][1]
 
     def origin_of_saved(self, position: int) -> tuple[Node | None, int | None]:
         """Which node, and which of its outputs, a saved value came from."""

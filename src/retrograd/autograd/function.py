@@ -33,6 +33,7 @@ class FunctionCtx(Node):
     __slots__ = ("__dict__",)
 
     function: ClassVar[type[Function]]
+    makes_zeros = True
 
     def __init__(self) -> None:
         self.order = next(orders)
@@ -46,7 +47,8 @@ class FunctionCtx(Node):
         self.non_differentiable: tuple[Any, ...] = ()
         self.to_save: tuple[Any, ...] | None = None
         self.saved_for_forward: tuple[Any, ...] = ()
-        self.outputs: tuple[Any, ...] | None = None  # shape and dtype of each; None: just one
+        self.output_infos: tuple[Any, ...] = ()  # shape and dtype of each
+        self.outputs: tuple[Any, ...] | None = None  # the same where there are several
         self.input_infos: tuple[Any, ...] = ()
         self.is_tensor: tuple[bool, ...] = ()
 
@@ -133,12 +135,9 @@ class FunctionCtx(Node):
         return self._checked(received)
 
     def _with_zeros(self, grads: list[Any]) -> list[Any]:
-        infos = self.outputs or (None,)
         return [
-            wrap(arrays.zeros(*info))
-            if g is None and info is not None and info[1] is not None
-            else g
-            for g, info in zip(grads, infos, strict=True)
+            wrap(arrays.zeros(*info)) if g is None and info[1] is not None else g
+            for g, info in zip(grads, self.output_infos, strict=True)
         ]
 
     def _checked(self, received: Any) -> Sequence[Any]:
@@ -340,7 +339,8 @@ def _finish(ctx: FunctionCtx, tensors: list[Any], outputs: tuple[Any, ...], reco
             (o._data.shape, o._data.dtype) if isinstance(o, Plug.tensor) else ((), None)
             for o in outputs
         ]
-        ctx.outputs = tuple(infos) if several else None
+        ctx.output_infos = tuple(infos)
+        ctx.outputs = ctx.output_infos if several else None
     return tuple(
         _one_output(ctx, o, tensors, i if several else None, recorded)
         for i, o in enumerate(outputs)

@@ -84,8 +84,8 @@ class Operation:
     family: ClassVar[str] = "operation"
 
     __slots__ = ("adjoint", "broadcasts", "check", "dtypes", "forward", "function", "inputs",
-                 "joint", "name", "needed_by", "node_class", "node_name", "number", "options", "output_names",
-                 "rules", "saves", "view")  # fmt: skip
+                 "joint", "name", "needed_by", "node_class", "node_name", "number", "options",
+                 "output_names", "rules", "saves", "view")  # fmt: skip
 
     def __init__(
         self,

@@ -37,10 +37,10 @@ def both(*checks: Check) -> Check:
     return check
 
 
-def no_bool_subtraction(self: Any, other: Any) -> None:
+def no_bool_subtraction(*operands: Any, **options: Any) -> None:
     """Bools are not numbers that could be subtracted."""
-    bools = [dtypes.result_type([x]).kind == "b" for x in (self, other)]
-    if all(bools):
+    bools = [dtypes.result_type([x]).kind == "b" for x in (*operands, *options.values())]
+    if len(operands) == 2 and all(bools):
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
             "`logical_xor()` operator instead."

@@ -12,9 +12,22 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._operation import (
-    Constant, Elementwise, Selecting, constant, elementwise, multilinear, raw)  # fmt: skip
+    Constant,
+    Elementwise,
+    Selecting,
+    constant,
+    elementwise,
+    multilinear,
+    raw,
+)
 from retrograd.ops._refusals import (
-    both, c_name, check_alpha, kernel, no_bool_subtraction, refuses)  # fmt: skip
+    both,
+    c_name,
+    check_alpha,
+    kernel,
+    no_bool_subtraction,
+    refuses,
+)
 
 # -- arithmetic ------------------------------------------------------------------------------
 
@@ -33,12 +46,6 @@ def _rsub(self: Raw, other: Any) -> Raw:
     return other - self
 
 
-_NO_BOOLS = (
-    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
-    "a mask, use the `~` or `logical_not()` operator instead."
-)
-
-
 add = elementwise("add", arrays.add, lambda g: g, lambda g: g, dtypes="promote")
 sub = elementwise(
     "sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote", check=no_bool_subtraction
@@ -51,7 +58,7 @@ sub_scaled = elementwise(
 )
 rsub = elementwise(
     "rsub", _rsub, lambda g: -g, node="RsubBackward1", dtypes="promote",
-    check=refuses("b", _NO_BOOLS, RuntimeError),
+    check=no_bool_subtraction,
 )  # fmt: skip
 mul = multilinear(
     "mul", arrays.multiply,

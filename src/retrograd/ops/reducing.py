@@ -12,7 +12,15 @@ from retrograd.ops.elementwise import maximum, minimum, to_dtype
 
 
 def _in_dtype(self: Any, dtype: Any) -> Any:
-    return self if dtype is None else to_dtype(self, dtype=getattr(dtype, "numpy", dtype))
+    wanted = getattr(dtype, "numpy", dtype)
+    return self if dtype is None or raw(self).dtype == wanted else to_dtype(self, dtype=wanted)
+
+
+def _refuse(self: Any, kinds: str, words: str, error: type[Exception] = NotImplementedError) -> None:
+    """Raise what PyTorch raises for tensors of some kinds of dtype."""
+    dtype = raw(self).dtype
+    if dtype.kind in kinds:
+        raise error(words.format(arrays.dtypes.type_word(dtype)))
 
 
 def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -47,22 +55,46 @@ def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any
 
 def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The largest elements along dimensions; equal ones share their gradient."""
-    return selecting.amax_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+    dims = _extreme_dims(self, "amax", "max_values_cpu", dim)
+    return selecting.amax_dim(self, dim=dims, keepdim=bool(keepdim))
 
 
 def amin(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The smallest elements along dimensions; equal ones share their gradient."""
-    return selecting.amin_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+    dims = _extreme_dims(self, "amin", "min_values_cpu", dim)
+    return selecting.amin_dim(self, dim=dims, keepdim=bool(keepdim))
 
 
 def _non_empty(self: Any, name: str, dim: int | None) -> None:
-    if dim is None and 0 in self.shape:
-        raise RuntimeError(
+    shape = raw(self).shape
+    if 0 not in shape:
+        return
+    if dim is None:
+        raise {"max": RuntimeError, "min": RuntimeError}.get(name, IndexError)(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
             "Specify the reduction dim with the 'dim' argument."
         )
-    if dim is not None and self.shape and self.shape[one_dim(dim, len(self.shape))] == 0:
-        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+    plain = one_dim(dim, len(shape))
+    if shape[plain] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {plain} to have non-zero size.")
+
+
+def _extreme_dims(self: Any, name: str, kernel: str, dim: Dims) -> tuple[int, ...]:
+    """The dimensions that ``amax`` or ``amin`` reduces."""
+    shape = raw(self).shape
+    dims = many_dims(dim, len(shape))
+    if 0 in shape:
+        if len(dims) == len(shape):
+            raise IndexError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
+        given = (dim,) if isinstance(dim, int) else tuple(dim)  # type: ignore[arg-type]
+        for said, d in zip(given, dims, strict=True):
+            if shape[d] == 0:
+                raise IndexError(f"{name}(): Expected reduction dim {said} to have non-zero size.")
+    _refuse(self, "c", f"\"{kernel}\" not implemented for '{{}}'")
+    return dims
 
 
 class _Extreme(tuple[Any, Any]):
@@ -106,7 +138,9 @@ def max(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         return maximum(self, dim)
     _non_empty(self, "max", dim)
     if dim is None:
+        _refuse(self, "c", "\"max_all\" not implemented for '{}'")
         return selecting.max_all(self)
+    _refuse(self, "c", "max(): does not support complex input", RuntimeError)
     plain = one_dim(dim, len(self.shape))
     return Max(selecting.max_dim(self, dim=plain, keepdim=bool(keepdim)))
 
@@ -117,13 +151,17 @@ def min(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         return minimum(self, dim)
     _non_empty(self, "min", dim)
     if dim is None:
+        _refuse(self, "c", "\"min_all\" not implemented for '{}'")
         return selecting.min_all(self)
+    _refuse(self, "c", "min(): does not support complex input", RuntimeError)
     plain = one_dim(dim, len(self.shape))
     return Min(selecting.min_dim(self, dim=plain, keepdim=bool(keepdim)))
 
 
 def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Where the (first) largest element is."""
+    _refuse(self, "b", "argmax(): does not support bool input", RuntimeError)
+    _refuse(self, "c", "argmax(): does not support complex input", RuntimeError)
     _non_empty(self, "argmax", dim)
     plain = None if dim is None or not self.shape else one_dim(dim, len(self.shape))
     return selecting.argmax_at(self, dim=plain, keepdim=bool(keepdim))
@@ -131,6 +169,8 @@ def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Where the (first) smallest element is."""
+    _refuse(self, "b", "argmin(): does not support bool input", RuntimeError)
+    _refuse(self, "c", "argmin(): does not support complex input", RuntimeError)
     _non_empty(self, "argmin", dim)
     plain = None if dim is None or not self.shape else one_dim(dim, len(self.shape))
     return selecting.argmin_at(self, dim=plain, keepdim=bool(keepdim))
@@ -138,12 +178,18 @@ def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements are true (non-zero)."""
-    return selecting.all_of(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+    return selecting.all_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
 
 
 def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element is true (non-zero)."""
-    return selecting.any_of(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+    return selecting.any_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
+
+
+def _truth_dims(self: Any, dim: Dims) -> tuple[int, ...]:
+    """The dimensions that ``all`` and ``any`` reduce: here an empty sequence names none."""
+    nothing = dim is not None and not isinstance(dim, int) and not len(dim)
+    return () if nothing else many_dims(dim, len(self.shape))
 
 
 def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:

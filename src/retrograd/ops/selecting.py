@@ -11,21 +11,17 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._operation import Selecting, constant, raw
-from retrograd.ops.elementwise import eq, isnan, logical_and, logical_or, where, zeros_like
+from retrograd.ops.elementwise import where, zeros_like
+
 
 def _evenly(g: Any, self: Any, result: Any) -> Any:
     """Every element that equals the extreme gets the same share of its gradient."""
-    chosen = eq(self, result)
-    if arrays.any(arrays.isnan(raw(result))):  # NaN wins, though it equals nothing
-        chosen = logical_or(chosen, logical_and(isnan(self), isnan(result)))
-    return where(chosen, g / _how_many(chosen, result), zeros_like(self))
-
-
-def _how_many(chosen: Any, result: Any) -> Any:
-    """How many were chosen for each element of ``result``, in its dtype."""
-    marks, values = raw(chosen), raw(result)
-    dims = tuple(d for d in range(marks.ndim) if not values.ndim or values.shape[d] == 1)
-    return arrays.cast(arrays.sum(marks, dims, bool(values.ndim)), values.dtype)
+    values, extreme = raw(self), raw(result)
+    chosen = arrays.equal(values, extreme)
+    if arrays.isnan(extreme):  # NaN wins, though it equals nothing
+        chosen = arrays.isnan(values)
+    share = g / arrays.cast(arrays.sum_all(chosen), extreme.dtype)
+    return where(chosen, share, zeros_like(share))
 
 
 def _amax(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
@@ -37,9 +33,13 @@ def _amin(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
 
 
 def _evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    values, extreme = raw(self), raw(result)
     if not keepdim:
-        g, result = (linear.kept(x, self.shape, dim) for x in (g, result))
-    return _evenly(g, self, result)
+        g, extreme = (linear.kept(x, values.shape, dim) for x in (g, extreme))
+    chosen = arrays.equal(values, extreme)
+    # Nothing equals NaN: none was chosen, and the share of none is NaN.
+    share = g / arrays.cast(arrays.sum(chosen, dim, True), extreme.dtype)
+    return share * arrays.cast(chosen, extreme.dtype)
 
 
 max_all = Selecting(
@@ -102,5 +102,20 @@ def _argmin(self: Raw, dim: int | None, keepdim: bool) -> Raw:
 
 argmax_at = constant("argmax", _argmax)
 argmin_at = constant("argmin", _argmin)
-all_of = constant("all", lambda self, dim, keepdim: arrays.all(self, dim, keepdim))
-any_of = constant("any", lambda self, dim, keepdim: arrays.any(self, dim, keepdim))
+
+
+def _all(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return _as_truth(arrays.all(self, dim, keepdim), self.dtype)
+
+
+def _any(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return _as_truth(arrays.any(self, dim, keepdim), self.dtype)
+
+
+def _as_truth(result: Raw, dtype: Any) -> Raw:
+    # Bytes were PyTorch's bools before it had any, and still give bytes.
+    return arrays.cast(result, dtype) if dtype.name == "uint8" else result
+
+
+all_of = constant("all", _all)
+any_of = constant("any", _any)

@@ -43,15 +43,20 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
     if rule == "where":
         common = dtypes.result_type(raws[1:])
         return [raws[0], *(_cast_value(x, common) for x in raws[1:])]
-    numbers = [v for k, v in options.items() if k != "alpha" and isinstance(v, Number)]
+    numbers = [v for k, v in options.items() if k != "alpha" and is_number(v)]
     common = dtypes.result_type([*raws, *numbers])
     if rule == "float" and common.kind not in "fc":
         common = dtypes.default_float()
-    return [x if isinstance(x, Number) else arrays.cast(x, common) for x in raws]
+    return [x if is_number(x) else arrays.cast(x, common) for x in raws]
+
+
+def is_number(x: Any) -> bool:
+    """Whether ``x`` is a number of Python's. (np.float64 derives from float, but is an array.)"""
+    return isinstance(x, Number) and not arrays.is_raw(x)
 
 
 def _cast_value(x: Any, dtype: Any) -> Raw:
-    if isinstance(x, Number):
+    if is_number(x):
         return arrays.asarray(x, dtype)
     return arrays.cast(x, dtype) if x.dtype.kind != "b" or dtype.kind == "b" else x
 
@@ -158,7 +163,7 @@ def is_complex(x: Any) -> bool:
 
 def _info(x: Any) -> tuple[tuple[int, ...], Any]:
     data = x._data if isinstance(x, Tensor) else x
-    return ((), None) if isinstance(data, Number) or data is None else (data.shape, data.dtype)
+    return (data.shape, data.dtype) if arrays.is_raw(data) else ((), None)
 
 
 def save_values(

@@ -330,7 +330,7 @@ class Tensor(Variable):
         )
 
     def __format__(self, spec: str) -> str:
-        if not self._data.ndim and spec:
+        if not self._data.ndim:
             return self.item().__format__(spec)  # type: ignore[no-any-return]
         return object.__format__(self, spec)
 
