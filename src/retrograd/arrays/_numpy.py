@@ -58,6 +58,27 @@ def ones(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Raw:
     return np.ones(shape, dtype) if shape else dtype.type(1)
 
 
+_constants: dict[Any, dict[float, Raw]] = {float32: {}, float64: {}}
+_MOST_CONSTANTS = 1000
+
+
+def constant(number: float, x: Raw) -> Any:
+    """``number`` for arithmetic with ``x``, a float array: an array of its dtype, made once.
+
+    NumPy takes as long to convert a Python number as to multiply by it.
+    """
+    if type(x) is not np.ndarray or number == 0:  # 0.0 and -0.0 would share a place
+        return number
+    known = _constants[x.dtype]
+    found = known.get(number)
+    if found is None:
+        found = np.array(number, x.dtype)
+        found.flags.writeable = False
+        if len(known) < _MOST_CONSTANTS:
+            known[number] = found
+    return found
+
+
 def is_raw(value: object) -> bool:
     """Whether ``value`` is an array of this library (a Python number is not)."""
     return isinstance(value, RAW_TYPES)

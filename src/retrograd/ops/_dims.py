@@ -40,6 +40,19 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(operator.index(s) for s in sizes)
 
 
+def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that two shapes broadcast to, or PyTorch's RuntimeError."""
+    n = max(len(a), len(b))
+    a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
+    for d in reversed(range(n)):
+        if a[d] != b[d] and a[d] != 1 and b[d] != 1:
+            raise RuntimeError(
+                f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) "
+                f"at non-singleton dimension {d}"
+            )
+    return tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
+
+
 def numel(shape: Sequence[int]) -> int:
     n = 1
     for s in shape:
@@ -52,15 +65,17 @@ def infer(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     unknown = shape.count(-1)
     if unknown > 1:
         raise RuntimeError("only one dimension can be inferred")
-    for s in shape:
+    for d, s in enumerate(shape):
         if s < -1:
-            raise RuntimeError(f"invalid shape dimension {s}")
+            raise RuntimeError(
+                f"invalid shape dimension {s} at index {d} of shape {list(shape)}"
+            )
     known = numel([s for s in shape if s != -1])
-    if unknown and known == 0:
+    if unknown and known == count == 0:
         raise RuntimeError(
             f"cannot reshape tensor of {count} elements into shape {list(shape)} because the "
             "unspecified dimension size -1 can be any value and is ambiguous"
         )
-    if (unknown and count % known) or (not unknown and known != count):
+    if (known == 0 or count % known) if unknown else known != count:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
     return tuple(count // known if s == -1 else s for s in shape)

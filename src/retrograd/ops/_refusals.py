@@ -56,13 +56,13 @@ def check_alpha(common: Any, alpha: Any) -> None:
     """Whether ``alpha`` may scale a sum of dtype ``common``."""
     if isinstance(alpha, bool) and common.kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if isinstance(alpha, (float, complex)) and common.kind not in "fc":
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
     if isinstance(alpha, complex) and common.kind != "c":
         raise RuntimeError(
             "For non-complex input tensors, argument alpha must not be a complex number."
-        )
-    if isinstance(alpha, float) and common.kind not in "fc":
-        raise RuntimeError(
-            "For integral input tensors, argument alpha must not be a floating point number."
         )
 
 

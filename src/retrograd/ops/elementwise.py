@@ -11,6 +11,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import (
     Constant,
     Elementwise,
@@ -170,7 +171,7 @@ pow_scalar = elementwise(
 pow_tensor = Elementwise(
     "pow_tensor", arrays.power, inputs=("self", "exponent"),
     rules={"self": _pow_base_rule, "exponent": _pow_exponent_rule},
-    node="PowBackward1", dtypes="promote",
+    node="PowBackward1", dtypes="promote", check=kernel("pow", "b"),
 )  # fmt: skip
 pow_of_number = Elementwise(
     "pow_of_number", lambda exponent, self: arrays.power(self, exponent), inputs=("exponent",),
@@ -362,6 +363,7 @@ def _check_fill(self: Any, mask: Any, value: Any) -> None:
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
+    broadcast(raw(mask).shape, raw(self).shape)
 
 
 def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.ops import linear
-from retrograd.ops._dims import numel
+from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._operation import multilinear, raw
 from retrograd.ops._refusals import c_name, kernel
 
@@ -50,14 +50,15 @@ def _outer(self: Any, vec2: Any) -> Any:
 
 def outer(self: Any, vec2: Any) -> Any:
     """The product of every element of one vector with every one of another."""
-    for name, x in (("self", self), ("vec2", vec2)):
-        if raw(x).ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {raw(x).ndim}-D")
+    a, b = _operands("outer", input=self, vec2=vec2)
+    for name, x in (("self", a), ("vec2", b)):
+        if x.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
     return _outer(self, vec2)
 
 
 def _dot(self: Any, tensor: Any) -> Any:
-    a, b = raw(self), raw(tensor)
+    a, b = _operands("dot", input=self, tensor=tensor)
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.dtype != b.dtype:
@@ -74,7 +75,7 @@ def _dot(self: Any, tensor: Any) -> Any:
 
 
 def _mv(self: Any, vec: Any) -> Any:
-    a, b = raw(self), raw(vec)
+    a, b = _operands("mv", input=self, vec=vec)
     if a.ndim != 2 or b.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
     if a.shape[1] != b.shape[0]:
@@ -90,7 +91,7 @@ def _mv(self: Any, vec: Any) -> Any:
 
 
 def _mm(self: Any, mat2: Any) -> Any:
-    a, b = raw(self), raw(mat2)
+    a, b = _operands("mm", input=self, mat2=mat2)
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError(f"{'mat2' if a.ndim == 2 else 'self'} must be a matrix")
     if a.shape[1] != b.shape[0]:
@@ -106,7 +107,7 @@ def _mm(self: Any, mat2: Any) -> Any:
 
 
 def _bmm(self: Any, mat2: Any) -> Any:
-    a, b = raw(self), raw(mat2)
+    a, b = _operands("bmm", input=self, mat2=mat2)
     if a.ndim != 3 or b.ndim != 3:
         raise RuntimeError(f"{'batch2' if a.ndim == 3 else 'batch1'} must be a 3D tensor")
     if b.shape[:2] != (a.shape[0], a.shape[2]):
@@ -121,6 +122,18 @@ def _bmm(self: Any, mat2: Any) -> Any:
     return bmm(self, mat2)
 
 
+def _operands(name: str, **given: Any) -> list[Any]:
+    """The raw arrays of the operands, or PyTorch's TypeError for what is none."""
+    arrays_given = [raw(x) for x in given.values()]
+    for position, (argument, x) in enumerate(given.items()):
+        if not arrays.is_raw(raw(x)):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position + 1}) must be Tensor, not "
+                f"{type(x).__name__}"
+            )
+    return arrays_given
+
+
 def _sizes(x: Any) -> str:
     return "x".join(str(s) for s in x.shape)
 
@@ -131,7 +144,7 @@ def matmul(self: Any, other: Any) -> Any:
     Vectors count as a row on the left and as a column on the right, and lose that dimension. The
     steps are PyTorch's, since the graph shows them.
     """
-    left, right = raw(self).ndim, raw(other).ndim
+    left, right = (x.ndim for x in _operands("matmul", input=self, other=other))
     if not left or not right:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {left}D and {right}D"
@@ -194,7 +207,7 @@ def _batched(self: Any, other: Any) -> Any:
             return matmul(linear.squeeze_dim(self, dims=(0,)), other)
         if other.shape[0] == 1 and _requires_grad(other):
             return matmul(self, linear.squeeze_dim(other, dims=(0,)))
-    batch = _broadcast_batch(tuple(self.shape[:-2]), tuple(other.shape[:-2]))
+    batch = broadcast(tuple(self.shape[:-2]), tuple(other.shape[:-2]))
     count = numel(batch)
     rows = self.shape[-2:] if len(self.shape) > 1 else (1, *self.shape)
     a = linear.reshape(linear.expand(self, size=(*batch, *rows)), (count, *rows))
@@ -205,16 +218,3 @@ def _batched(self: Any, other: Any) -> Any:
         return linear.unsafe_view(_bmm(a, b), size=shape)
     product = linear.squeeze_dim(_bmm(a, linear.unsqueeze(b, dim=2)), dims=(2,))
     return linear.unsafe_view(product, size=shape)
-
-
-def _broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return tuple(arrays.broadcast_shapes(a, b))
-    except ValueError:
-        n = max(len(a), len(b))
-        a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
-        d = next(d for d in range(n - 1, -1, -1) if a[d] != b[d] and 1 not in (a[d], b[d]))
-        raise RuntimeError(
-            f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) "
-            f"at non-singleton dimension {d}"
-        ) from None

@@ -70,10 +70,10 @@ def _non_empty(self: Any, name: str, dim: int | None) -> None:
     if 0 not in shape:
         return
     if dim is None:
-        raise {"max": RuntimeError, "min": RuntimeError}.get(name, IndexError)(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument."
-        )
+        missing = f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+        if name.startswith("arg"):
+            raise IndexError(missing)
+        raise RuntimeError(f"{missing} Specify the reduction dim with the 'dim' argument.")
     plain = one_dim(dim, len(shape))
     if shape[plain] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {plain} to have non-zero size.")
@@ -84,12 +84,9 @@ def _extreme_dims(self: Any, name: str, kernel: str, dim: Dims) -> tuple[int, ..
     shape = raw(self).shape
     dims = many_dims(dim, len(shape))
     if 0 in shape:
-        if len(dims) == len(shape):
-            raise IndexError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-                "Specify the reduction dim with the 'dim' argument."
-            )
-        given = (dim,) if isinstance(dim, int) else tuple(dim)  # type: ignore[arg-type]
+        given = (dim,) if isinstance(dim, int) else tuple(dim or ())
+        if not given:
+            _non_empty(self, name, None)
         for said, d in zip(given, dims, strict=True):
             if shape[d] == 0:
                 raise IndexError(f"{name}(): Expected reduction dim {said} to have non-zero size.")
@@ -163,7 +160,7 @@ def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     _refuse(self, "b", "argmax(): does not support bool input", RuntimeError)
     _refuse(self, "c", "argmax(): does not support complex input", RuntimeError)
     _non_empty(self, "argmax", dim)
-    plain = None if dim is None or not self.shape else one_dim(dim, len(self.shape))
+    plain = None if dim is None else one_dim(dim, len(self.shape))
     return selecting.argmax_at(self, dim=plain, keepdim=bool(keepdim))
 
 
@@ -172,7 +169,7 @@ def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     _refuse(self, "b", "argmin(): does not support bool input", RuntimeError)
     _refuse(self, "c", "argmin(): does not support complex input", RuntimeError)
     _non_empty(self, "argmin", dim)
-    plain = None if dim is None or not self.shape else one_dim(dim, len(self.shape))
+    plain = None if dim is None else one_dim(dim, len(self.shape))
     return selecting.argmin_at(self, dim=plain, keepdim=bool(keepdim))
 
 

@@ -93,11 +93,11 @@ min_dim = Selecting(
 
 
 def _argmax(self: Raw, dim: int | None, keepdim: bool) -> Raw:
-    return arrays.argmax(self, dim, keepdim)
+    return arrays.argmax(self, dim if self.ndim else None, keepdim)
 
 
 def _argmin(self: Raw, dim: int | None, keepdim: bool) -> Raw:
-    return arrays.argmin(self, dim, keepdim)
+    return arrays.argmin(self, dim if self.ndim else None, keepdim)
 
 
 argmax_at = constant("argmax", _argmax)

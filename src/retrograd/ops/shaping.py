@@ -73,12 +73,21 @@ def permute(self: Any, *dims: Any) -> Any:
 def movedim(self: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to new places, the others keeping their order."""
     ndim = len(self.shape)
-    sources, targets = (
-        [one_dim(d, ndim) for d in ((x,) if isinstance(x, int) else x)] for x in (source, destination)
-    )
+    given = [as_shape((x,)) for x in (source, destination)]
+    if len(given[0]) != len(given[1]):
+        raise RuntimeError(
+            "movedim: Invalid source or destination dims: source "
+            f"({list(given[0])} dims) should contain the same number of dims as destination "
+            f"({list(given[1])} dims)"
+        )
+    sources, targets = ([one_dim(d, ndim) for d in dims] for dims in given)
+    for name, dims, said in (("source", sources, given[0]), ("destination", targets, given[1])):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(said)})")
     rest = iter(d for d in range(ndim) if d not in sources)
     moved = dict(zip(targets, sources, strict=True))
-    return linear.permute(self, dims=tuple(moved[d] if d in moved else next(rest) for d in range(ndim)))
+    order = tuple(moved[d] if d in moved else next(rest) for d in range(ndim))
+    return linear.permute(self, dims=order)
 
 
 def expand(self: Any, *sizes: Any) -> Any:
@@ -96,6 +105,11 @@ def expand(self: Any, *sizes: Any) -> Any:
         own = have[d - added] if d >= added else 1
         if size == -1 and d >= added:
             size = own
+        if size == -1:
+            raise RuntimeError(
+                "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
+                f"dimension {d}"
+            )
         if size < 0 or (own != 1 and own != size):
             raise RuntimeError(
                 f"The expanded size of the tensor ({size}) must match the existing size ({own}) "
@@ -132,11 +146,26 @@ def squeeze(self: Any, dim: int | Sequence[int] | None = None) -> Any:
     return how(self, dims=tuple(d for d in dims if self.shape[d] == 1))
 
 
+def _listed(name: str, tensors: Any) -> list[Any]:
+    """The tensors to join, or PyTorch's TypeError for what is no sequence of tensors."""
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
+        )
+    for number, x in enumerate(tensors):
+        if not hasattr(x, "shape"):
+            raise TypeError(
+                f"expected Tensor as element {number} in argument 0, but got {type(x).__name__}"
+            )
+    return list(tensors)
+
+
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors joined along a dimension that they have."""
-    tensors = list(tensors)
+    tensors = _listed("cat", tensors)
     if not tensors:
-        raise ValueError("expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for number, x in enumerate(tensors):
         if not x.shape:
             raise RuntimeError(
@@ -166,7 +195,7 @@ def _check_joinable(first: Any, x: Any, number: int, dim: int) -> None:
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension."""
-    tensors = list(tensors)
+    tensors = _listed("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     first = tuple(tensors[0].shape)
@@ -181,18 +210,17 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 
 def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Pieces of one size (the last may be smaller) or of the sizes given."""
+    if not hasattr(split_size, "__index__"):
+        return _split_with_sizes(self, as_shape((split_size,)), dim)
+    split_size = operator.index(split_size)
+    if not self.shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     plain = one_dim(dim, len(self.shape))
     length = self.shape[plain]
-    if not isinstance(split_size, int):
-        sizes = tuple(operator.index(s) for s in split_size)
-        if sum(sizes) != length or min(sizes, default=0) < 0:
-            raise RuntimeError(
-                f"split_with_sizes expects linear.split to sum exactly to {length} (input tensor's "
-                f"size at dimension {plain}), but got linear.split={list(sizes)}"
-            )
-        return tuple(linear.split_with_sizes(self, sizes=sizes, dim=plain))
     if split_size < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
+        raise RuntimeError(
+            f"split expects split_size be non-negative, but got split_size={split_size}"
+        )
     if split_size == 0 and length:
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
@@ -202,8 +230,28 @@ def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any
     return tuple(linear.split(self, sizes=sizes or (0,), dim=plain))
 
 
+def _split_with_sizes(self: Any, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
+    if not self.shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    plain = one_dim(dim, len(self.shape))
+    length = self.shape[plain]
+    if any(s < 0 for s in sizes):
+        raise RuntimeError(
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={list(sizes)}"
+        )
+    if sum(sizes) != length:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {length} (input tensor's "
+            f"size at dimension {plain}), but got split_sizes={list(sizes)}"
+        )
+    return tuple(linear.split_with_sizes(self, sizes=sizes, dim=plain))
+
+
 def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most ``chunks`` pieces of equal size, but for the last."""
+    if not self.shape:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     length = self.shape[one_dim(dim, len(self.shape))]
@@ -212,7 +260,10 @@ def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
     """The slices along a dimension, which they lose."""
-    return tuple(linear.unbind(self, dim=one_dim(dim, len(self.shape))))
+    plain = one_dim(dim, len(self.shape))
+    if not self.shape:
+        raise IndexError(f"Dimension specified as {plain} but tensor has no dimensions")
+    return tuple(linear.unbind(self, dim=plain))
 
 
 def select(self: Any, dim: int, index: int) -> Any:
@@ -224,19 +275,26 @@ def select(self: Any, dim: int, index: int) -> Any:
     if not -size <= index < size:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(self.shape)} "
-            f"at dimension {dim}"
+            f"at dimension {plain}"
         )
     return linear.select(self, dim=plain, index=operator.index(index) % size)
 
 
 def narrow(self: Any, dim: int, start: int, length: int) -> Any:
     """``length`` slices from ``start`` on along a dimension."""
+    if not self.shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
     plain = one_dim(dim, len(self.shape))
-    size = self.shape[plain]
-    if not 0 <= length <= size - (start := start + size if start < 0 else start):
-        raise RuntimeError(
-            f"start ({start}) + length ({length}) exceeds dimension size ({size})."
+    size, start = self.shape[plain], operator.index(start)
+    if not -size <= start <= size:
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
         )
+    start += size if start < 0 else 0
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return linear.slice_(self, where=(slice(None),) * plain + (slice(start, start + length),))
 
 

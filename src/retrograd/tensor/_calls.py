@@ -25,6 +25,7 @@ from retrograd.tensor._tensor import Tensor
 
 Number = (bool, int, float, complex)
 FLOAT32, FLOAT64 = arrays.float32, arrays.float64
+NUMBER: Any = object()  # stands for the meta of an operand that is a Python number
 new = object.__new__  # makes a Tensor without going through its constructor for users
 
 
@@ -267,8 +268,7 @@ def unary(op: Operation) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
     forward, kind = op.forward, op.node_class
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
-    needs_shape = any(rule is not None and "shape" in rule.names for rule in op.rules)
-    if op.view:
+    if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
         return one_input(op)
     if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
         return general(op)
@@ -283,10 +283,11 @@ def unary(op: Operation) -> Callable[..., Any]:
             return apply(op, (self,), {})
         result = new(Tensor)
         result._data = y = forward(x)
-        result._meta = result._version_counter = None
-        origin_node = self._node if self._meta is None else origin(self)
+        result._meta = None
+        meta = self._meta
+        origin_node = self._node if meta is None else origin(self)
         if origin_node is None:
-            result._node = None
+            result._node = result._version_counter = None
             return result
         node = result._node = kind()
         node.order = next(orders)
@@ -296,15 +297,13 @@ def unary(op: Operation) -> Callable[..., Any]:
             version = result._version_counter = Version()
             version.count = 0
             node.saved = (y, version, 0)
-        elif saves_self:
-            version = self._version_counter or watch(self)
-            node.saved = (x, version, version.count)
         else:
-            node.saved = None
-        if needs_shape:
-            node.infos = ((x.shape, dtype),)
-        if self._meta is not None and self._meta.number is not None:
-            node.careful().next_numbers = (self._meta.number,)
+            result._version_counter = node.saved = None
+            if saves_self:
+                version = self._version_counter or watch(self)
+                node.saved = (x, version, version.count)
+        if meta is not None and meta.number is not None:
+            node.careful().next_numbers = (meta.number,)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -332,8 +331,10 @@ def one_input(op: Operation) -> Callable[..., Any]:
         dtype = x.dtype
         if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, (self,), options)
-        if not keeps_type and not all(type(v) is float or type(v) is int for v in options.values()):
-            return apply(op, (self,), options)
+        if not keeps_type:
+            for v in options.values():
+                if type(v) is not float and type(v) is not int:
+                    return apply(op, (self,), options)
         if is_view and not isinstance(x, arrays.ndarray):
             x = self._data = arrays.writable(x)
         try:
@@ -403,10 +404,10 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
             elif type(other) is float or type(other) is int:
                 if dtype is not FLOAT32 and dtype is not FLOAT64:
                     return slowly(self, other)
-                y = other
+                y = arrays.constant(other, x)
                 result = new(Tensor)
                 result._data = forward(x, y)
-                other_node = None
+                other_node, meta = None, NUMBER
             else:
                 return slowly(self, other)
         except (AttributeError, TypeError, ValueError):
@@ -431,7 +432,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
                 second = None
             else:
                 second = y
-                if y is not other:
+                if meta is not NUMBER:
                     second_version = other._version_counter or watch(other)
             node.saved = (
                 first, first_version, first_version.count,
@@ -439,7 +440,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
             )  # fmt: skip
         else:
             node.saved = None
-        if broadcasts and y is not other and x.shape != y.shape:
+        if broadcasts and meta is not NUMBER and x.shape != y.shape:
             node.careful().fit = ((x.shape, dtype), (y.shape, dtype))
         if (self._meta is not None and self._meta.number is not None) or (
             other_node is not None and other._meta is not None and other._meta.number is not None

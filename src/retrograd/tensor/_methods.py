@@ -38,16 +38,20 @@ def pow(input: Any, exponent: Any) -> Any:
     """
     if not isinstance(input, Tensor):
         return elementwise.pow_of_number(exponent, self=input)
+    if input._data.dtype.kind in "biu":
+        check_integer_power(exponent)
     if isinstance(exponent, Tensor):
-        check_integer_power(input, exponent._data)
         return elementwise.pow_tensor(input, exponent)
-    check_integer_power(input, exponent)
-    return elementwise.pow_scalar(input, exponent=exponent)
+    return _pow_scalar(input, exponent=exponent)
 
 
-def check_integer_power(base: Tensor, exponent: Any) -> None:
-    integers = base._data.dtype.kind in "biu" and dtypes.result_type([exponent]).kind in "biu"
-    if integers and arrays.any(arrays.less(exponent, 0)):
+_pow_scalar, _rsub = FUNCTIONS["pow_scalar"], FUNCTIONS["rsub"]
+
+
+def check_integer_power(exponent: Any) -> None:
+    """Refuse negative integers as exponents of integers: no integer is 2 ** -1."""
+    exponent = exponent._data if isinstance(exponent, Tensor) else exponent
+    if dtypes.result_type([exponent]).kind in "biu" and arrays.any(arrays.less(exponent, 0)):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
@@ -298,7 +302,7 @@ for _name in _IN_PLACE.split():
 def rsub(self: Tensor, other: Any) -> Any:
     """``other - self``."""
     if isinstance(other, (bool, int, float, complex)):
-        return elementwise.rsub(self, other=other)
+        return _rsub(self, other=other)
     return FUNCTIONS["sub"](wrap(other), self) if arrays.is_raw(other) else NotImplemented
 
 
