@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 import retrograd as torch
+from retrograd._modes import switch
 
 
 def resident_bytes() -> int:
@@ -223,6 +224,12 @@ def test_grad_mode_belongs_to_its_thread():
 
     in_threads(8, work)
     assert torch.is_grad_enabled()
+
+
+def test_a_thread_that_ends_in_a_mode_leaves_no_trace():
+    in_threads(3, lambda i: torch.set_grad_enabled(False))
+    assert torch.is_grad_enabled()
+    assert switch.active == 0
 
 
 def test_threads_on_one_graph_get_one_result_and_clear_errors():

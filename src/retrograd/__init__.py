@@ -33,7 +33,7 @@ from retrograd.arrays._dtypes import (
     long,
     promote_types,
     set_default_dtype,
-    short,  # fmt: skip
+    short,
     uint8,
     uint16,
     uint32,
@@ -46,7 +46,7 @@ from retrograd.autograd.grad_mode import (
     is_grad_enabled,
     is_inference_mode_enabled,
     no_grad,
-    set_grad_enabled,  # fmt: skip
+    set_grad_enabled,
 )
 from retrograd.tensor import PUBLIC as _PUBLIC
 from retrograd.tensor._creation import (
@@ -70,12 +70,12 @@ from retrograd.tensor._creation import (
     randn,
     randn_like,
     randperm,
-    tensor,  # fmt: skip
+    tensor,
     zeros,
     zeros_like,
 )
 from retrograd.tensor._queries import (
-    equal,  # fmt: skip
+    equal,
     is_complex,
     is_floating_point,
     is_inference,

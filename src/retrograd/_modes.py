@@ -23,6 +23,7 @@ class ThreadModes(threading.local):
     # The (pack, unpack) pairs of saved_tensors_hooks, innermost last.
     saved_tensor_hooks: tuple[tuple[Callable[..., Any], Callable[..., Any]], ...] = ()
     hooks_disabled: str | None = None  # the message of disable_saved_tensors_hooks
+    not_plain: NotPlain | None = None
     before_mutation: Callable[[Any], None] | None = None  # allow_mutation_on_saved_tensors
 
 
@@ -35,9 +36,24 @@ class Switch:
         self.active = 0
 
 
+class NotPlain:
+    """Counts its thread in ``switch.active`` for as long as it lives: until the thread is plain
+    again, or ends."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        with _counting:
+            switch.active += 1
+
+    def __del__(self) -> None:
+        with _counting:
+            switch.active -= 1
+
+
 modes = ThreadModes()
 switch = Switch()
-_counting = threading.Lock()
+_counting = threading.RLock()  # a collection while it is held may run __del__
 
 
 def _plain() -> bool:
@@ -52,12 +68,11 @@ def _plain() -> bool:
 
 def set_modes(**changes: Any) -> dict[str, Any]:
     """Change modes of this thread and give back what they were, to be set again later."""
-    was_plain = _plain()
     before = {name: getattr(modes, name) for name in changes}
     for name, value in changes.items():
         setattr(modes, name, value)
-    difference = was_plain - _plain()
-    if difference:
-        with _counting:
-            switch.active += difference
+    if _plain():
+        modes.not_plain = None
+    elif modes.not_plain is None:
+        modes.not_plain = NotPlain()
     return before

@@ -133,8 +133,14 @@ def can_add_to(x: Raw) -> bool:
     return isinstance(x, np.ndarray) and bool(x.flags.writeable)
 
 
-# Held by the engine, by the node it is given to, by the parameter here, and by getrefcount.
+# Held by the engine, by the node it is given to, by the parameter here, and by getrefcount. Later
+# Pythons may borrow some of these references instead, and others count differently: there, copy.
 _REFERENCES_OF_ONE_OWNER = 4
+_COUNTS_ARE_KNOWN = (
+    sys.implementation.name == "cpython"
+    and sys.version_info < (3, 14)
+    and getattr(sys, "_is_gil_enabled", lambda: True)()
+)
 
 
 def owned(x: Raw) -> Raw:
@@ -146,7 +152,12 @@ def owned(x: Raw) -> Raw:
     """
     if not isinstance(x, np.ndarray):
         return x
-    if x.base is None and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER and x.flags.writeable:
+    if (
+        _COUNTS_ARE_KNOWN
+        and x.base is None
+        and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER
+        and x.flags.writeable
+    ):
         return x
     return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
 
@@ -174,10 +185,13 @@ def where_positive(x: Raw, y: Raw) -> Raw:
 
 def sgn(x: Raw) -> Raw:
     """The sign; of a complex number, the number on the unit circle. That of NaN is zero."""
-    if x.dtype.kind != "f":
-        return np.sign(x) if x.dtype.kind != "b" else copy(x)
-    zero = _ZERO[x.dtype]
-    return np.subtract(x > zero, x < zero, dtype=x.dtype)
+    if x.dtype.kind == "b":
+        return copy(x)
+    result = np.sign(x)
+    if not isinstance(result, np.ndarray):
+        return result if result == result else result.dtype.type(0)
+    result[result != result] = 0
+    return result
 
 
 def rint(x: Raw) -> Raw:

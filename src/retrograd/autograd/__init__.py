@@ -10,7 +10,7 @@ from retrograd.autograd.grad_mode import (
     is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
-    set_multithreading_enabled,  # fmt: skip
+    set_multithreading_enabled,
 )
 from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 from retrograd.autograd.variable import Variable

@@ -128,7 +128,11 @@ def _loop(task: Task) -> dict[int, Any]:
         if needed is not None:
             next_nodes = [n if n in needed else None for n in next_nodes]
         if plain and node.extras is None:
-            received = node.backward(g, next_nodes) if g is not None else nothing(node, next_nodes)
+            try:
+                received = nothing(node, next_nodes) if g is None else node.backward(g, next_nodes)
+            except Exception as error:
+                explain(node, error)
+                raise
             if free and node.saved is not None:
                 node.saved = FREED
         else:
@@ -349,8 +353,8 @@ def check_nan(node: Node, received: Sequence[Any]) -> None:
 
 def explain(node: Node, error: Exception) -> None:
     """Add to an error the line of the forward pass that it goes back to."""
-    if getattr(error, "__notes__", None):  # an error of a pass inside this one: said already
-        return
+    if getattr(error, "__notes__", None) or (node.source and node.source in str(error)):
+        return  # said already, by a pass inside this one or by the message itself
     trace = node.extras.trace if node.extras else None
     if trace is not None:
         error.add_note(f"Traceback of the forward call of {node.name()}:\n{trace}")

@@ -20,7 +20,7 @@ from itertools import product
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw, dtypes, random
+from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._backward import grad
 from retrograd.autograd._jacobians import (
     GradcheckError,
@@ -74,18 +74,19 @@ def _check_slow(problem: Problem, settings: Settings) -> None:
 # -- fast mode -------------------------------------------------------------------------------
 
 
-def _direction(tensor: Tensor, generator: random.Generator) -> Raw:
+def _direction(tensor: Tensor, generator: arrays.random.Generator) -> Raw:
     """A random vector of length one for the real numbers in ``tensor``, of none below zero: errors
     of one sign add up in it."""
     precision = arrays.real(tensor._data).dtype
-    vector = random.uniform(tensor.numel(), dtypes.default_float(), generator).astype(precision)
+    vector = arrays.random.uniform(tensor.numel(), dtypes.default_float(), generator)
+    vector = vector.astype(precision)
     return vector / arrays.sqrt(arrays.sum(arrays.square(vector)))
 
 
 def _check_fast(problem: Problem, settings: Settings) -> None:
     """Compare the Jacobians' projections ``uᵀ J v`` only."""
     inputs, outputs, eps = problem.inputs, problem.outputs, settings.eps
-    generator = random.Generator()  # its own, always of the same seed: the same verdict every time
+    generator = arrays.random.Generator()  # its own, of the same seed: the same verdict every time
     all_u = [[_direction(x, generator) for _ in range(1 + x.is_complex())] for x in inputs]
     numerical = []
     for x, u in zip(inputs, all_u, strict=True):
@@ -147,9 +148,9 @@ def _zeros_for(outputs: list[Tensor]) -> list[Tensor]:
 
 def _check_batched(outputs: list[Tensor], inputs: list[Tensor]) -> None:
     """That two gradients in a batch give what each of them gives alone."""
-    generator = random.Generator()
+    generator = arrays.random.Generator()
     for i, output in enumerate(outputs):
-        batch = random.normal((2, *output.shape), output._data.dtype, generator)
+        batch = arrays.random.normal((2, *output.shape), output._data.dtype, generator)
         alone = [grad(output, inputs, wrap(g), retain_graph=True, allow_unused=True) for g in batch]
         try:
             batched = grad(
@@ -370,7 +371,7 @@ def _no_forward_mode(function: str, option: str) -> NotImplementedError:
 
 def _random_gradient(output: Tensor, with_gaps: bool) -> Tensor:
     """Numbers from [-1, 1) in the shape of ``output``, from the default generator."""
-    values = random.uniform(tuple(output.shape), output._data.dtype, None, -1.0, 1.0)
+    values = arrays.random.uniform(tuple(output.shape), output._data.dtype, None, -1.0, 1.0)
     if with_gaps and values.size > 1:
         values = values.repeat(2, -1)[..., ::2]
     return wrap(values).requires_grad_()

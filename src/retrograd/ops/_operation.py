@@ -232,7 +232,10 @@ def linear(
 
 
 def multilinear(
-    name: str, forward: Callable[..., Raw], transposes: dict[str, Callable[..., Any]], **declared: Any
+    name: str,
+    forward: Callable[..., Raw],
+    transposes: dict[str, Callable[..., Any]],
+    **declared: Any,
 ) -> Multilinear:
     """Declare an operation by its forward and its transpose in each of its arrays."""
     return Multilinear(name, forward, inputs=tuple(transposes), rules=transposes, **declared)

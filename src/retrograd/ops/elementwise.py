@@ -52,11 +52,13 @@ sub = elementwise(
     "sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote", check=no_bool_subtraction
 )
 add_scaled = elementwise(
-    "add_scaled", _add, lambda g: g, lambda g, alpha: g * alpha, node="AddBackward0", dtypes="promote"
-)
+    "add_scaled", _add, lambda g: g, lambda g, alpha: g * alpha,
+    node="AddBackward0", dtypes="promote",
+)  # fmt: skip
 sub_scaled = elementwise(
-    "sub_scaled", _sub, lambda g: g, lambda g, alpha: -g * alpha, node="SubBackward0", dtypes="promote"
-)
+    "sub_scaled", _sub, lambda g: g, lambda g, alpha: -g * alpha,
+    node="SubBackward0", dtypes="promote", check=no_bool_subtraction,
+)  # fmt: skip
 rsub = elementwise(
     "rsub", _rsub, lambda g: -g, node="RsubBackward1", dtypes="promote",
     check=no_bool_subtraction,
@@ -68,7 +70,8 @@ mul = multilinear(
 )  # fmt: skip
 div = elementwise(
     "div", arrays.true_divide,
-    lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other), dtypes="float",
+    lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other),
+    dtypes="float",
 )  # fmt: skip
 neg = elementwise("neg", arrays.negative, lambda g: -g)
 reciprocal = elementwise(
@@ -165,9 +168,15 @@ def _power(self: Raw, exponent: Any) -> Raw:
     return arrays.power(self, exponent)
 
 
+def _check_power(self: Raw, exponent: Any) -> None:
+    if self.dtype.kind in "biu" and isinstance(exponent, int) and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
 pow_scalar = elementwise(
-    "pow_scalar", _power, _pow_scalar_rule, node="PowBackward0", dtypes="promote"
-)
+    "pow_scalar", _power, _pow_scalar_rule, node="PowBackward0", dtypes="promote",
+    check=_check_power,
+)  # fmt: skip
 pow_tensor = Elementwise(
     "pow_tensor", arrays.power, inputs=("self", "exponent"),
     rules={"self": _pow_base_rule, "exponent": _pow_exponent_rule},
@@ -277,8 +286,9 @@ def _rounding(name: str, forward: Any, complexes: str) -> Elementwise:
 
 sgn = elementwise("sgn", arrays.sgn, _sgn_rule, adjoint=True)
 abs = elementwise(
-    "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True, check=kernel("abs_cpu", "b")
-)
+    "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True,
+    check=kernel("abs_cpu", "b"),
+)  # fmt: skip
 sign = elementwise(
     "sign", arrays.sgn, lambda g: zeros_like(g),
     check=refuses("c", "Unlike NumPy, torch.sign is not intended to support complex numbers. "
@@ -334,14 +344,19 @@ def _clamp_max_rule(g: Any, self: Any, min: Any, max: Any) -> Any:
     return where(above if min is None else logical_or(lt(max, min), above), g, zeros_like(g))
 
 
-_NO_COMPLEX_CLAMP = refuses("c", "clamp is not supported for complex types")
+def _check_clamp(self: Raw, min: Any = None, max: Any = None) -> None:
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    refuses("c", "clamp is not supported for complex types")(self, min, max)
+
+
 clamp = elementwise(
-    "clamp", _clamp, _clamp_rule, node="ClampBackward1", dtypes="promote", check=_NO_COMPLEX_CLAMP
+    "clamp", _clamp, _clamp_rule, node="ClampBackward1", dtypes="promote", check=_check_clamp
 )
 clamp_tensor = Elementwise(
     "clamp_tensor", arrays.clip, inputs=("self", "min", "max"),
     rules={"self": _clamp_rule, "min": _clamp_min_rule, "max": _clamp_max_rule},
-    node="ClampBackward0", dtypes="promote", check=_NO_COMPLEX_CLAMP,
+    node="ClampBackward0", dtypes="promote", check=_check_clamp,
 )  # fmt: skip
 where = Selecting(
     "where", arrays.where, inputs=("condition", "self", "other"),
@@ -406,10 +421,14 @@ to_dtype = elementwise(
     "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, dtypes="free"
 )
 
+def _check_copy(self: Raw, src: Any) -> None:
+    broadcast(self.shape, getattr(src, "shape", ()))
+
+
 copy = Elementwise(
     "copy", lambda self, src: arrays.cast(arrays.asarray(src), self.dtype), inputs=("self", "src"),
     rules={"self": lambda g: zeros_like(g), "src": lambda g: g},
-    dtypes="free", adjoint=True, node="CopyBackwards",
+    dtypes="free", adjoint=True, node="CopyBackwards", check=_check_copy,
 )  # fmt: skip
 
 
@@ -449,15 +468,15 @@ logical_and = constant("logical_and", arrays.logical_and, _PAIR)
 logical_or = constant("logical_or", arrays.logical_or, _PAIR)
 logical_xor = constant("logical_xor", arrays.logical_xor, _PAIR)
 logical_not = constant("logical_not", arrays.logical_not)
-bitwise_and = constant(
-    "bitwise_and", arrays.bitwise_and, _PAIR, dtypes="promote", check=kernel("bitwise_and_cpu", "fc")
-)
-bitwise_or = constant(
-    "bitwise_or", arrays.bitwise_or, _PAIR, dtypes="promote", check=kernel("bitwise_or_cpu", "fc")
-)
-bitwise_xor = constant(
-    "bitwise_xor", arrays.bitwise_xor, _PAIR, dtypes="promote", check=kernel("bitwise_xor_cpu", "fc")
-)
+
+
+def _bitwise(name: str, forward: Any) -> Constant:
+    return constant(name, forward, _PAIR, dtypes="promote", check=kernel(f"{name}_cpu", "fc"))
+
+
+bitwise_and = _bitwise("bitwise_and", arrays.bitwise_and)
+bitwise_or = _bitwise("bitwise_or", arrays.bitwise_or)
+bitwise_xor = _bitwise("bitwise_xor", arrays.bitwise_xor)
 bitwise_not = constant(
     "bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc")
 )

@@ -32,9 +32,11 @@ def _product_of_others(self: Any, dim: int) -> Any:
         left[i] = before if left[i - 1] is None else left[i - 1] * before  # type: ignore[operator]
         right[size - 1 - i] = after if right[size - i] is None else right[size - i] * after  # type: ignore[operator]
     others = [
-        zeros_like(p) + 1 if a is None and b is None else b if a is None else a if b is None else a * b
-        for p, a, b in zip(pieces, left, right, strict=True)
+        a * b if a is not None and b is not None else b if a is None else a
+        for a, b in zip(left, right, strict=True)
     ]
+    if size == 1:
+        others = [zeros_like(pieces[0]) + 1]
     return linear.stack(others, dim=dim)
 
 

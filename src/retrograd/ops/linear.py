@@ -12,7 +12,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops._dims import numel
+from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Linear, Operation, linear, raw
 
 # -- primitives ------------------------------------------------------------------------------
@@ -235,8 +235,9 @@ select = linear(
     ), view=True,
 )  # fmt: skip
 slice_ = linear(
-    "slice", _slice, lambda g, shape, where: put_zeros(g, shape=tuple(shape), where=where), view=True
-)
+    "slice", _slice,
+    lambda g, shape, where: put_zeros(g, shape=tuple(shape), where=where), view=True,
+)  # fmt: skip
 
 
 def _put_zeros_transpose(g: Any, where: tuple[Any, ...]) -> Any:
@@ -325,7 +326,7 @@ flip = linear("flip", _flip, lambda g, dims: flip(g, dims=dims))
 cumsum = linear(
     "cumsum", _cumsum,
     lambda g, dim, shape: flip(cumsum(flip(g, dims=(dim,)), dim=dim), dims=(dim,)) if shape else g,
-    dtypes="sum",
+    dtypes="sum", check=lambda self, dim: one_dim(dim, self.ndim),
 )  # fmt: skip
 
 # -- indexing by arrays ----------------------------------------------------------------------
@@ -368,7 +369,23 @@ scatter_zeros = linear(
 
 
 def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool) -> Raw:
-    return arrays.index_put(self, where, values, accumulate)
+    try:
+        return arrays.index_put(self, where, values, accumulate)
+    except ValueError:
+        places = list(arrays.index(self, where).shape)
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
+            f"indexing result of shape {places}"
+        ) from None
+
+
+def _check_put(self: Raw, values: Any, where: tuple[Any, ...], accumulate: bool) -> None:
+    if arrays.is_raw(values) and values.dtype != self.dtype:
+        destination, source = (arrays.dtypes.type_word(x.dtype) for x in (self, values))
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{destination} for the destination and {source} for the source."
+        )
 
 
 def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
@@ -382,5 +399,5 @@ def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
 index_put = Operation(
     "index_put", _index_put, inputs=("self", "values"),
     rules={"self": _without, "values": lambda g, where: index(g, where=where)},
-    dtypes="first", broadcasts=True,
+    dtypes="first", broadcasts=True, check=_check_put,
 )  # fmt: skip

@@ -50,15 +50,18 @@ def _outer(self: Any, vec2: Any) -> Any:
 
 def outer(self: Any, vec2: Any) -> Any:
     """The product of every element of one vector with every one of another."""
-    a, b = _operands("outer", input=self, vec2=vec2)
-    for name, x in (("self", a), ("vec2", b)):
-        if x.ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {x.ndim}-D")
+    if not (hasattr(self, "shape") and hasattr(vec2, "shape")):
+        raise _not_a_tensor("outer", input=self, vec2=vec2)
+    for name, x in (("self", self), ("vec2", vec2)):
+        if len(x.shape) != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {len(x.shape)}-D")
     return _outer(self, vec2)
 
 
 def _dot(self: Any, tensor: Any) -> Any:
-    a, b = _operands("dot", input=self, tensor=tensor)
+    a, b = raw(self), raw(tensor)
+    if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
+        raise _not_a_tensor("dot", input=self, tensor=tensor)
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.dtype != b.dtype:
@@ -75,7 +78,9 @@ def _dot(self: Any, tensor: Any) -> Any:
 
 
 def _mv(self: Any, vec: Any) -> Any:
-    a, b = _operands("mv", input=self, vec=vec)
+    a, b = raw(self), raw(vec)
+    if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
+        raise _not_a_tensor("mv", input=self, vec=vec)
     if a.ndim != 2 or b.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
     if a.shape[1] != b.shape[0]:
@@ -91,7 +96,9 @@ def _mv(self: Any, vec: Any) -> Any:
 
 
 def _mm(self: Any, mat2: Any) -> Any:
-    a, b = _operands("mm", input=self, mat2=mat2)
+    a, b = raw(self), raw(mat2)
+    if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
+        raise _not_a_tensor("mm", input=self, mat2=mat2)
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError(f"{'mat2' if a.ndim == 2 else 'self'} must be a matrix")
     if a.shape[1] != b.shape[0]:
@@ -107,7 +114,9 @@ def _mm(self: Any, mat2: Any) -> Any:
 
 
 def _bmm(self: Any, mat2: Any) -> Any:
-    a, b = _operands("bmm", input=self, mat2=mat2)
+    a, b = raw(self), raw(mat2)
+    if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
+        raise _not_a_tensor("bmm", input=self, mat2=mat2)
     if a.ndim != 3 or b.ndim != 3:
         raise RuntimeError(f"{'batch2' if a.ndim == 3 else 'batch1'} must be a 3D tensor")
     if b.shape[:2] != (a.shape[0], a.shape[2]):
@@ -122,16 +131,16 @@ def _bmm(self: Any, mat2: Any) -> Any:
     return bmm(self, mat2)
 
 
-def _operands(name: str, **given: Any) -> list[Any]:
-    """The raw arrays of the operands, or PyTorch's TypeError for what is none."""
-    arrays_given = [raw(x) for x in given.values()]
-    for position, (argument, x) in enumerate(given.items()):
-        if not arrays.is_raw(raw(x)):
-            raise TypeError(
-                f"{name}(): argument '{argument}' (position {position + 1}) must be Tensor, not "
-                f"{type(x).__name__}"
-            )
-    return arrays_given
+def _not_a_tensor(name: str, **given: Any) -> TypeError:
+    position, argument = next(
+        (position, argument)
+        for position, (argument, x) in enumerate(given.items())
+        if not hasattr(x, "shape")
+    )
+    return TypeError(
+        f"{name}(): argument '{argument}' (position {position + 1}) must be Tensor, not "
+        f"{type(given[argument]).__name__}"
+    )
 
 
 def _sizes(x: Any) -> str:
@@ -144,7 +153,9 @@ def matmul(self: Any, other: Any) -> Any:
     Vectors count as a row on the left and as a column on the right, and lose that dimension. The
     steps are PyTorch's, since the graph shows them.
     """
-    left, right = (x.ndim for x in _operands("matmul", input=self, other=other))
+    if not (hasattr(self, "shape") and hasattr(other, "shape")):
+        raise _not_a_tensor("matmul", input=self, other=other)
+    left, right = raw(self).ndim, raw(other).ndim
     if not left or not right:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {left}D and {right}D"

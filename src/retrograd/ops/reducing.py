@@ -8,6 +8,7 @@ from retrograd import arrays
 from retrograd.ops import general, linear, selecting
 from retrograd.ops._dims import Dims, many_dims, one_dim
 from retrograd.ops._operation import raw
+from retrograd.ops._refusals import refuses
 from retrograd.ops.elementwise import maximum, minimum, to_dtype
 
 
@@ -16,11 +17,11 @@ def _in_dtype(self: Any, dtype: Any) -> Any:
     return self if dtype is None or raw(self).dtype == wanted else to_dtype(self, dtype=wanted)
 
 
-def _refuse(self: Any, kinds: str, words: str, error: type[Exception] = NotImplementedError) -> None:
+def _refuse(
+    self: Any, kinds: str, words: str, error: type[Exception] = NotImplementedError
+) -> None:
     """Raise what PyTorch raises for tensors of some kinds of dtype."""
-    dtype = raw(self).dtype
-    if dtype.kind in kinds:
-        raise error(words.format(arrays.dtypes.type_word(dtype)))
+    refuses(kinds, words, error)(raw(self))
 
 
 def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:

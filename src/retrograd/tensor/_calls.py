@@ -268,6 +268,7 @@ def unary(op: Operation) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
     forward, kind = op.forward, op.node_class
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
+    constant = not op.differentiable
     if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
         return one_input(op)
     if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
@@ -286,7 +287,7 @@ def unary(op: Operation) -> Callable[..., Any]:
         result._meta = None
         meta = self._meta
         origin_node = self._node if meta is None else origin(self)
-        if origin_node is None:
+        if origin_node is None or constant:
             result._node = result._version_counter = None
             return result
         node = result._node = kind()
@@ -320,6 +321,7 @@ def one_input(op: Operation) -> Callable[..., Any]:
     kind = op.node_class
     forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
+    constant = not op.differentiable
     if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
         return general(op)
 
@@ -347,7 +349,7 @@ def one_input(op: Operation) -> Callable[..., Any]:
         origin_node = self._node if self._meta is None else origin(self)
         if is_view:
             become_view(result, self, "plainly")
-        if origin_node is None:
+        if origin_node is None or constant:
             return result
         node = result._node = kind()
         node.order = next(orders)
@@ -377,7 +379,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
     forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
-    kind = op.node_class
+    kind, constant = op.node_class, not op.differentiable
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
     # The fast way knows operations that save nothing, or both operands, each at least for the
     # gradient of the other.
@@ -414,7 +416,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
             return slowly(self, other)  # which says what is wrong
         result._meta = result._version_counter = None
         self_node = self._node if self._meta is None else origin(self)
-        if self_node is None and other_node is None:
+        if constant or (self_node is None and other_node is None):
             result._node = None
             return result
         node = result._node = kind()

@@ -12,7 +12,7 @@ from retrograd.autograd._history import check_write, rebase
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
-    any_requires_grad,  # fmt: skip
+    any_requires_grad,
     in_pytorchs_words,
     make_node,
     pack_saved,

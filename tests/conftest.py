@@ -1,0 +1,32 @@
+"""What holds for every test: how Hypothesis runs, and that no test leaves a mode switched on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from retrograd import _modes
+
+# Machines differ in speed, so there is no deadline. In CI the same examples are tried each time.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+PLAIN: dict[str, Any] = {
+    name: getattr(_modes.ThreadModes, name) for name in _modes.ThreadModes.__annotations__
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_mode_is_left_on() -> Iterator[None]:
+    yield
+    left = {name: getattr(_modes.modes, name) for name in PLAIN}
+    active = _modes.switch.active
+    _modes.set_modes(**PLAIN)  # so that the tests after this one do not fail for it
+    _modes.switch.active = 0
+    assert left == PLAIN
+    assert active == 0, "another thread ended with a mode switched on"

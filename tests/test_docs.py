@@ -1,0 +1,149 @@
+"""The documents are true: examples print what they say, names exist, links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import io
+import itertools
+import linecache
+import os
+import re
+import tomllib
+import traceback
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import retrograd
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+class Example(NamedTuple):
+    """A block of Python, and the block after it that says what it prints, if there is one."""
+
+    source: str
+    printed: str | None
+    line: int
+
+
+def examples(text: str) -> list[Example]:
+    found = []
+    blocks = list(FENCED.finditer(text))
+    for block, after in itertools.pairwise([*blocks, None]):
+        if block is None or block[1] != "python":
+            continue
+        follows = after is not None and not text[block.end() : after.start()].strip()
+        says = after[2] if after is not None and follows and after[1] in ("", "text") else None
+        found.append(Example(block[2], says, text.count("\n", 0, block.start()) + 2))
+    return found
+
+
+def run(source: str, namespace: dict[str, Any], may_fail: bool) -> str:
+    """What an example prints; of an error that ends it, what a traceback ends with."""
+    name = "example.py"  # as which error messages quote its lines
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        try:
+            exec(compile(source, name, "exec"), namespace)
+        except Exception as error:
+            if not may_fail:
+                raise
+            output.writelines(traceback.format_exception_only(error))
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_examples_print_what_the_document_says(document: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for source, printed, line in examples(document.read_text(encoding="utf-8")):
+        output = run(source, namespace, may_fail=printed is not None)
+        if printed is not None:
+            assert output == printed, f"{document.name}, line {line}"
+
+
+def test_examples_are_found() -> None:
+    text = "```python\na\n```\n\n```text\nb\n```\n```python\nc\n```\nwords\n```\nd\n```\n"
+    assert examples(text) == [Example("a\n", "b\n", 2), Example("c\n", None, 9)]
+    assert len(examples((ROOT / "README.md").read_text(encoding="utf-8"))) >= 3
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_code_that_is_named_exists(document: Path) -> None:
+    """``autograd/_engine.py`` is a file of the package; ``autograd/_engine.py:run`` is in it."""
+    text = FENCED.sub("", document.read_text(encoding="utf-8"))
+    for path, name in re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", text):
+        assert (ROOT / "src" / "retrograd" / path).exists(), path
+        found: Any = importlib.import_module(f"retrograd.{path[:-3].replace('/', '.')}")
+        for part in filter(None, name.split(".")):
+            assert hasattr(found, part), f"{path} has no {name}"
+            found = getattr(found, part)
+
+
+def test_every_dependency_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    explained = set(re.findall(r"- \*\*([\w-]+)\*\*", (ROOT / "docs/dependencies.md").read_text()))
+    required = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    assert explained == {re.split(r"[^\w-]", name)[0] for name in required}
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    newest = re.search(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is not None
+    assert project["version"] == retrograd.__version__ == newest[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows knows no executable bit")
+@pytest.mark.parametrize("script", ["run", "test", ".ci/run"])
+def test_scripts_can_be_run(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+
+
+# -- the layers that architecture.md draws ----------------------------------------------------
+
+LAYERS = [["_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"], ["tour"]]
+PACKAGE = ROOT / "src" / "retrograd"
+
+
+def imported(path: Path) -> set[str]:
+    """The parts of the package that a module imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "retrograd":
+                names |= {alias.name for alias in node.names}
+            elif node.module.startswith("retrograd."):
+                names.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("retrograd.")}
+    return names
+
+
+def test_imports_point_down() -> None:
+    height = {part: i for i, layer in enumerate(LAYERS) for part in layer}
+    for path in PACKAGE.rglob("*.py"):
+        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if part not in ("__init__", "__main__"):
+            above = [name for name in imported(path) if height[name] > height[part]]
+            assert not above, f"{path.name} imports {above} from a layer above"
+
+
+def test_only_the_adapter_knows_numpy() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name != "arrays":
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"^\s*(import|from) numpy", text, re.M), path.name
