@@ -50,8 +50,8 @@ bitwise_and, bitwise_or, bitwise_xor, bitwise_not = (
 left_shift, right_shift = np.left_shift, np.right_shift
 matmul, where, concatenate, stack = np.matmul, np.where, np.concatenate, np.stack
 broadcast_shapes = np.broadcast_shapes
-flip, zeros_like, full, zeros, empty, eye, arange = (
-    np.flip, np.zeros_like, np.full, np.zeros, np.empty, np.eye, np.arange)  # fmt: skip
+zeros_like, full, zeros, empty, eye, arange = (
+    np.zeros_like, np.full, np.zeros, np.empty, np.eye, np.arange)  # fmt: skip
 
 
 def ones(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Raw:
@@ -130,7 +130,7 @@ def write(target: Raw, values: Raw) -> None:
 
 def can_add_to(x: Raw) -> bool:
     """Whether ``x`` is an array with memory that may be added to."""
-    return isinstance(x, np.ndarray) and bool(x.flags.writeable)
+    return isinstance(x, np.ndarray) and bool(x.flags.writeable) and 0 not in x.strides
 
 
 # Held by the engine, by the node it is given to, by the parameter here, and by getrefcount. Later
@@ -314,7 +314,21 @@ def argmin(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:
 
 
 def cumsum(x: Raw, axis: int) -> Raw:
-    return np.cumsum(x, axis=axis) if np.ndim(x) else x
+    return _in_reading_order(np.cumsum(x, axis=axis)) if np.ndim(x) else copy(x)
+
+
+def cumsum_from_end(x: Raw, axis: int) -> Raw:
+    """For each element, the sum of it and all that follow along ``axis``."""
+    return flip(np.cumsum(np.flip(x, axis), axis=axis), axis) if np.ndim(x) else copy(x)
+
+
+def flip(x: Raw, axes: Axes) -> Raw:
+    """A copy with the elements in reverse order along ``axes``."""
+    return np.array(np.flip(x, axes), order="C")
+
+
+def _in_reading_order(x: Raw) -> Raw:
+    return x if x.flags.c_contiguous else x.copy(order="C")
 
 
 def take_along(x: Raw, indices: Raw, axis: int) -> Raw:
@@ -439,7 +453,8 @@ def add_flat(shape: tuple[int, ...], where_to: Raw, values: Raw) -> Raw:
 
 
 def index(x: Raw, where_from: tuple[Any, ...]) -> Raw:
-    return writable(x)[where_from]
+    """The elements of ``x`` at an index with arrays in it: a copy."""
+    return _in_reading_order(writable(x)[where_from])
 
 
 def index_put(x: Raw, where_to: tuple[Any, ...], values: Raw, accumulate: bool) -> Raw:
@@ -457,6 +472,28 @@ def put_slice(shape: tuple[int, ...], where_to: tuple[Any, ...], values: Raw) ->
     out = np.zeros(shape, values.dtype)
     out[where_to] = values
     return out
+
+
+def is_dense(x: Raw) -> bool:
+    """Whether ``x`` fills a stretch of memory, in any order of its dimensions, without gaps."""
+    step = x.itemsize
+    for stride, size in sorted(zip(x.strides, x.shape, strict=True)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def overlap(a: Raw, b: Raw) -> str:
+    """Whether two arrays show the same memory: "full", "partial" or "none". As in PyTorch, arrays
+    with gaps are given the benefit of the doubt."""
+    if not isinstance(b, np.ndarray) or not a.size or not b.size or not (is_dense(a) and is_dense(b)):
+        return "none"
+    (a_start, a_end), (b_start, b_end) = map(np.lib.array_utils.byte_bounds, (a, b))
+    if a_end <= b_start or b_end <= a_start:
+        return "none"
+    same = (a_start, a_end, a.strides) == (b_start, b_end, b.strides)
+    return "full" if same else "partial"
 
 
 def overlaps_itself(x: Raw) -> bool:

@@ -11,7 +11,7 @@ from retrograd._modes import set_modes
 from retrograd.arrays import Raw
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
-from retrograd.autograd._node import AccumulateGrad, Node
+from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops.shaping import stack
 
@@ -77,7 +77,7 @@ def make_roots(
     roots: list[Root] = []
     for i, (output, g) in enumerate(zip(outputs, given, strict=True)):
         node, number = locate(output)
-        if node is None:
+        if node is None or node is NOWHERE:
             raise RuntimeError(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
@@ -333,16 +333,16 @@ def grad(
         gradients = _gradients(roots, targets, keep_graph, create_graph, allowed)
     if materialize_grads:
         pairs = zip(targets, gradients, strict=True)
-        gradients = [_zeros_for(t) if g is None else g for t, g in pairs]
+        gradients = [_zeros_for(t, create_graph) if g is None else g for t, g in pairs]
     return tuple(gradients) if names is None else dict(zip(names, gradients, strict=True))
 
 
-def _zeros_for(target: Any) -> Any:
+def _zeros_for(target: Any, requires_grad: bool) -> Any:
     if not is_tensor(target):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    return wrap(arrays.zeros_like(target._data))
+    return wrap(arrays.zeros_like(target._data)).requires_grad_(requires_grad)
 
 
 def _gradients(

@@ -353,10 +353,10 @@ def check_nan(node: Node, received: Sequence[Any]) -> None:
 
 def explain(node: Node, error: Exception) -> None:
     """Add to an error the line of the forward pass that it goes back to."""
-    if getattr(error, "__notes__", None) or (node.source and node.source in str(error)):
-        return  # said already, by a pass inside this one or by the message itself
+    if getattr(error, "__notes__", None):  # said already, by a pass inside this one
+        return
     trace = node.extras.trace if node.extras else None
     if trace is not None:
         error.add_note(f"Traceback of the forward call of {node.name()}:\n{trace}")
-    elif node.source is not None:
+    elif node.source is not None and node.source not in str(error):
         error.add_note(f"in the backward of {node.name()}, recorded at {node.source}")

@@ -16,6 +16,7 @@ from typing import Any
 from retrograd import _source, arrays
 from retrograd._modes import modes
 from retrograd.autograd._node import (
+    NOWHERE,
     AccumulateGrad,
     Extras,
     Node,
@@ -95,7 +96,11 @@ def origin(tensor: Any) -> Node | None:
     if meta.view is not None:
         refresh(tensor, meta.view)
     node = tensor._node
-    return accumulator(tensor) if node is None and meta.requires_grad else node
+    if node is not None:
+        return node
+    if meta.requires_grad:
+        return accumulator(tensor)
+    return NOWHERE if meta.view is not None and meta.view.base.requires_grad else None
 
 
 def edge(tensor: Any) -> tuple[Node | None, int | None]:
@@ -129,7 +134,7 @@ def refresh(tensor: Any, view: View) -> None:
     if view.seen == now:
         return
     base_node, base_number = edge(view.base)
-    if base_node is None:
+    if base_node is None and tensor._node is None:
         view.seen = now
         return
     if view.created != "plainly":
@@ -152,43 +157,48 @@ def refresh(tensor: Any, view: View) -> None:
 
 _WHY_FORBIDDEN = {
     "no_grad": (
-        "A view was created in no_grad mode and {what} with grad mode enabled. Given that this use "
-        "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
-        "both the view and the inplace either both inside the no_grad block (if you don't want the "
-        "inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+        "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+        "your code by moving both the view and the inplace either both inside the no_grad block (if "
+        "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+        "tracked)."
     ),
     "inference": (
-        "A view was created in inference mode and {what} in normal mode. Given that this use case "
-        "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-        "the view and the inplace either both inside the inference_mode block (if you don't want "
-        "the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+        "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+        "your code by moving both the view and the inplace either both inside the inference_mode "
+        "block (if you don't want the inplace to be tracked) or both outside (if you want the "
+        "inplace to be tracked)."
     ),
     "multi_output": (
-        "{maker} is a view and {what}. This view is the output of a function that returns multiple "
-        "views. Such functions do not allow the output views to be modified inplace. You should "
-        "replace the inplace operation by an out-of-place one."
+        "This view is the output of a function that returns multiple views. Such functions do not "
+        "allow the output views to be modified inplace. You should replace the inplace operation "
+        "by an out-of-place one."
     ),
     "custom": (
-        "{maker} is a view and {what}. This view was created inside a custom Function (or because "
-        "an input was returned as-is) and the autograd logic to handle view+inplace would override "
-        "the custom backward associated with the custom Function, leading to incorrect gradients. "
-        "This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+        "This view was created inside a custom Function (or because an input was returned as-is) "
+        "and the autograd logic to handle view+inplace would override the custom backward "
+        "associated with the custom Function, leading to incorrect gradients. This behavior is "
+        "forbidden. You can fix this by cloning the output of the custom Function."
     ),
-}  # fmt: skip
+}
 
 
 def forbidden_write(tensor: Any, view: View, directly: bool) -> RuntimeError:
-    what = (
-        "is being modified inplace"
-        if directly
-        else "its base or another view of its base has been modified inplace"
-    )
-    maker = "A view was created in no_grad mode"
-    if tensor._node is not None:
-        maker = f"Output {tensor._number or 0} of {tensor._node.name().split('Backward')[0]}"
-        if view.created == "custom":
-            maker = f"Output {tensor._number or 0} of {tensor._node.name()}"
-    return RuntimeError(_WHY_FORBIDDEN[view.created].format(what=what, maker=maker))
+    """The error for an in-place write, through the view or past it, that cannot be recorded."""
+    what = "is being" if directly else "its base or another view of its base has been"
+    node = tensor._node
+    maker = ""
+    if node is not None:
+        name = node.name() if view.created == "custom" else node.name().split("Backward")[0]
+        maker = f"Output {tensor._number or 0} of {name} is a view"
+    if view.created in ("no_grad", "inference") or node is None:
+        maker = f"{maker} of a view which was" if maker else "A view was"
+        if view.created == "inference":
+            story = f"{maker} created in inference mode and {what} modified inplace in normal mode."
+        else:
+            story = f"{maker} created in no_grad mode and {what} modified inplace with grad mode enabled."
+    else:
+        story = f"{maker} and {what} modified inplace."
+    return RuntimeError(f"{story} {_WHY_FORBIDDEN[view.created]}")
 
 
 # -- in-place writes -------------------------------------------------------------------------
@@ -202,11 +212,6 @@ def check_write(tensor: Any, others_require_grad: bool) -> bool:
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make "
             "a clone to get a normal tensor before doing inplace update.See "
             "https://github.com/pytorch/rfcs/pull/17 for more details."
-        )
-    if isinstance(tensor._data, arrays.ndarray) and arrays.overlaps_itself(tensor._data):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a "
-            "single memory location. Please clone() the tensor before performing the operation."
         )
     view = meta.view if meta is not None else None
     if modes.grad_enabled and (requires_grad := tensor.requires_grad or others_require_grad):

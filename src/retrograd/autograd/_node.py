@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from retrograd import _source, arrays
 from retrograd._modes import modes
-from retrograd.arrays import Raw, add_to, owned
+from retrograd.arrays import Raw, add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._versions import UNCHANGING, Version
 from retrograd.autograd._wrap import wrap
@@ -145,7 +145,8 @@ class Node:
         """For each input, the node its gradient goes to and which of that node's outputs it is."""
         numbers = self.extras.next_numbers if self.extras else None
         numbers = numbers or (None,) * len(self.next_nodes)
-        return tuple((n, k or 0) for n, k in zip(self.next_nodes, numbers, strict=True))
+        nodes = [None if n is NOWHERE else n for n in self.next_nodes]
+        return tuple((n, k or 0) for n, k in zip(nodes, numbers, strict=True))
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -364,9 +365,11 @@ def pack_value(tensor: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], 
 
 def modified(node: OperationNode) -> RuntimeError:
     """The error for a saved value that was written since, naming the lines that did both."""
+    saves, rules = node.operation.saves, node.operation.rules
+    in_order_of_use = [n for rule in rules if rule for n in rule.names if n in saves] or saves
     position = next(
         i
-        for i in range(len(node.operation.saves))
+        for i in map(saves.index, in_order_of_use)
         if node.saved[3 * i + 1].count != node.saved[3 * i + 2]
     )
     value, version, count = node.saved[3 * position : 3 * position + 3]
@@ -486,7 +489,29 @@ def _show_saved(name: str) -> None:
         setattr(OperationNode, f"_raw_saved_{name}", property(handle))
 
 
-# -- leaves ----------------------------------------------------------------------------------
+# -- ends of the graph -----------------------------------------------------------------------
+
+
+class Nowhere(Node):
+    """Where the gradient of a view goes that was taken in no_grad mode of a tensor that requires
+    grad. PyTorch records what is done with such a view, and lets its gradient go."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.order = OLDEST
+        self.next_nodes = ()
+        self.saved = self.extras = self.code = None
+        self.lasti = 0
+
+    def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        return ()
+
+    backward_recorded = backward
+
+
+OLDEST = 2  # orders count down from zero
+NOWHERE = Nowhere()
 
 _accumulating = threading.Lock()
 
@@ -514,24 +539,30 @@ class AccumulateGrad(Node):
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         meta = self.variable._meta
+        if not meta.requires_grad:  # not any more
+            return ()
         with _accumulating:
             have = meta.grad
             if have is None:
                 meta.grad = wrap(owned(g))
-            elif have.requires_grad or not arrays.can_add_to(have._data):
-                meta.grad = wrap(have._data + g)
-            else:
+            elif can_add_to(have._data):
                 add_to(have._data, g, have._data)
                 if have._version_counter is not None:
                     have._version_counter.bump()
+            elif isinstance(have._data, ndarray):
+                meta.grad = wrap(have._data + g)
+            else:
+                have._data = have._data + g
         if meta.post_hooks:
             self.tell_hooks()
         return ()
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         meta = self.variable._meta
+        if not meta.requires_grad:
+            return ()
         with _accumulating:
-            meta.grad = g if meta.grad is None else meta.grad + g
+            meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
         if meta.post_hooks:
             self.tell_hooks()
         return ()
@@ -541,3 +572,11 @@ class AccumulateGrad(Node):
         for hook in list(self.variable._meta.post_hooks.values()):
             if (result := hook(self.variable)) is not None:
                 raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+
+
+def _own_tensor(g: Any) -> Any:
+    """A copy of a gradient, with its history: others may hold the same tensor, and ``.grad`` is
+    written in place later."""
+    copied = elementwise.copy(wrap(arrays.zeros_like(g._data)), g)
+    copied._data = arrays.copy(copied._data)
+    return copied

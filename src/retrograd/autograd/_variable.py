@@ -16,7 +16,7 @@ from retrograd._modes import modes
 from retrograd.autograd._backward import backward
 from retrograd.autograd._history import Meta, edge, meta_of, origin, set_node
 from retrograd.autograd._hooks import RemovableHandle, add_hook
-from retrograd.autograd._node import Node
+from retrograd.autograd._node import NOWHERE, Node
 from retrograd.autograd._versions import Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import TensorLike
@@ -71,10 +71,7 @@ class Variable(TensorLike):
     @property
     def is_leaf(self) -> bool:
         """Whether a user made this tensor, rather than an operation that is recorded."""
-        if self._node is not None:
-            return False
-        view = self._meta.view if self._meta is not None else None
-        return view is None or self.grad_fn is None
+        return self.grad_fn is None
 
     @property
     def requires_grad(self) -> bool:
@@ -254,7 +251,11 @@ class Variable(TensorLike):
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         node, number = edge(self)
-        assert node is not None
+        if node is None or node is NOWHERE:
+            raise RuntimeError(
+                "cannot register a hook on a view that was taken in no_grad mode: it has no "
+                "gradient. Take the view in grad mode, or register the hook on its base."
+            )
         extras = node.careful()
         if extras.tensor_hooks is None:
             extras.tensor_hooks = {}

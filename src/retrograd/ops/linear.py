@@ -61,8 +61,9 @@ def _view_as_complex(self: Raw) -> Raw:
 
 
 def _squeeze(self: Raw, dims: tuple[int, ...]) -> Raw:
-    return arrays.permute(self, range(self.ndim))[
-        tuple(0 if d in dims else slice(None) for d in range(self.ndim))
+    # The ellipsis makes a view of it even if nothing but numbers come before.
+    return arrays.writable(self)[
+        (*(0 if d in dims else slice(None) for d in range(self.ndim)), ...)
     ]
 
 
@@ -157,7 +158,7 @@ def _pieces(sizes: tuple[int, ...], dim: int) -> list[tuple[slice, ...]]:
 
 def _unbind(self: Raw, dim: int) -> tuple[Raw, ...]:
     self = arrays.writable(self)
-    return tuple(self[(slice(None),) * dim + (i,)] for i in range(self.shape[dim]))
+    return tuple(self[(slice(None),) * dim + (i, ...)] for i in range(self.shape[dim]))
 
 
 def _joined_gradients(g: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
@@ -318,16 +319,20 @@ def _cumsum(self: Raw, dim: int) -> Raw:
     return arrays.cumsum(self, dim)
 
 
+def _cumsum_from_end(self: Raw, dim: int) -> Raw:
+    return arrays.cumsum_from_end(self, dim)
+
+
 def _flip(self: Raw, dims: tuple[int, ...]) -> Raw:
     return arrays.flip(self, dims)
 
 
 flip = linear("flip", _flip, lambda g, dims: flip(g, dims=dims))
 cumsum = linear(
-    "cumsum", _cumsum,
-    lambda g, dim, shape: flip(cumsum(flip(g, dims=(dim,)), dim=dim), dims=(dim,)) if shape else g,
-    dtypes="sum", check=lambda self, dim: one_dim(dim, self.ndim),
+    "cumsum", _cumsum, lambda g, dim: cumsum_from_end(g, dim=dim), dtypes="sum",
+    check=lambda self, dim: one_dim(dim, self.ndim),
 )  # fmt: skip
+cumsum_from_end = linear("cumsum_from_end", _cumsum_from_end, lambda g, dim: cumsum(g, dim=dim))
 
 # -- indexing by arrays ----------------------------------------------------------------------
 
@@ -379,15 +384,6 @@ def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool)
         ) from None
 
 
-def _check_put(self: Raw, values: Any, where: tuple[Any, ...], accumulate: bool) -> None:
-    if arrays.is_raw(values) and values.dtype != self.dtype:
-        destination, source = (arrays.dtypes.type_word(x.dtype) for x in (self, values))
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{destination} for the destination and {source} for the source."
-        )
-
-
 def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
     """The gradient of what was there before: none where it was replaced."""
     if accumulate:
@@ -399,5 +395,5 @@ def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
 index_put = Operation(
     "index_put", _index_put, inputs=("self", "values"),
     rules={"self": _without, "values": lambda g, where: index(g, where=where)},
-    dtypes="first", broadcasts=True, check=_check_put,
+    dtypes="first", broadcasts=True,
 )  # fmt: skip

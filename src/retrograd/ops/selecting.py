@@ -64,7 +64,7 @@ def _min_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
 
 def _at(self: Raw, choose: Any, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
     if not self.ndim:
-        return self, arrays.asarray(0, arrays.int64)
+        return arrays.copy(self), arrays.asarray(0, arrays.int64)
     places = choose(self, dim, True)
     values = arrays.take_along(self, places, dim)
     if keepdim:

@@ -178,8 +178,8 @@ def save_values(
         return None
     saved: list[Any] = []
     for name, users in op.needed_by.items():
-        value = values[name]
-        if all([node.next_nodes[i] is None for i in users]):
+        value = values.get(name)
+        if value is None or all([node.next_nodes[i] is None for i in users]):
             saved += (None, UNCHANGING, 0)
             continue
         if isinstance(value, Tensor):  # an output

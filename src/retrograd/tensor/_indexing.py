@@ -13,7 +13,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear
-from retrograd.tensor._inplace import write_in_place
+from retrograd.tensor._inplace import check_overlap, write_in_place
 from retrograd.tensor._tensor import Tensor
 
 _ALLOWED = (
@@ -40,9 +40,14 @@ def is_index_array(item: Any) -> bool:
     return isinstance(item, (Tensor, list, tuple)) or arrays.is_raw(item)
 
 
-def split_index(self: Tensor, index: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
-    """The view that the basic parts of an index give, and the arrays that remain, if any."""
-    if isinstance(index, slice):
+def split_index(
+    self: Tensor, index: Any, skip_whole: bool = False
+) -> tuple[Tensor, tuple[Any, ...] | None]:
+    """The view that the basic parts of an index give, and the arrays that remain, if any.
+
+    ``skip_whole``: take no view for a slice that is all of its dimension, however it is spelt.
+    """
+    if isinstance(index, slice) and not skip_whole:
         return one_slice(self, 0, index), None
     if type(index) is int:
         return one_element(self, 0, index), None
@@ -57,7 +62,7 @@ def split_index(self: Tensor, index: Any) -> tuple[Tensor, tuple[Any, ...] | Non
         elif item is None:
             view, dim = linear.unsqueeze(view, dim=dim), dim + 1
         elif isinstance(item, slice):
-            if item != slice(None):
+            if item != slice(None) and not (skip_whole and is_whole(item, view, dim)):
                 view = one_slice(view, dim, item)
             dim += 1
         elif isinstance(item, (bool, arrays.bool_type)):
@@ -68,6 +73,8 @@ def split_index(self: Tensor, index: Any) -> tuple[Tensor, tuple[Any, ...] | Non
             view = one_element(view, dim, operator.index(item))
         elif is_index_array(item):
             array = as_index_array(item)
+            if array.dtype.kind == "b" and not array.ndim:  # as True or False
+                view, array = linear.unsqueeze(view, dim=dim), array.reshape(1)
             check_mask(array, view, dim, position)
             remaining[dim] = array
             dim += max(array.ndim, 1) if array.dtype.kind == "b" else 1
@@ -76,6 +83,11 @@ def split_index(self: Tensor, index: Any) -> tuple[Tensor, tuple[Any, ...] | Non
         else:
             raise IndexError(_ALLOWED.format(type(item).__name__))
     return view, arrays_by_dim(remaining, dim) if remaining else None
+
+
+def is_whole(item: slice, view: Tensor, dim: int) -> bool:
+    """Whether a slice takes all of a dimension, in order."""
+    return dim < view.ndim and item.indices(view.shape[dim]) == (0, view.shape[dim], 1)
 
 
 def dims_taken(item: Any) -> int:
@@ -159,23 +171,38 @@ def getitem(self: Tensor, index: Any) -> Any:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, written into memory and recorded in the graph."""
-    view, where = split_index(self, index)
+    view, where = split_index(self, index, skip_whole=True)
     if not isinstance(value, Tensor):
         value = as_value(value, self)
     if where is not None:
-        write_in_place(linear.index_put, [view, drop_leading_ones(value, ())],
-                       {"where": where, "accumulate": False})  # fmt: skip
-    elif isinstance(value, Tensor):
-        write_in_place(elementwise.copy, [view, drop_leading_ones(value, view.shape)], {})
-    else:
+        check_same_dtype(view, value, where)
+        value = drop_leading_ones(value, ())
+        write_in_place(linear.index_put, [view, value], {"where": where, "accumulate": False})
+    elif view.ndim and not value.ndim:
+        if arrays.overlaps_itself(arrays.writable(view._data)):
+            check_overlap(elementwise.copy, view, [])
         write_in_place(elementwise.fill, [view, value], {})
+    else:
+        write_in_place(elementwise.copy, [view, drop_leading_ones(value, view.shape)], {})
+
+
+def check_same_dtype(view: Tensor, value: Tensor, where: tuple[Any, ...]) -> None:
+    """PyTorch converts a single value put at a mask, and no other."""
+    have, want = value._data.dtype, view._data.dtype
+    at_mask = len(where) == 1 and where[0].dtype.kind == "b"
+    if have != want and not (at_mask and not value.ndim):
+        words = [arrays.dtypes.type_word(d) for d in (want, have)]
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{words[0]} for the destination and {words[1]} for the source."
+        )
 
 
 def as_value(value: Any, like: Tensor) -> Any:
-    if isinstance(value, (bool, int, float, complex)):
-        return value
     if arrays.is_raw(value):
         return wrap(value)
+    if isinstance(value, (bool, int, float, complex)):
+        return wrap(arrays.asarray(value, like._data.dtype))
     raise TypeError(f"can't assign a {type(value).__name__} to a {like.type()}")
 
 

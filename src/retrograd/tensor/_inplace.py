@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import check_write, rebase
+from retrograd.autograd._node import Node
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
@@ -25,7 +26,8 @@ from retrograd.tensor._tensor import Tensor
 def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
-    recorded = check_write(target, any_requires_grad(operands[1:]))
+    recorded = check_write(target, any_requires_grad(operands[1:])) and op.differentiable
+    check_overlap(op, target, operands[1:])
     target._data = memory = arrays.writable(target._data)
     raws = prepare(op, [x._data if isinstance(x, Tensor) else x for x in operands], options)
     try:
@@ -33,23 +35,57 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
     check_result(op, memory, result)
-    node = None
-    if recorded and op.differentiable:
+    saved = None
+    if recorded:
         node = make_node(op, operands, raws, options)
         values = dict(zip(op.inputs, raws, strict=True))
         overwritten = op.inputs[0]
         if overwritten in op.saves and raws[0] is memory:
             values[overwritten] = arrays.copy(memory)  # what was there is about to go
+        # Before the write: another operand may share the memory, and then is changed by it.
+        saved = save_values(op, node, operands, values)
     arrays.write(memory, result)
     version_of(target).bump()
-    if node is not None:
-        if "result" in op.saves:
-            values["result"] = target
-        node.saved = save_values(op, node, operands, values)
-        if node.saved is not None and modes.saved_tensor_hooks:
+    if recorded:
+        node.saved = with_result(op, node, saved, target)
+        if saved is not None and modes.saved_tensor_hooks:
             pack_saved(node)
         rebase(target, node)
     return target
+
+
+def with_result(op: Operation, node: Node, saved: Any, target: Tensor) -> Any:
+    """The saved values of a write, completed by its result, which is there only now."""
+    if "result" not in op.saves or all(n is None for n in node.next_nodes):
+        return saved
+    at, version = 3 * op.saves.index("result"), version_of(target)
+    return (*saved[:at], target._data, version, version.count, *saved[at + 3 :])
+
+
+WRITES_ONE_VALUE = ("fill", "fill_number", "zero", "index_put", "masked_fill", "masked_fill_number")
+
+
+def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
+    """Refuse writes whose result would depend on the order of elements, as PyTorch does."""
+    memory = target._data
+    if not isinstance(memory, arrays.ndarray):
+        return
+    if op.name not in WRITES_ONE_VALUE and arrays.overlaps_itself(memory):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+    for other in others:
+        shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
+        if not shared or target._version_counter is None:
+            continue
+        how = arrays.overlap(memory, other._data)
+        if how == "partial" or (how == "full" and op.name == "index_put"):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
+            )
 
 
 def check_result(op: Operation, memory: Any, result: Any) -> None:
