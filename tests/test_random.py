@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrograd.arrays import _random
+from retrograd.arrays import _random, _sampling
 
 SEEDS = [0, 1, 42, 2**31, 2**32 - 1, 2**32 + 5, 2**63, 2**64 - 1, -1, -(2**63)]
 SHAPES = [(), (0,), (1,), (5,), (15,), (16,), (17,), (31,), (32,), (100,), (1000,), (3, 4), (7, 11)]
@@ -525,7 +525,7 @@ def nearest_float32(exact):
 @given(singles, singles, singles)
 def test_float32_multiply_and_add_rounds_once(value, scale, shift):
     exact = Fraction(value) * Fraction(scale) + Fraction(shift)
-    ours = _random._scale_and_shift(np.float32([value]), scale, shift)[0]
+    ours = _sampling.scale_and_shift(np.float32([value]), scale, shift)[0]
     assert ours == nearest_float32(exact)
 
 
@@ -534,20 +534,20 @@ def test_float64_multiply_and_add_rounds_once(value, scale, shift):
     exact = Fraction(value) * Fraction(scale) + Fraction(shift)
     product = abs(Fraction(value) * Fraction(scale))
     if product == 0 or product > Fraction(2.0**-900):  # where its lost part is no subnormal
-        ours = _random._scale_and_shift(np.float64([value]), scale, shift)[0]
+        ours = _sampling.scale_and_shift(np.float64([value]), scale, shift)[0]
         assert ours == float(exact)
 
 
 @pytest.mark.parametrize(("shift", "last_bit"), [(2.0**-60, 1), (-(2.0**-60), 0)])
 def test_float32_is_not_rounded_twice(shift, last_bit):
     side = 1.0 + 2.0**-12  # its square is halfway between two float32 numbers
-    ours = _random._scale_and_shift(np.float32([side]), side, shift)[0]
+    ours = _sampling.scale_and_shift(np.float32([side]), side, shift)[0]
     assert ours == 1.0 + 2.0**-11 + last_bit * 2.0**-23
 
 
 def test_a_huge_scale_does_not_overflow():
     values = np.float64([0.1, 0.3, 0.9])
-    ours = _random._scale_and_shift(values, 1.7e308, 1.0)
+    ours = _sampling.scale_and_shift(values, 1.7e308, 1.0)
     assert np.array_equal(ours, values * 1.7e308)
 
 

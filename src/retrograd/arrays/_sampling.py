@@ -1,0 +1,215 @@
+"""From the words of a generator to numbers, as PyTorch's kernels make them.
+
+Uniform numbers are bits scaled; normal numbers come from pairs of uniform ones by Box and Muller's
+method, in PyTorch's order and with its polynomials, so that they are equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
+Precision = type[np.float32 | np.float64]
+
+
+class Words(Protocol):
+    """What a generator gives: 32- and 64-bit words, and room for one normal number to come."""
+
+    next_normal: Any
+    lock: Any
+
+    def words(self, count: int) -> npt.NDArray[np.uint32]: ...
+
+    def double_words(self, count: int) -> npt.NDArray[np.uint64]: ...
+
+
+# ---- from words to numbers ----------------------------------------------------------------------
+
+
+def unit_uniforms(generator: Words, count: int, precision: Precision) -> Array:
+    """Multiples of ``2**-24`` or ``2**-53`` in [0, 1), from the low bits of one or two words."""
+    if precision is np.float32:
+        low_bits = generator.words(count) & np.uint32((1 << 24) - 1)
+        return low_bits.view(np.int32).astype(np.float32) * np.float32(2.0**-24)
+    low_bits_of_two = generator.double_words(count) & np.uint64((1 << 53) - 1)
+    return low_bits_of_two.view(np.int64).astype(np.float64) * 2.0**-53
+
+
+def scale_and_shift(values: Array, scale: float, shift: float) -> Array:
+    """``values * scale + shift``, rounded once as the processor's fused instruction does."""
+    scale, shift = float(values.dtype.type(scale)), float(values.dtype.type(shift))
+    if shift == 0.0:  # only the product rounds; the sum still turns -0.0 into 0.0
+        return values * scale + shift
+    fused = _fused_float32 if values.dtype == np.float32 else _fused_float64
+    return fused(values, scale, shift)
+
+
+def _fused_float32(values: Float32, scale: float, shift: float) -> Float32:
+    products = values.astype(np.float64) * scale  # exact: 24 bits times 24 bits
+    sums = products + shift
+    # Rounding to 53 bits and then to 24 goes wrong only where the first lands halfway between two
+    # float32 numbers that the exact sum was not halfway between: give way to what was lost.
+    halfway = np.flatnonzero((sums.view(np.int64) & 0x1FFFFFFF) == 0x10000000)
+    if halfway.size:
+        lost = _lost_in_sum(products[halfway], shift, sums[halfway])
+        beyond = np.where(lost == 0.0, sums[halfway], np.copysign(np.inf, lost))
+        sums[halfway] = np.nextafter(sums[halfway], beyond)
+    return sums.astype(np.float32)
+
+
+def _fused_float64(values: Float64, scale: float, shift: float) -> Float64:
+    # No wider type is at hand: keep what the product and the sum lose (Dekker, Knuth) and add it
+    # in the end.  The scale is split as a fraction, lest a huge one overflow.
+    fraction, exponent = math.frexp(scale)
+    scale_high, scale_low = (math.ldexp(part, exponent) for part in _halves(fraction))
+    high, low = _halves(values)
+    products = values * scale
+    lost = high * scale_high - products + high * scale_low + low * scale_high + low * scale_low
+    sums = products + shift
+    exact_rest: Float64 = _lost_in_sum(products, shift, sums) + lost
+    return sums + exact_rest
+
+
+def _halves(value: Any) -> tuple[Any, Any]:
+    """Two numbers of 26 bits whose sum is ``value``, so that products of them are exact."""
+    shifted = value * 134217729.0  # 2**27 + 1
+    high = shifted - (shifted - value)
+    return high, value - high
+
+
+def _lost_in_sum(left: Float64, right: float, total: Float64) -> Float64:
+    """What rounding took from ``left + right`` to make it ``total``, exactly."""
+    from_right = total - left
+    return (left - (total - from_right)) + (right - from_right)
+
+
+def by_c_library(function: Callable[[float], float], values: Float64) -> Float64:
+    """One of ``math``'s functions of every value."""
+    results = map(function, values.ravel().tolist())
+    return np.fromiter(results, np.float64, values.size).reshape(values.shape)
+
+
+def narrowed(values: Float64, dtype: np.dtype[Any]) -> Array:
+    """float64 values in another dtype; float16 is reached through float32, rounding twice."""
+    return values.astype(np.float32).astype(dtype) if dtype == np.float16 else values.astype(dtype)
+
+
+# ---- normal numbers -----------------------------------------------------------------------------
+
+
+def normals_in_pairs(generator: Words, count: int) -> Float64:
+    """Standard normals for the short path: the waiting one if any, then pair after pair."""
+    with generator.lock:
+        waiting = [] if generator.next_normal is None else [generator.next_normal]
+        pairs = (count - len(waiting) + 1) // 2
+        uniforms = unit_uniforms(generator, 2 * pairs, np.float64).reshape(pairs, 2)
+        radius = np.sqrt(-2.0 * by_c_library(math.log1p, -uniforms[:, 1]))
+        cosine, sine = _cosine_sine_float64(2.0 * math.pi * uniforms[:, 0])
+        new = np.stack((radius * cosine, radius * sine), axis=1).ravel()
+        normals = np.concatenate((waiting, new))
+        generator.next_normal = float(normals[count]) if normals.size > count else None
+    return normals[:count]
+
+
+def normals_in_blocks(
+    generator: Words, count: int, dtype: np.dtype[Any], mean: float, std: float
+) -> Array:
+    """Normals for the long path: whole blocks, then 16 more draws that redo the last 16 places.
+
+    Of the uniforms drawn for a last block that is not whole, the 16 more take the place; float16
+    does not even draw them.
+    """
+    precision = np.float64 if dtype == np.float64 else np.float32
+    whole, redone = count - count % 16, 16 if count % 16 else 0
+    drawn = redone + (whole if dtype == np.float16 else count)
+    uniforms = unit_uniforms(generator, drawn, precision)
+    blocks = np.concatenate((uniforms[:whole], uniforms[drawn - redone :])).reshape(-1, 2, 8)
+    for start in range(0, len(blocks), 1024):  # pieces that stay in the processor's cache
+        _box_muller(blocks[start : start + 1024])
+    normals = scale_and_shift(blocks.ravel(), std, mean)
+    values = np.empty(count, dtype)
+    values[:whole] = normals[:whole]
+    values[count - redone :] = normals[whole:]
+    return values
+
+
+def _box_muller(blocks: Array) -> None:
+    """Turn uniforms into normals in place: the first 8 of a block with the 8 after them."""
+    single = blocks.dtype == np.float32
+    fractions: Array = 1.0 - blocks[:, 0]  # constants take the precision of the array
+    log: Array = _log_float32(fractions) if single else by_c_library(math.log, fractions)
+    turn = _cosine_sine_float32 if single else _cosine_sine_float64
+    angle: Array = 2.0 * math.pi * blocks[:, 1]
+    cosine, sine = turn(angle)
+    radius = np.sqrt(-2.0 * log)
+    blocks[:, 0] = radius * cosine
+    blocks[:, 1] = radius * sine
+
+
+def _cosine_sine_float64(angle: Float64) -> tuple[Float64, Float64]:
+    turned = np.exp(1j * angle)  # NumPy leaves this to the C library, on every processor
+    return turned.real, turned.imag
+
+
+# The AVX2 kernel has its own float32 log, sin and cos: the polynomials of the Cephes library,
+# evaluated with fused multiply-adds.  Here the detour through float64 is exact: of the 2**24
+# uniforms there are, none makes a step of ``_multiply_add`` round otherwise than a fused one.
+
+# fmt: off
+_LOG = np.array([
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+    -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+], np.float32)
+# fmt: on
+_LOG_2 = np.array([-2.12194440e-4, 0.693359375], np.float32)  # log(2) in two parts
+_PI_4 = np.array([0.78515625, 2.4187564849853515625e-4, 3.77489497744594108e-8], np.float32)
+_COSINE = np.array([2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2], np.float32)
+_SINE = np.array([-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1], np.float32)
+
+
+def _multiply_add(factor: Float32, other: Any, addend: Any) -> Float32:
+    sums: Float64 = np.multiply(factor, other, dtype=np.float64) + addend
+    return sums.astype(np.float32)
+
+
+def _polynomial(coefficients: Float32, x: Float32) -> Float32:
+    """Horner's scheme, the leading coefficient first."""
+    value = _multiply_add(x, coefficients[0], coefficients[1])
+    for coefficient in coefficients[2:]:
+        value = _multiply_add(value, x, coefficient)
+    return value
+
+
+def _log_float32(x: Float32) -> Float32:
+    mantissa, exponent = np.frexp(x)
+    below = mantissa < np.float32(math.sqrt(0.5))
+    power = (exponent - below).astype(np.float32)
+    f = np.where(below, mantissa + mantissa, mantissa) - np.float32(1.0)  # x = (1 + f) * 2**power
+    square = f * f
+    tail = _multiply_add(_polynomial(_LOG, f) * f, square, power * _LOG_2[0])
+    tail = _multiply_add(square, -0.5, tail)
+    return _multiply_add(power, _LOG_2[1], f + tail)
+
+
+def _cosine_sine_float32(angle: Float32) -> tuple[Float32, Float32]:
+    # The angle is an even number of eighths of a turn, plus a rest of at most one either way.
+    eighths = ((angle * np.float32(4.0 / math.pi)).astype(np.int32) + 1) & ~1
+    rest = angle
+    for part in _PI_4:
+        rest = _multiply_add(eighths.astype(np.float32), -part, rest)
+    square = rest * rest
+    cosine = _multiply_add(_polynomial(_COSINE, square) * square, square, square * np.float32(-0.5))
+    cosine += np.float32(1.0)
+    sine = _multiply_add(_polynomial(_SINE, square) * square, rest, rest)
+    swapped = (eighths & 2) != 0
+    cosine, sine = np.where(swapped, sine, cosine), np.where(swapped, cosine, sine)
+    np.negative(cosine, out=cosine, where=((eighths + 2) & 4) != 0)
+    np.negative(sine, out=sine, where=(eighths & 4) != 0)
+    return cosine, sine
