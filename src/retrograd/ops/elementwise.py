@@ -414,7 +414,7 @@ zeros_like = constant("zeros_like", lambda self: arrays.zeros_like(self))
 
 
 def _cast(self: Raw, dtype: Any) -> Raw:
-    return arrays.cast(self, dtype)
+    return arrays.copy(self) if self.dtype == dtype else arrays.cast(self, dtype)
 
 
 to_dtype = elementwise(

@@ -338,7 +338,20 @@ cumsum_from_end = linear("cumsum_from_end", _cumsum_from_end, lambda g, dim: cum
 
 
 def _index(self: Raw, where: tuple[Any, ...]) -> Raw:
-    return arrays.index(self, where)
+    try:
+        return arrays.index(self, where)
+    except IndexError:
+        raise _do_not_broadcast(where) from None
+
+
+def _do_not_broadcast(where: tuple[Any, ...]) -> IndexError:
+    """Places out of bounds and masks of a wrong shape are found before; what is left is this."""
+    arrays_given = [w for w in where if not isinstance(w, slice)]
+    places = [p for w in arrays_given for p in (arrays.nonzero(w) if w.dtype.kind == "b" else [w])]
+    shapes = ", ".join(str(list(p.shape)) for p in places)
+    return IndexError(
+        f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+    )
 
 
 def _index_add_zeros(self: Raw, shape: tuple[int, ...], where: tuple[Any, ...]) -> Raw:
@@ -376,6 +389,8 @@ scatter_zeros = linear(
 def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool) -> Raw:
     try:
         return arrays.index_put(self, where, values, accumulate)
+    except IndexError:
+        raise _do_not_broadcast(where) from None
     except ValueError:
         places = list(arrays.index(self, where).shape)
         raise RuntimeError(

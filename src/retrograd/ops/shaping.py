@@ -73,6 +73,13 @@ def permute(self: Any, *dims: Any) -> Any:
 def movedim(self: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to new places, the others keeping their order."""
     ndim = len(self.shape)
+    if hasattr(source, "__index__") != hasattr(destination, "__index__"):
+        kinds = f"{type(source).__name__}, {type(destination).__name__}"
+        raise TypeError(
+            f"movedim() received an invalid combination of arguments - got ({kinds}), but expected "
+            "one of:\n * (int source, int destination)\n"
+            " * (tuple of ints source, tuple of ints destination)"
+        )
     given = [as_shape((x,)) for x in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(

@@ -69,9 +69,10 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
     """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on."""
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
+    op, operands, options = for_number(op, operands, options)
     if op.view:
         operands[0]._data = arrays.writable(operands[0]._data)
-    raws = prepare(op, [x._data if isinstance(x, Tensor) else x for x in operands], options)
+    raws = checked(op, operands, options)
     try:
         output = op.forward(raws, **options) if several_inputs else op.forward(*raws, **options)
     except (TypeError, ValueError) as error:
@@ -79,6 +80,23 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
     if not isinstance(output, tuple):
         return finish(op, operands, raws, options, (output,))[0]
     return finish(op, operands, raws, options, output)
+
+
+def for_number(
+    op: Operation, operands: list[Any], options: dict[str, Any]
+) -> tuple[Operation, list[Any], dict[str, Any]]:
+    """The operation for a last operand that is a Python number, where there is one of its own."""
+    if op.number is None or not is_number(operands[-1]):
+        return op, operands, options
+    return op.number, operands[:-1], {**options, op.inputs[-1]: operands[-1]}
+
+
+def checked(op: Operation, operands: list[Any], options: dict[str, Any]) -> list[Any]:
+    """The operands as arrays, in the dtype to compute in, if the operation takes them at all."""
+    raws = [x._data if isinstance(x, Tensor) else x for x in operands]
+    if op.check is not None:
+        op.check(*raws, **options)
+    return prepare(op, raws, options)
 
 
 def finish(
@@ -282,8 +300,12 @@ def unary(op: Operation) -> Callable[..., Any]:
         dtype = x.dtype
         if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, (self,), {})
+        try:
+            y = forward(x)
+        except TypeError:
+            return apply(op, (self,), {})  # which says what is wrong
         result = new(Tensor)
-        result._data = y = forward(x)
+        result._data = y
         result._meta = None
         meta = self._meta
         origin_node = self._node if meta is None else origin(self)
@@ -379,7 +401,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
     forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
-    kind, constant = op.node_class, not op.differentiable
+    kind, constant, takes_numbers = op.node_class, not op.differentiable, op.number is None
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
     # The fast way knows operations that save nothing, or both operands, each at least for the
     # gradient of the other.
@@ -403,7 +425,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
                     other_node = other._node
                 elif meta.accumulator is None or (other_node := meta.accumulator()) is None:
                     other_node = origin(other)
-            elif type(other) is float or type(other) is int:
+            elif (type(other) is float or type(other) is int) and takes_numbers:
                 if dtype is not FLOAT32 and dtype is not FLOAT64:
                     return slowly(self, other)
                 y = arrays.constant(other, x)

@@ -14,10 +14,11 @@ from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
     any_requires_grad,
+    checked,
+    for_number,
     in_pytorchs_words,
     make_node,
     pack_saved,
-    prepare,
     save_values,
 )
 from retrograd.tensor._tensor import Tensor
@@ -26,10 +27,11 @@ from retrograd.tensor._tensor import Tensor
 def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
+    op, operands, options = for_number(op, operands, options)
     recorded = check_write(target, any_requires_grad(operands[1:])) and op.differentiable
     check_overlap(op, target, operands[1:])
     target._data = memory = arrays.writable(target._data)
-    raws = prepare(op, [x._data if isinstance(x, Tensor) else x for x in operands], options)
+    raws = checked(op, operands, options)
     try:
         result = op.forward(*raws, **options)
     except (TypeError, ValueError) as error:
