@@ -1,23 +1,20 @@
-"""How an operation is called on Tensors: compute on the arrays, and record a node if need be.
+"""How an operation is called on Tensors, the careful way: compute on the arrays, whatever their
+dtypes, and record a node, whatever modes are on.
 
-Every operation can be called the careful way, ``apply``. The two shapes that make up most
-programs, ``f(x)`` and ``f(x, y)`` on float tensors with nothing special switched on, have a fast
-way that does the same with fewer steps. Whatever the fast way is not sure about it leaves to the
-careful one.
+What most programs do most of the time has faster ways, in ``_fast``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from sys import _getframe
+from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, switch
-from retrograd._source import is_own, known, user_place
+from retrograd._modes import modes
+from retrograd._source import is_own, user_place
 from retrograd.arrays import Raw, dtypes
-from retrograd.autograd._history import become_view, edge, meta_of, origin
-from retrograd.autograd._node import Node, OperationNode, Packed, node_class, orders, pack_value
+from retrograd.autograd._history import become_view, edge, meta_of
+from retrograd.autograd._node import Node, OperationNode, Packed, orders, pack_value
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import Operation
@@ -25,8 +22,6 @@ from retrograd.tensor._tensor import Tensor
 
 Number = (bool, int, float, complex)
 FLOAT32, FLOAT64 = arrays.float32, arrays.float64
-NUMBER: Any = object()  # stands for the meta of an operand that is a Python number
-new = object.__new__  # makes a Tensor without going through its constructor for users
 
 
 # -- dtypes ----------------------------------------------------------------------------------
@@ -67,6 +62,10 @@ def _cast_value(x: Any, dtype: Any) -> Raw:
 
 def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
     """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on."""
+    if not modes.grad_enabled and not modes.inference:
+        result = unrecorded(op, args, options)
+        if result is not None:
+            return result
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
@@ -80,6 +79,30 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
     if not isinstance(output, tuple):
         return finish(op, operands, raws, options, (output,))[0]
     return finish(op, operands, raws, options, output)
+
+
+def unrecorded(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Tensor | None:
+    """The result in no_grad mode for operands that are all of one float dtype, so that there is
+    nothing to promote or to check; None if that is not so."""
+    if not op.broadcasts or op.view or op.check is not None or op.number is not None:
+        return None
+    dtype, raws = None, []
+    for x in args:
+        if isinstance(x, Tensor):
+            own = x._data.dtype
+            if own is not FLOAT32 and own is not FLOAT64:
+                return None
+            if dtype is not None and own is not dtype:
+                return None
+            dtype, x = own, x._data
+        elif type(x) is not float and type(x) is not int:
+            return None
+        raws.append(x)
+    try:
+        result: Tensor = wrap(op.forward(*raws, **options))
+    except (TypeError, ValueError):
+        return None  # the careful way will say what is wrong
+    return result
 
 
 def for_number(
@@ -279,223 +302,6 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
     )
 
 
-# -- the fast ways ---------------------------------------------------------------------------
-
-
-def unary(op: Operation) -> Callable[..., Any]:
-    """``op(x)`` for an operation without options."""
-    forward, kind = op.forward, op.node_class
-    saves_self, saves_result = "self" in op.saves, "result" in op.saves
-    constant = not op.differentiable
-    if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
-        return one_input(op)
-    if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
-        return general(op)
-
-    def function(self: Any) -> Any:
-        try:
-            x = self._data
-        except AttributeError:
-            raise wrong_argument(op, self, 0) from None
-        dtype = x.dtype
-        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return apply(op, (self,), {})
-        try:
-            y = forward(x)
-        except TypeError:
-            return apply(op, (self,), {})  # which says what is wrong
-        result = new(Tensor)
-        result._data = y
-        result._meta = None
-        meta = self._meta
-        origin_node = self._node if meta is None else origin(self)
-        if origin_node is None or constant:
-            result._node = result._version_counter = None
-            return result
-        node = result._node = kind()
-        node.order = next(orders)
-        node.next_nodes = (origin_node,)
-        node.extras = None
-        if saves_result:
-            version = result._version_counter = Version()
-            version.count = 0
-            node.saved = (y, version, 0)
-        else:
-            result._version_counter = node.saved = None
-            if saves_self:
-                version = self._version_counter or watch(self)
-                node.saved = (x, version, version.count)
-        if meta is not None and meta.number is not None:
-            node.careful().next_numbers = (meta.number,)
-        frame = _getframe(1)
-        node.code = code = frame.f_code
-        if code is not known.user_code:
-            frame = known.user_frame(frame)
-            node.code = frame.f_code
-        node.lasti = frame.f_lasti
-        return result
-
-    return function
-
-
-def one_input(op: Operation) -> Callable[..., Any]:
-    """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
-    kind = op.node_class
-    forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
-    saves_operand = op.saves == op.inputs
-    constant = not op.differentiable
-    if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
-        return general(op)
-
-    def function(self: Any, /, **options: Any) -> Any:
-        try:
-            x = self._data
-        except AttributeError:
-            raise wrong_argument(op, self, 0) from None
-        dtype = x.dtype
-        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return apply(op, (self,), options)
-        if not keeps_type:
-            for v in options.values():
-                if type(v) is not float and type(v) is not int:
-                    return apply(op, (self,), options)
-        if is_view and not isinstance(x, arrays.ndarray):
-            x = self._data = arrays.writable(x)
-        try:
-            y = forward(x, **options)
-        except (TypeError, ValueError):
-            return apply(op, (self,), options)  # which says what is wrong
-        result = new(Tensor)
-        result._data = y
-        result._meta = result._version_counter = result._node = None
-        origin_node = self._node if self._meta is None else origin(self)
-        if is_view:
-            become_view(result, self, "plainly")
-        if origin_node is None or constant:
-            return result
-        node = result._node = kind()
-        node.order = next(orders)
-        node.next_nodes = (origin_node,)
-        node.extras = node.outputs = node.saved = None
-        node.options = options
-        node.infos = ((x.shape, dtype),)
-        if saves_operand:
-            version = self._version_counter or watch(self)
-            node.saved = (x, version, version.count)
-        if self._meta is not None and self._meta.number is not None:
-            node.careful().next_numbers = (self._meta.number,)
-        frame = _getframe(1)
-        node.code = code = frame.f_code
-        if code is not known.user_code:
-            frame = known.user_frame(frame)
-            node.code = frame.f_code
-        node.lasti = frame.f_lasti
-        return result
-
-    return function
-
-
-def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
-    """``op(x, y)`` for an operation without options; ``y`` may be a Python number.
-
-    ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
-    """
-    forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
-    kind, constant, takes_numbers = op.node_class, not op.differentiable, op.number is None
-    users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
-    # The fast way knows operations that save nothing, or both operands, each at least for the
-    # gradient of the other.
-    keeps_first, keeps_second = 0 in users_of_first, 1 in users_of_second
-    fits = op.saves == op.inputs and 1 in users_of_first and 0 in users_of_second
-
-    def function(self: Any, other: Any) -> Any:
-        if switch.active:
-            return slowly(self, other)
-        try:
-            x = self._data
-            dtype = x.dtype
-            if type(other) is Tensor or isinstance(other, Tensor):
-                y = other._data
-                if dtype is not y.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
-                    return slowly(self, other)
-                result = new(Tensor)
-                result._data = forward(x, y)
-                meta = other._meta
-                if meta is None:
-                    other_node = other._node
-                elif meta.accumulator is None or (other_node := meta.accumulator()) is None:
-                    other_node = origin(other)
-            elif (type(other) is float or type(other) is int) and takes_numbers:
-                if dtype is not FLOAT32 and dtype is not FLOAT64:
-                    return slowly(self, other)
-                y = arrays.constant(other, x)
-                result = new(Tensor)
-                result._data = forward(x, y)
-                other_node, meta = None, NUMBER
-            else:
-                return slowly(self, other)
-        except (AttributeError, TypeError, ValueError):
-            return slowly(self, other)  # which says what is wrong
-        result._meta = result._version_counter = None
-        self_node = self._node if self._meta is None else origin(self)
-        if constant or (self_node is None and other_node is None):
-            result._node = None
-            return result
-        node = result._node = kind()
-        node.order = next(orders)
-        node.next_nodes = (self_node, other_node)
-        node.extras = None
-        if saves:
-            first_version = second_version = UNCHANGING
-            if other_node is None and not keeps_first:
-                first = None
-            else:
-                first = x
-                first_version = self._version_counter or watch(self)
-            if self_node is None and not keeps_second:
-                second = None
-            else:
-                second = y
-                if meta is not NUMBER:
-                    second_version = other._version_counter or watch(other)
-            node.saved = (
-                first, first_version, first_version.count,
-                second, second_version, second_version.count,
-            )  # fmt: skip
-        else:
-            node.saved = None
-        if broadcasts and meta is not NUMBER and x.shape != y.shape:
-            node.careful().fit = ((x.shape, dtype), (y.shape, dtype))
-        if (self._meta is not None and self._meta.number is not None) or (
-            other_node is not None and other._meta is not None and other._meta.number is not None
-        ):
-            other_number = None if other_node is None else other._number
-            node.careful().next_numbers = (self._number, other_number)
-        frame = _getframe(1)
-        node.code = code = frame.f_code
-        if code is not known.user_code:
-            frame = known.user_frame(frame)
-            node.code = frame.f_code
-        node.lasti = frame.f_lasti
-        return result
-
-    def slowly(self: Any, other: Any) -> Any:
-        if as_operator and not is_operand(other):
-            return NotImplemented
-        return apply(op, operands_of(op, (self, other)), {})
-
-    return function if fits or not saves else slowly
-
-
-def general(op: Operation) -> Callable[..., Any]:
-    """Any other call: arrays positional, options by keyword."""
-
-    def function(*args: Any, **options: Any) -> Any:
-        return apply(op, args, options)
-
-    return function
-
-
 def is_operand(value: Any) -> bool:
     """Whether arithmetic with a Tensor knows what to do with ``value``."""
     return isinstance(value, (Tensor, *Number)) or arrays.is_raw(value)
@@ -517,19 +323,3 @@ def wrong_argument(op: Operation, value: Any, position: int) -> TypeError:
         f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, not "
         f"{type(value).__name__}"
     )
-
-
-def bind(op: Operation) -> Callable[..., Any]:
-    """The function that users and rules call on Tensors for an operation of the table."""
-    op.node_class = node_class(op)
-    builder = general
-    if op.inputs == ("self",) and not op.options:
-        builder = unary
-    elif len(op.inputs) == 1 and op.inputs != ("tensors",):
-        builder = one_input
-    elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
-        builder = binary
-    function = builder(op)
-    function.__name__ = function.__qualname__ = op.name
-    op.function = function
-    return function

@@ -11,7 +11,8 @@ from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, products, reducing, shaping
 from retrograd.ops._operation import TABLE, Operation
-from retrograd.tensor._calls import any_requires_grad, binary, bind, is_operand
+from retrograd.tensor._calls import any_requires_grad, is_operand
+from retrograd.tensor._fast import binary, bind
 from retrograd.tensor._indexing import getitem, setitem
 from retrograd.tensor._inplace import in_place, write_in_place
 from retrograd.tensor._queries import equal
@@ -189,6 +190,8 @@ def _by_axis(function: Callable[..., Any]) -> Callable[..., Any]:
             named["dim"] = named.pop("axis")
         if "keepdims" in named:
             named["keepdim"] = named.pop("keepdims")
+        if named.get("out", named) is None:  # as NumPy's own functions pass it on
+            del named["out"]
         return function(self, *args, **named)
 
     method.__name__, method.__doc__ = function.__name__, function.__doc__

@@ -1,0 +1,263 @@
+"""Fast ways to call an operation, for float tensors with nothing special switched on.
+
+``f(x)``, ``f(x, **options)`` and ``f(x, y)`` make up most programs. Each does what ``apply`` does
+in fewer steps: compute, make the Tensor, ask where the operands came from, make the node. Whatever
+a fast way is not sure about it leaves to the careful one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import _getframe
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import switch
+from retrograd._source import known
+from retrograd.autograd._history import become_view, origin
+from retrograd.autograd._node import node_class, orders
+from retrograd.autograd._versions import UNCHANGING, Version
+from retrograd.ops._operation import Operation
+from retrograd.tensor._calls import (
+    FLOAT32,
+    FLOAT64,
+    apply,
+    is_operand,
+    operands_of,
+    watch,
+    wrong_argument,
+)
+from retrograd.tensor._tensor import Tensor
+
+NUMBER: Any = object()  # stands for the meta of an operand that is a Python number
+new = object.__new__  # makes a Tensor without going through its constructor for users
+
+
+def unary(op: Operation) -> Callable[..., Any]:
+    """``op(x)`` for an operation without options."""
+    forward, kind = op.forward, op.node_class
+    saves_self, saves_result = "self" in op.saves, "result" in op.saves
+    constant = not op.differentiable
+    if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
+        return one_input(op)
+    if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
+        return general(op)
+
+    def function(self: Any) -> Any:
+        try:
+            x = self._data
+        except AttributeError:
+            raise wrong_argument(op, self, 0) from None
+        dtype = x.dtype
+        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            return apply(op, (self,), {})
+        try:
+            y = forward(x)
+        except TypeError:
+            return apply(op, (self,), {})  # which says what is wrong
+        result = new(Tensor)
+        result._data = y
+        result._meta = None
+        meta = self._meta
+        origin_node = self._node if meta is None else origin(self)
+        if origin_node is None or constant:
+            result._node = result._version_counter = None
+            return result
+        node = result._node = kind()
+        node.order = next(orders)
+        node.next_nodes = (origin_node,)
+        node.extras = None
+        if saves_result:
+            version = result._version_counter = Version()
+            version.count = 0
+            node.saved = (y, version, 0)
+        else:
+            result._version_counter = node.saved = None
+            if saves_self:
+                version = self._version_counter or watch(self)
+                node.saved = (x, version, version.count)
+        if meta is not None and meta.number is not None:
+            node.careful().next_numbers = (meta.number,)
+        frame = _getframe(1)
+        node.code = code = frame.f_code
+        if code is not known.user_code:
+            frame = known.user_frame(frame)
+            node.code = frame.f_code
+        node.lasti = frame.f_lasti
+        return result
+
+    return function
+
+
+def one_input(op: Operation) -> Callable[..., Any]:
+    """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
+    kind = op.node_class
+    forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
+    saves_operand = op.saves == op.inputs
+    constant = not op.differentiable
+    if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
+        return general(op)
+
+    def function(self: Any, /, **options: Any) -> Any:
+        try:
+            x = self._data
+        except AttributeError:
+            raise wrong_argument(op, self, 0) from None
+        dtype = x.dtype
+        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            return apply(op, (self,), options)
+        if not keeps_type:
+            for v in options.values():
+                if type(v) is not float and type(v) is not int:
+                    return apply(op, (self,), options)
+        if is_view and not isinstance(x, arrays.ndarray):
+            x = self._data = arrays.writable(x)
+        try:
+            y = forward(x, **options)
+        except (TypeError, ValueError):
+            return apply(op, (self,), options)  # which says what is wrong
+        result = new(Tensor)
+        result._data = y
+        result._meta = result._version_counter = result._node = None
+        origin_node = self._node if self._meta is None else origin(self)
+        if is_view:
+            become_view(result, self, "plainly")
+        if origin_node is None or constant:
+            return result
+        node = result._node = kind()
+        node.order = next(orders)
+        node.next_nodes = (origin_node,)
+        node.extras = node.outputs = node.saved = None
+        node.options = options
+        node.infos = ((x.shape, dtype),)
+        if saves_operand:
+            version = self._version_counter or watch(self)
+            node.saved = (x, version, version.count)
+        if self._meta is not None and self._meta.number is not None:
+            node.careful().next_numbers = (self._meta.number,)
+        frame = _getframe(1)
+        node.code = code = frame.f_code
+        if code is not known.user_code:
+            frame = known.user_frame(frame)
+            node.code = frame.f_code
+        node.lasti = frame.f_lasti
+        return result
+
+    return function
+
+
+def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
+    """``op(x, y)`` for an operation without options; ``y`` may be a Python number.
+
+    ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
+    """
+    forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
+    kind, constant, takes_numbers = op.node_class, not op.differentiable, op.number is None
+    users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
+    # The fast way knows operations that save nothing, or both operands, each at least for the
+    # gradient of the other.
+    keeps_first, keeps_second = 0 in users_of_first, 1 in users_of_second
+    fits = op.saves == op.inputs and 1 in users_of_first and 0 in users_of_second
+
+    def function(self: Any, other: Any) -> Any:
+        if switch.active:
+            return slowly(self, other)
+        try:
+            x = self._data
+            dtype = x.dtype
+            if type(other) is Tensor or isinstance(other, Tensor):
+                y = other._data
+                if dtype is not y.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
+                    return slowly(self, other)
+                result = new(Tensor)
+                result._data = forward(x, y)
+                meta = other._meta
+                if meta is None:
+                    other_node = other._node
+                elif meta.accumulator is None or (other_node := meta.accumulator()) is None:
+                    other_node = origin(other)
+            elif (type(other) is float or type(other) is int) and takes_numbers:
+                if dtype is not FLOAT32 and dtype is not FLOAT64:
+                    return slowly(self, other)
+                y = arrays.constant(other, x)
+                result = new(Tensor)
+                result._data = forward(x, y)
+                other_node, meta = None, NUMBER
+            else:
+                return slowly(self, other)
+        except (AttributeError, TypeError, ValueError):
+            return slowly(self, other)  # which says what is wrong
+        result._meta = result._version_counter = None
+        self_node = self._node if self._meta is None else origin(self)
+        if constant or (self_node is None and other_node is None):
+            result._node = None
+            return result
+        node = result._node = kind()
+        node.order = next(orders)
+        node.next_nodes = (self_node, other_node)
+        node.extras = None
+        if saves:
+            first_version = second_version = UNCHANGING
+            if other_node is None and not keeps_first:
+                first = None
+            else:
+                first = x
+                first_version = self._version_counter or watch(self)
+            if self_node is None and not keeps_second:
+                second = None
+            else:
+                second = y
+                if meta is not NUMBER:
+                    second_version = other._version_counter or watch(other)
+            node.saved = (
+                first, first_version, first_version.count,
+                second, second_version, second_version.count,
+            )  # fmt: skip
+        else:
+            node.saved = None
+        if broadcasts and meta is not NUMBER and x.shape != y.shape:
+            node.careful().fit = ((x.shape, dtype), (y.shape, dtype))
+        if (self._meta is not None and self._meta.number is not None) or (
+            other_node is not None and other._meta is not None and other._meta.number is not None
+        ):
+            other_number = None if other_node is None else other._number
+            node.careful().next_numbers = (self._number, other_number)
+        frame = _getframe(1)
+        node.code = code = frame.f_code
+        if code is not known.user_code:
+            frame = known.user_frame(frame)
+            node.code = frame.f_code
+        node.lasti = frame.f_lasti
+        return result
+
+    def slowly(self: Any, other: Any) -> Any:
+        if as_operator and not is_operand(other):
+            return NotImplemented
+        return apply(op, operands_of(op, (self, other)), {})
+
+    return function if fits or not saves else slowly
+
+
+def general(op: Operation) -> Callable[..., Any]:
+    """Any other call: arrays positional, options by keyword."""
+
+    def function(*args: Any, **options: Any) -> Any:
+        return apply(op, args, options)
+
+    return function
+
+
+def bind(op: Operation) -> Callable[..., Any]:
+    """The function that users and rules call on Tensors for an operation of the table."""
+    op.node_class = node_class(op)
+    builder = general
+    if op.inputs == ("self",) and not op.options:
+        builder = unary
+    elif len(op.inputs) == 1 and op.inputs != ("tensors",):
+        builder = one_input
+    elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
+        builder = binary
+    function = builder(op)
+    function.__name__ = function.__qualname__ = op.name
+    op.function = function
+    return function
