@@ -254,13 +254,11 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
     """A value to fill elements of ``dtype`` with, or the error that it does not fit."""
     value = np.asarray(value)
     kind = dtype.kind
-    loses_a_part = value.dtype.kind == "c" and kind != "c" and np.any(value.imag)
+    loses_a_part: Any = value.dtype.kind == "c" and kind != "c" and np.any(value.imag)
     if kind in "iu" and value.dtype.kind in "iuf" and value.size:
         limits = np.iinfo(dtype)
-        outside = np.any(value < limits.min) or np.any(value > limits.max)
-    else:
-        outside = False
-    if loses_a_part or outside:
+        loses_a_part = np.any(value < limits.min) or np.any(value > limits.max)
+    if loses_a_part:
         name = _C_NAMES[dtype.name]
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return cast(value, dtype)
@@ -281,19 +279,19 @@ def sum_all(x: Raw) -> Raw:
     return np.add.reduce(x, None)
 
 
-def sum(x: Raw, axes: Axes = None, keepdims: bool = False, dtype: Any = None) -> Raw:
+def sum(x: Raw, axes: Axes = None, keepdims: Any = False, dtype: Any = None) -> Raw:
     return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype)
 
 
-def prod(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+def prod(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
     return np.multiply.reduce(x, axis=axes, keepdims=keepdims)
 
 
-def amax(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+def amax(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
     return np.maximum.reduce(x, axis=axes, keepdims=keepdims)
 
 
-def amin(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+def amin(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
     return np.minimum.reduce(x, axis=axes, keepdims=keepdims)
 
 

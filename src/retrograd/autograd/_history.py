@@ -16,7 +16,9 @@ from typing import Any
 from retrograd import _source, arrays
 from retrograd._modes import modes
 from retrograd.autograd._node import (
+    FREED,
     NOWHERE,
+    SECOND_BACKWARD,
     AccumulateGrad,
     Extras,
     Node,
@@ -188,7 +190,9 @@ def forbidden_write(tensor: Any, view: View, directly: bool) -> RuntimeError:
     node = tensor._node
     maker = ""
     if node is not None:
-        name = node.name() if view.created == "custom" else node.name().split("Backward")[0]
+        name = node.name()
+        if view.created != "custom":
+            name = name.removesuffix("0").replace("Backward", "")
         maker = f"Output {tensor._number or 0} of {name} is a view"
     if view.created in ("no_grad", "inference") or node is None:
         maker = f"{maker} of a view which was" if maker else "A view was"
@@ -301,6 +305,8 @@ class CopySlices(Node):
     def _through_write(
         self, g: Any, next_nodes: Sequence[Node | None], recorded: bool
     ) -> Sequence[Any]:
+        if self.saved is FREED:
+            raise RuntimeError(SECOND_BACKWARD)
         written = linear.take_flat(g, positions=self.positions)
         inner = run_rules(self.write, written, next_nodes, recorded)
         if next_nodes[0] is None:
@@ -315,6 +321,7 @@ class CopySlices(Node):
 
     def release(self) -> None:
         self.write.release()
+        self.saved = FREED  # the write counts as a saved value, as in PyTorch
 
 
 def run_rules(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 Dims = int | Sequence[int] | None
 
 
-def one_dim(dim: Any, ndim: int) -> int:
+def one_dim(dim: SupportsIndex, ndim: int) -> int:
     """``dim`` counted from the front, or PyTorch's IndexError."""
     dim = operator.index(dim)
     extent = max(ndim, 1)  # a zero-dimensional tensor may be addressed as if it had one
@@ -23,9 +23,9 @@ def one_dim(dim: Any, ndim: int) -> int:
 
 def many_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """The dimensions that ``dim`` names; None and an empty sequence name all of them."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):  # type: ignore[arg-type]
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)  # type: ignore[arg-type]
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
     plain = tuple(one_dim(d, ndim) for d in dims)
     for d in plain:
         if plain.count(d) > 1:
@@ -67,9 +67,7 @@ def infer(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
         raise RuntimeError("only one dimension can be inferred")
     for d, s in enumerate(shape):
         if s < -1:
-            raise RuntimeError(
-                f"invalid shape dimension {s} at index {d} of shape {list(shape)}"
-            )
+            raise RuntimeError(f"invalid shape dimension {s} at index {d} of shape {list(shape)}")
     known = numel([s for s in shape if s != -1])
     if unknown and known == count == 0:
         raise RuntimeError(

@@ -141,8 +141,13 @@ class Operation:
         return needed
 
     @property
-    def differentiable(self) -> bool:
+    def has_rules(self) -> bool:
         return self.joint is not None or any(self.rules)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether its results have a history."""
+        return self.has_rules and self.family != "constant"
 
     def __call__(operation, /, *args: Any, **options: Any) -> Any:  # noqa: N805 - options may be called self
         for a in args:

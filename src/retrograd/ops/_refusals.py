@@ -68,7 +68,7 @@ def check_alpha(common: Any, alpha: Any) -> None:
 
 def c_name(dtype: Any) -> str:
     """What some messages call a dtype: the C type of its elements."""
-    return _C_NAMES.get(dtype.name, dtype.name)
+    return _C_NAMES.get(dtype.name) or str(dtype.name)
 
 
 _C_NAMES = {

@@ -159,7 +159,7 @@ def _not_negative(x: Any) -> Any:
 
 
 def _is_complex(x: Any) -> bool:
-    return raw(x).dtype.kind == "c"
+    return bool(raw(x).dtype.kind == "c")
 
 
 def _power(self: Raw, exponent: Any) -> Raw:
@@ -209,7 +209,7 @@ log1p = elementwise(
 # -- trigonometry ----------------------------------------------------------------------------
 
 sin = elementwise("sin", arrays.sin, lambda g, self: g * cos(self), dtypes="float")
-cos = elementwise("cos", arrays.cos, lambda g, self: -g * sin(self), dtypes="float")
+cos: Elementwise = elementwise("cos", arrays.cos, lambda g, self: -g * sin(self), dtypes="float")
 tan = elementwise("tan", arrays.tan, lambda g, result: g + g * (result * result), dtypes="float")
 asin = elementwise(
     "asin", arrays.arcsin, lambda g, self: g * rsqrt(1 - self * self), dtypes="float"
@@ -233,7 +233,7 @@ atan2 = elementwise(
     check=kernel("atan2_cpu"),
 )  # fmt: skip
 sinh = elementwise("sinh", arrays.sinh, lambda g, self: g * cosh(self), dtypes="float")
-cosh = elementwise("cosh", arrays.cosh, lambda g, self: g * sinh(self), dtypes="float")
+cosh: Elementwise = elementwise("cosh", arrays.cosh, lambda g, self: g * sinh(self), dtypes="float")
 tanh = elementwise("tanh", arrays.tanh, lambda g, result: g - g * (result * result), dtypes="float")
 asinh = elementwise(
     "asinh", arrays.arcsinh, lambda g, self: g * rsqrt(self * self + 1), dtypes="float"
@@ -255,7 +255,7 @@ sigmoid = elementwise(
     "sigmoid", arrays.sigmoid, lambda g, result: g * (result - result * result), dtypes="float"
 )
 # The rule of relu, as an operation: zero wherever the result is, also in its own derivatives.
-threshold_backward = elementwise(
+threshold_backward: Elementwise = elementwise(
     "threshold_backward", arrays.where_positive,
     lambda g, other: threshold_backward(g, other), lambda g: zeros_like(g),
     node="ThresholdBackwardBackward0",
@@ -267,7 +267,6 @@ relu = elementwise(
 )  # fmt: skip
 
 # -- pieces: sign, rounding, choice ----------------------------------------------------------
-
 
 
 def _sgn_rule(g: Any, self: Any, result: Any) -> Any:
@@ -358,7 +357,7 @@ clamp_tensor = Elementwise(
     rules={"self": _clamp_rule, "min": _clamp_min_rule, "max": _clamp_max_rule},
     node="ClampBackward0", dtypes="promote", check=_check_clamp,
 )  # fmt: skip
-where = Selecting(
+where: Selecting = Selecting(
     "where", arrays.where, inputs=("condition", "self", "other"),
     rules={
         "self": lambda g, condition: where(condition, g, zeros_like(g)),
@@ -400,7 +399,7 @@ masked_fill = Selecting(
 
 # -- complex parts ---------------------------------------------------------------------------
 
-conj = elementwise(
+conj: Elementwise = elementwise(
     "conj", arrays.conj, lambda g: conj(g), adjoint=True, node="ConjBackward0"
 )
 # Copies. What users call real and imag are views: see shaping.
@@ -410,7 +409,7 @@ imag = elementwise("imag", arrays.imag_part, lambda g: g * 1j, adjoint=True, dty
 # -- copies ----------------------------------------------------------------------------------
 
 clone = elementwise("clone", arrays.copy, lambda g: g)
-zeros_like = constant("zeros_like", lambda self: arrays.zeros_like(self))
+zeros_like: Constant = constant("zeros_like", lambda self: arrays.zeros_like(self))
 
 
 def _cast(self: Raw, dtype: Any) -> Raw:
@@ -420,6 +419,7 @@ def _cast(self: Raw, dtype: Any) -> Raw:
 to_dtype = elementwise(
     "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, dtypes="free"
 )
+
 
 def _check_copy(self: Raw, src: Any) -> None:
     broadcast(self.shape, getattr(src, "shape", ()))
@@ -460,9 +460,9 @@ def _comparison(name: str, forward: Any, check: Any = None) -> Constant:
 
 eq = _comparison("eq", arrays.equal)
 ne = _comparison("ne", arrays.not_equal)
-lt = _comparison("lt", arrays.less, kernel("lt_cpu"))
+lt: Constant = _comparison("lt", arrays.less, kernel("lt_cpu"))
 le = _comparison("le", arrays.less_equal, kernel("le_cpu"))
-gt = _comparison("gt", arrays.greater, kernel("gt_cpu"))
+gt: Constant = _comparison("gt", arrays.greater, kernel("gt_cpu"))
 ge = _comparison("ge", arrays.greater_equal, kernel("ge_cpu"))
 logical_and = constant("logical_and", arrays.logical_and, _PAIR)
 logical_or = constant("logical_or", arrays.logical_or, _PAIR)
@@ -477,9 +477,7 @@ def _bitwise(name: str, forward: Any) -> Constant:
 bitwise_and = _bitwise("bitwise_and", arrays.bitwise_and)
 bitwise_or = _bitwise("bitwise_or", arrays.bitwise_or)
 bitwise_xor = _bitwise("bitwise_xor", arrays.bitwise_xor)
-bitwise_not = constant(
-    "bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc")
-)
+bitwise_not = constant("bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc"))
 isnan = constant("isnan", arrays.isnan)
 isinf = constant("isinf", arrays.isinf)
 isfinite = constant("isfinite", arrays.isfinite)

@@ -26,11 +26,12 @@ def _product_of_others(self: Any, dim: int) -> Any:
     do no harm. From the left and from the right, each an exclusive running product."""
     size = self.shape[dim]
     pieces = [linear.select(self, dim=dim, index=i) for i in range(size)]
-    left, right = [None] * size, [None] * size
+    left: list[Any] = [None] * size
+    right: list[Any] = [None] * size
     for i in range(1, size):
         before, after = pieces[i - 1], pieces[size - i]
-        left[i] = before if left[i - 1] is None else left[i - 1] * before  # type: ignore[operator]
-        right[size - 1 - i] = after if right[size - i] is None else right[size - i] * after  # type: ignore[operator]
+        left[i] = before if left[i - 1] is None else left[i - 1] * before
+        right[size - 1 - i] = after if right[size - i] is None else right[size - i] * after
     others = [
         a * b if a is not None and b is not None else b if a is None else a
         for a, b in zip(left, right, strict=True)
@@ -60,9 +61,7 @@ def _any_zero(x: Any) -> bool:
     return bool(arrays.any(arrays.equal(raw(x), 0)))
 
 
-prod_all = Operation(
-    "prod", _prod, inputs=("self",), rules={"self": _prod_rule}, dtypes="sum"
-)
+prod_all = Operation("prod", _prod, inputs=("self",), rules={"self": _prod_rule}, dtypes="sum")
 prod_dim = Operation(
     "prod_dim", _prod_dim, inputs=("self",), rules={"self": _prod_dim_rule}, node="ProdBackward1",
     dtypes="sum",

@@ -97,9 +97,7 @@ def sum_to_shape(g: Any, shape: Sequence[int]) -> Any:
     return view(sum_dim(g, dim=dims, keepdim=False), size=tuple(shape))
 
 
-view = linear(
-    "view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", view=True
-)
+view = linear("view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", view=True)
 reshape_alias = linear(
     "reshape_alias", _view, lambda g, shape: reshape(g, shape), node="ReshapeAliasBackward0",
     view=True,
@@ -108,23 +106,17 @@ reshape_alias = linear(
 unsafe_view = linear(
     "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0"
 )
-permute = linear(
+permute: Linear = linear(
     "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims)), view=True
 )
-transpose = linear(
+transpose: Linear = linear(
     "transpose", _transpose,
     lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1), view=True,
 )  # fmt: skip
-t = linear("t", lambda self: arrays.permute(self, None), lambda g: t(g), view=True)
-expand = linear(
-    "expand", _expand, lambda g, shape: sum_to_shape(g, shape), view=True
-)
-unsqueeze = linear(
-    "unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)), view=True
-)
-squeeze = linear(
-    "squeeze", _squeeze, lambda g, shape: reshape(g, shape), view=True
-)
+t: Linear = linear("t", lambda self: arrays.permute(self, None), lambda g: t(g), view=True)
+expand = linear("expand", _expand, lambda g, shape: sum_to_shape(g, shape), view=True)
+unsqueeze = linear("unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)), view=True)
+squeeze: Linear = linear("squeeze", _squeeze, lambda g, shape: reshape(g, shape), view=True)
 squeeze_dim = linear(
     "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1", view=True
 )
@@ -139,7 +131,7 @@ alias = linear("alias", _alias, lambda g: g, view=True)
 view_as_real = linear(
     "view_as_real", _view_as_real, lambda g: view_as_complex(g), view=True, adjoint=True
 )
-view_as_complex = linear(
+view_as_complex: Linear = linear(
     "view_as_complex", _view_as_complex, lambda g: view_as_real(g), view=True, adjoint=True
 )
 
@@ -173,9 +165,7 @@ def _split_transpose(g: Sequence[Any], shape: Any, sizes: tuple[int, ...], dim: 
 
 
 def _unbind_transpose(g: Sequence[Any], shape: Any, dim: int) -> Any:
-    return stack(
-        _joined_gradients(g, [(*shape[:dim], *shape[dim + 1 :])] * shape[dim]), dim=dim
-    )
+    return stack(_joined_gradients(g, [(*shape[:dim], *shape[dim + 1 :])] * shape[dim]), dim=dim)
 
 
 split = Linear(
@@ -248,7 +238,7 @@ def _put_zeros_transpose(g: Any, where: tuple[Any, ...]) -> Any:
     return select(g, dim=numbered, index=where[numbered])
 
 
-put_zeros = linear("put_zeros", _put_zeros, _put_zeros_transpose, node="SelectBackward0_T")
+put_zeros: Linear = linear("put_zeros", _put_zeros, _put_zeros_transpose, node="SelectBackward0_T")
 
 # -- the same view of another array ----------------------------------------------------------
 
@@ -266,7 +256,7 @@ take_flat = linear(
     lambda g, shape, positions: add_flat(g, shape=tuple(shape), positions=positions),
     node="AsStridedBackward0",
 )  # fmt: skip
-add_flat = linear(
+add_flat: Linear = linear(
     "add_flat", _add_flat, lambda g, positions: take_flat(g, positions=positions),
     node="AsStridedScatterBackward0",
 )  # fmt: skip
@@ -301,9 +291,7 @@ def _count(shape: Sequence[int], dim: Sequence[int]) -> int:
     return numel([shape[d] for d in dim])
 
 
-sum_all = linear(
-    "sum", arrays.sum_all, lambda g, shape: expand(g, size=tuple(shape)), dtypes="sum"
-)
+sum_all = linear("sum", arrays.sum_all, lambda g, shape: expand(g, size=tuple(shape)), dtypes="sum")
 sum_dim = linear("sum_dim", _sum_dim, _spread, node="SumBackward1", dtypes="sum")
 mean_all = linear(
     "mean", _mean, lambda g, shape: expand(g / (numel(shape) or 1), size=tuple(shape))
@@ -327,12 +315,14 @@ def _flip(self: Raw, dims: tuple[int, ...]) -> Raw:
     return arrays.flip(self, dims)
 
 
-flip = linear("flip", _flip, lambda g, dims: flip(g, dims=dims))
+flip: Linear = linear("flip", _flip, lambda g, dims: flip(g, dims=dims))
 cumsum = linear(
     "cumsum", _cumsum, lambda g, dim: cumsum_from_end(g, dim=dim), dtypes="sum",
     check=lambda self, dim: one_dim(dim, self.ndim),
 )  # fmt: skip
-cumsum_from_end = linear("cumsum_from_end", _cumsum_from_end, lambda g, dim: cumsum(g, dim=dim))
+cumsum_from_end: Linear = linear(
+    "cumsum_from_end", _cumsum_from_end, lambda g, dim: cumsum(g, dim=dim)
+)
 
 # -- indexing by arrays ----------------------------------------------------------------------
 
@@ -362,7 +352,7 @@ index = linear(
     "index", _index,
     lambda g, shape, where: index_add_zeros(g, shape=tuple(shape), where=where),
 )  # fmt: skip
-index_add_zeros = linear(
+index_add_zeros: Linear = linear(
     "index_add_zeros", _index_add_zeros, lambda g, where: index(g, where=where),
     node="IndexPutBackward0",
 )  # fmt: skip
@@ -380,7 +370,7 @@ gather = linear(
     "gather", _gather,
     lambda g, shape, dim, places: scatter_zeros(g, shape=tuple(shape), dim=dim, places=places),
 )  # fmt: skip
-scatter_zeros = linear(
+scatter_zeros: Linear = linear(
     "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, dim=dim, places=places),
     node="ScatterAddBackward0",
 )  # fmt: skip

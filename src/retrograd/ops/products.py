@@ -7,7 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._operation import multilinear, raw
+from retrograd.ops._operation import Multilinear, multilinear, raw
 from retrograd.ops._refusals import c_name, kernel
 
 type_word = arrays.dtypes.type_word
@@ -24,17 +24,17 @@ dot = multilinear(
     {"self": lambda g, tensor: g * tensor, "tensor": lambda g, self: g * self},
     check=kernel("dot", "b"),
 )  # fmt: skip
-mv = multilinear(
+mv: Multilinear = multilinear(
     "mv", arrays.matmul,
     {"self": lambda g, vec: _outer(g, vec), "vec": lambda g, self: mv(_mt(self), g)},
     check=kernel("addmv_impl_cpu", "b"),
 )  # fmt: skip
-mm = multilinear(
+mm: Multilinear = multilinear(
     "mm", arrays.matmul,
     {"self": lambda g, mat2: mm(g, _mt(mat2)), "mat2": lambda g, self: mm(_mt(self), g)},
     check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
-bmm = multilinear(
+bmm: Multilinear = multilinear(
     "bmm", arrays.matmul,
     {"self": lambda g, mat2: bmm(g, _mt(mat2)), "mat2": lambda g, self: bmm(_mt(self), g)},
     check=kernel("bmm", "b"),

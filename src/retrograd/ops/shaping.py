@@ -141,14 +141,13 @@ def unsqueeze(self: Any, dim: int) -> Any:
     return linear.unsqueeze(self, dim=one_dim(dim, len(self.shape) + 1))
 
 
-def squeeze(self: Any, dim: int | Sequence[int] | None = None) -> Any:
+def squeeze(self: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or those of them that ``dim`` names."""
     ndim = len(self.shape)
-    if dim is None:
-        how, dims = linear.squeeze, range(ndim)
-    elif isinstance(dim, int):
-        how, dims = linear.squeeze_dim, range(ndim)[one_dim(dim, ndim) :][:1]
-    else:
+    how, dims = linear.squeeze, tuple(range(ndim))
+    if hasattr(dim, "__index__"):
+        how, dims = linear.squeeze_dim, many_dims(operator.index(dim), ndim)
+    elif dim is not None:
         how, dims = linear.squeeze_dims, many_dims(dim, ndim) if dim else ()
     return how(self, dims=tuple(d for d in dims if self.shape[d] == 1))
 

@@ -39,11 +39,15 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
     if rule == "where":
         common = dtypes.result_type(raws[1:])
         return [raws[0], *(_cast_value(x, common) for x in raws[1:])]
-    numbers = [v for k, v in options.items() if k != "alpha" and is_number(v)]
-    common = dtypes.result_type([*raws, *numbers])
+    numbers: list[Any] = []
+    if op.family == "elementwise":  # whose options take part in the arithmetic
+        numbers = [v for k, v in options.items() if k != "alpha" and is_number(v)]
+    common = dtypes.result_type([*(x for x in raws if x is not None), *numbers])
     if rule == "float" and common.kind not in "fc":
         common = dtypes.default_float()
-    return [x if is_number(x) else arrays.cast(x, common) for x in raws]
+    if common.kind in "iu":
+        raws = [arrays.wrapped(x, common) if is_number(x) else x for x in raws]
+    return [arrays.cast(x, common) if arrays.is_raw(x) else x for x in raws]
 
 
 def is_number(x: Any) -> bool:

@@ -41,13 +41,13 @@ def is_index_array(item: Any) -> bool:
 
 
 def split_index(
-    self: Tensor, index: Any, skip_whole: bool = False
+    self: Tensor, index: Any, to_write: bool = False
 ) -> tuple[Tensor, tuple[Any, ...] | None]:
     """The view that the basic parts of an index give, and the arrays that remain, if any.
 
-    ``skip_whole``: take no view for a slice that is all of its dimension, however it is spelt.
+    A slice that is all of its dimension takes no step, unless it is all there is to be read.
     """
-    if isinstance(index, slice) and not skip_whole:
+    if isinstance(index, slice) and not to_write:
         return one_slice(self, 0, index), None
     if type(index) is int:
         return one_element(self, 0, index), None
@@ -62,7 +62,7 @@ def split_index(
         elif item is None:
             view, dim = linear.unsqueeze(view, dim=dim), dim + 1
         elif isinstance(item, slice):
-            if item != slice(None) and not (skip_whole and is_whole(item, view, dim)):
+            if not is_whole(item, view, dim):
                 view = one_slice(view, dim, item)
             dim += 1
         elif isinstance(item, (bool, arrays.bool_type)):
@@ -86,8 +86,11 @@ def split_index(
 
 
 def is_whole(item: slice, view: Tensor, dim: int) -> bool:
-    """Whether a slice takes all of a dimension, in order."""
-    return dim < view.ndim and item.indices(view.shape[dim]) == (0, view.shape[dim], 1)
+    """Whether a slice takes all of a dimension, as PyTorch sees it: a start counted from the end
+    is not looked into."""
+    if not view.ndim or item.start not in (None, 0) or item.step not in (None, 1):
+        return False
+    return item.stop is None or operator.index(item.stop) >= view.shape[dim]
 
 
 def dims_taken(item: Any) -> int:
@@ -171,7 +174,7 @@ def getitem(self: Tensor, index: Any) -> Any:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, written into memory and recorded in the graph."""
-    view, where = split_index(self, index, skip_whole=True)
+    view, where = split_index(self, index, to_write=True)
     if not isinstance(value, Tensor):
         value = as_value(value, self)
     if where is not None:

@@ -28,10 +28,12 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
     op, operands, options = for_number(op, operands, options)
-    recorded = check_write(target, any_requires_grad(operands[1:])) and op.differentiable
-    check_overlap(op, target, operands[1:])
+    recorded = check_write(target, any_requires_grad(operands[1:])) and op.has_rules
     target._data = memory = arrays.writable(target._data)
     raws = checked(op, operands, options)
+    if recorded:
+        node = make_node(op, operands, raws, options)
+    check_overlap(op, target, operands[1:])
     try:
         result = op.forward(*raws, **options)
     except (TypeError, ValueError) as error:
@@ -39,14 +41,13 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     check_result(op, memory, result)
     saved = None
     if recorded:
-        node = make_node(op, operands, raws, options)
         values = dict(zip(op.inputs, raws, strict=True))
         overwritten = op.inputs[0]
         if overwritten in op.saves and raws[0] is memory:
             values[overwritten] = arrays.copy(memory)  # what was there is about to go
         # Before the write: another operand may share the memory, and then is changed by it.
         saved = save_values(op, node, operands, values)
-    arrays.write(memory, result)
+    write(op, memory, result)
     version_of(target).bump()
     if recorded:
         node.saved = with_result(op, node, saved, target)
@@ -64,6 +65,17 @@ def with_result(op: Operation, node: Node, saved: Any, target: Tensor) -> Any:
     return (*saved[:at], target._data, version, version.count, *saved[at + 3 :])
 
 
+def write(op: Operation, memory: Any, result: Any) -> None:
+    """Put the result where it belongs."""
+    if op.name in WRITES_ONE_VALUE and arrays.overlaps_itself(memory):
+        # Several elements are one: those that the operation left as they were must not undo it.
+        is_number = (result == result) | (memory == memory)
+        changed = (result != memory) & is_number
+        memory[changed] = result[changed]
+    else:
+        arrays.write(memory, result)
+
+
 WRITES_ONE_VALUE = ("fill", "fill_number", "zero", "index_put", "masked_fill", "masked_fill_number")
 
 
@@ -77,7 +89,7 @@ def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
-    for other in others:
+    for other in () if op.name == "fill" else others:  # one value, read before it is written
         shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
         if not shared or target._version_counter is None:
             continue

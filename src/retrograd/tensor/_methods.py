@@ -11,7 +11,7 @@ from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, products, reducing, shaping
 from retrograd.ops._operation import TABLE, Operation
-from retrograd.tensor._calls import any_requires_grad, is_operand
+from retrograd.tensor._calls import any_requires_grad, apply, is_operand
 from retrograd.tensor._fast import binary, bind
 from retrograd.tensor._indexing import getitem, setitem
 from retrograd.tensor._inplace import in_place, write_in_place
@@ -60,10 +60,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """``input / other``, rounded to ``"trunc"`` or ``"floor"`` on request."""
     if rounding_mode is None:
         return _div(input, other)
-    if rounding_mode == "floor":
-        return elementwise.floor_divide(input, other)
-    if rounding_mode == "trunc":
-        return elementwise.trunc(_div(input, other))
+    if rounding_mode in ("floor", "trunc"):
+        return elementwise.div_rounded(input, other, rounding_mode=rounding_mode)
     raise RuntimeError(
         "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
         f"'{rounding_mode}'"
@@ -74,7 +72,10 @@ _div = FUNCTIONS["div"]
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where ``condition`` holds and ``other`` elsewhere."""
+    """``input`` where ``condition`` holds and ``other`` elsewhere; without them, the places where
+    it holds, as one tensor of indices for each dimension."""
+    if input is None and other is None:
+        return tuple(wrap(places) for places in arrays.nonzero(condition._data))
     if condition._data.dtype.kind != "b" and condition._data.dtype.name != "uint8":
         raise RuntimeError(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
@@ -84,15 +85,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """Every element moved into ``[min, max]``."""
-    if min is None and max is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    """Every element moved into ``[min, max]``; the bounds are numbers or tensors."""
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        return elementwise.clamp_tensor(input, min, max)
     return elementwise.clamp(input, min=min, max=max)
-
-
-def real(input: Any) -> Any:
-    """The real part; a real tensor is its own."""
-    return elementwise.real(input) if input.is_complex() else input
 
 
 def conj(input: Any) -> Any:
@@ -131,13 +127,13 @@ def square(input: Any) -> Any:
 FUNCTIONS.update(
     add=_alpha(elementwise.add, elementwise.add_scaled),
     sub=_alpha(elementwise.sub, elementwise.sub_scaled),
-    pow=pow, div=div, where=where, clamp=clamp, real=real, conj=conj, clone=clone,
+    pow=pow, div=div, where=where, clamp=clamp, conj=conj, clone=clone,
     masked_fill=masked_fill, square=square, matmul=products.matmul, mm=products._mm,
     mv=products._mv, dot=products._dot, bmm=products._bmm, outer=products.outer,
 )  # fmt: skip
 for module, names in (
     (shaping, "reshape flatten transpose t permute movedim broadcast_to unsqueeze squeeze cat "
-              "stack split chunk unbind select narrow"),
+              "stack split chunk unbind select narrow flip view_as_real view_as_complex real imag"),
     (reducing, "sum mean prod amax amin max min argmax argmin all any cumsum"),
 ):  # fmt: skip
     FUNCTIONS.update({name: getattr(module, name) for name in names.split()})
@@ -227,8 +223,13 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
     if "device" in ignored and ignored["device"] is not None:
         device(ignored["device"])
     if dtype is None or dtype is self.dtype:
-        return clone(self) if copy else self
-    return elementwise.to_dtype(self, dtype=dtype.numpy)
+        if not copy:
+            return self
+        dtype = self.dtype
+    result = elementwise.to_dtype(self, dtype=dtype.numpy)
+    if result._data is self._data:
+        result._data = arrays.copy(self._data)
+    return result
 
 
 def _caster(target: dtypes.dtype) -> Callable[[Tensor], Any]:
@@ -258,6 +259,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrite every element with ``value``."""
+    if not isinstance(value, Tensor):
+        return write_in_place(elementwise.fill_number, [self], {"value": value})
     return write_in_place(elementwise.fill, [self, value], {})
 
 
@@ -275,6 +278,8 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
 
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of ``clamp``."""
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        return _clamp_tensor_(self, min, max)
     return _clamp_(self, min=min, max=max)
 
 
@@ -288,7 +293,7 @@ def _alpha_(plain: Operation, scaled: Operation) -> Callable[..., Tensor]:
 
 
 _pow_tensor_, _pow_scalar_ = in_place(elementwise.pow_tensor), in_place(elementwise.pow_scalar)
-_clamp_ = in_place(elementwise.clamp)
+_clamp_, _clamp_tensor_ = in_place(elementwise.clamp), in_place(elementwise.clamp_tensor)
 _IN_PLACE = (
     "mul div neg reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos "
     "atan sinh cosh tanh asinh acosh atanh sigmoid relu abs sign floor ceil trunc round remainder "
@@ -321,9 +326,33 @@ def rpow(self: Tensor, other: Any) -> Any:
     return pow(wrap(other) if arrays.is_raw(other) else other, self)
 
 
+def matmul(self: Tensor, other: Any) -> Any:
+    """``self @ other``."""
+    known = isinstance(other, Tensor) or (arrays.is_raw(other) and other.ndim)
+    return products.matmul(self, other) if known else NotImplemented
+
+
+def invert(self: Tensor) -> Any:
+    """``~self``."""
+    if self._data.dtype.kind in "fc":
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return FUNCTIONS["bitwise_not"](self)
+
+
 def rmatmul(self: Tensor, other: Any) -> Any:
     """``other @ self``."""
     return products.matmul(wrap(other), self) if arrays.is_raw(other) else NotImplemented
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    """``other op self`` for an operation that does not commute."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        return apply(TABLE[name], (other, self), {}) if is_operand(other) else NotImplemented
+
+    return method
 
 
 def _known(function: Callable[..., Any], otherwise: Any = NotImplemented) -> Callable[..., Any]:
@@ -348,14 +377,17 @@ _OPERATORS = {
     "__add__": _HOT["add"], "__radd__": _HOT["add"], "__mul__": _HOT["mul"],
     "__rmul__": _HOT["mul"], "__sub__": _HOT["sub"], "__rsub__": rsub, "__truediv__": _HOT["div"],
     "__rtruediv__": rdiv, "__pow__": _known(pow), "__rpow__": rpow, "__rmatmul__": rmatmul,
-    "__matmul__": _known(products.matmul), "__floordiv__": _known(FUNCTIONS["floor_divide"]),
+    "__matmul__": matmul, "__floordiv__": _known(FUNCTIONS["floor_divide"]),
     "__mod__": _known(FUNCTIONS["remainder"]), "__and__": _known(FUNCTIONS["bitwise_and"]),
     "__or__": _known(FUNCTIONS["bitwise_or"]), "__xor__": _known(FUNCTIONS["bitwise_xor"]),
+    "__rmod__": _reflected("remainder"), "__rfloordiv__": _reflected("floor_divide"),
+    "__rand__": _reflected("bitwise_and"), "__ror__": _reflected("bitwise_or"),
+    "__rxor__": _reflected("bitwise_xor"),
     "__eq__": _known(FUNCTIONS["eq"], False), "__ne__": _known(FUNCTIONS["ne"], True),
     "__lt__": _known(FUNCTIONS["lt"]), "__le__": _known(FUNCTIONS["le"]),
     "__gt__": _known(FUNCTIONS["gt"]), "__ge__": _known(FUNCTIONS["ge"]),
     "__neg__": FUNCTIONS["neg"], "__pos__": lambda self: self, "__abs__": FUNCTIONS["abs"],
-    "__invert__": FUNCTIONS["bitwise_not"], "__getitem__": getitem, "__setitem__": setitem,
+    "__invert__": invert, "__getitem__": getitem, "__setitem__": setitem,
     "__iadd__": _augmented("add_"), "__isub__": _augmented("sub_"), "__imul__": _augmented("mul_"),
     "__itruediv__": _augmented("div_"), "__ipow__": _augmented("pow_"),
     "__iand__": _augmented("bitwise_and_"), "__ior__": _augmented("bitwise_or_"),
@@ -365,6 +397,7 @@ _OPERATORS = {
 _METHODS = {
     "add_": _alpha_(elementwise.add, elementwise.add_scaled),
     "sub_": _alpha_(elementwise.sub, elementwise.sub_scaled),
+    "where": lambda self, condition, other: where(condition, self, other),
     "view": view, "expand": shaping.expand, "to": to, "type": type_, "equal": equal,
     "expand_as": lambda self, other: shaping.expand(self, other.shape),
     "view_as": lambda self, other: shaping.view(self, other.shape),
@@ -390,9 +423,9 @@ def _matrices_transposed(self: Tensor) -> Any:
 
 
 _PROPERTIES = {
-    "T": property(_transposed), "mT": property(_matrices_transposed), "real": property(real),
+    "T": property(_transposed), "mT": property(_matrices_transposed), "real": property(shaping.real),
     "H": property(lambda self: conj(_matrices_transposed(self))),
-    "imag": property(lambda self: elementwise.imag(self)),
+    "imag": property(shaping.imag),
 }  # fmt: skip
 for _name, _member in {**_METHODS, **_OPERATORS, **_PROPERTIES}.items():
     setattr(Tensor, _name, _member)
