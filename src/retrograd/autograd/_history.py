@@ -33,12 +33,15 @@ from retrograd.ops._operation import raw
 class View:
     """What a view knows: the base whose memory it shows, and how it came about."""
 
-    __slots__ = ("base", "created", "seen")
+    __slots__ = ("accumulator", "base", "created", "seen")
 
     def __init__(self, base: Any, created: str, seen: int) -> None:
         self.base = base
         self.created = created  # "plainly", or why it must not be written in place: see below
         self.seen = seen  # the version for which the view's node holds
+        # As that of a meta. Here because a view that is a leaf may cease to be one, when its base
+        # is written: whoever wants its node must go through ``origin``.
+        self.accumulator: weakref.ref[AccumulateGrad] | None = None
 
 
 class Meta:
@@ -52,7 +55,7 @@ class Meta:
         self.requires_grad = False
         self.number: int | None = None  # which output of its node, where that has several
         self.grad: Any = None
-        # Of a leaf that requires grad. Weak, because the node refers to its leaf: what keeps the
+        # Of a leaf that requires grad and is no view. Weak, because the node refers to its leaf: what keeps the
         # node alive is the graphs that it is part of.
         self.accumulator: weakref.ref[AccumulateGrad] | None = None
         self.view: View | None = None
@@ -73,11 +76,12 @@ def meta_of(tensor: Any) -> Meta:
 def accumulator(tensor: Any) -> AccumulateGrad:
     """The node at which the gradient of a leaf ends; the same one as long as any graph uses it."""
     with _making_accumulators:  # two threads that use a leaf at once must get the same node
-        meta = tensor._meta
-        node: AccumulateGrad | None = meta.accumulator() if meta.accumulator is not None else None
+        holder: Meta | View = tensor._meta.view or tensor._meta
+        known = holder.accumulator
+        node: AccumulateGrad | None = known() if known is not None else None
         if node is None:
             node = AccumulateGrad(tensor)
-            meta.accumulator = weakref.ref(node)
+            holder.accumulator = weakref.ref(node)
         return node
 
 
@@ -137,7 +141,6 @@ def refresh(tensor: Any, view: View) -> None:
         return
     base_node, base_number = edge(view.base)
     if base_node is None and tensor._node is None:
-        view.seen = now
         return
     if view.created != "plainly":
         raise forbidden_write(tensor, view, directly=False)

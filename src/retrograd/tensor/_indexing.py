@@ -12,7 +12,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, linear
+from retrograd.ops import elementwise, linear, shaping
 from retrograd.tensor._inplace import check_overlap, write_in_place
 from retrograd.tensor._tensor import Tensor
 
@@ -179,14 +179,13 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         value = as_value(value, self)
     if where is not None:
         check_same_dtype(view, value, where)
-        value = drop_leading_ones(value, ())
         write_in_place(linear.index_put, [view, value], {"where": where, "accumulate": False})
     elif view.ndim and not value.ndim:
         if arrays.overlaps_itself(arrays.writable(view._data)):
             check_overlap(elementwise.copy, view, [])
         write_in_place(elementwise.fill, [view, value], {})
     else:
-        write_in_place(elementwise.copy, [view, drop_leading_ones(value, view.shape)], {})
+        write_in_place(elementwise.copy, [view, brought_to(view.shape, value)], {})
 
 
 def check_same_dtype(view: Tensor, value: Tensor, where: tuple[Any, ...]) -> None:
@@ -209,17 +208,9 @@ def as_value(value: Any, like: Tensor) -> Any:
     raise TypeError(f"can't assign a {type(value).__name__} to a {like.type()}")
 
 
-def drop_leading_ones(value: Any, shape: Sequence[int]) -> Any:
-    """A value may have more dimensions than its place if the ones in front are of size 1."""
-    if not isinstance(value, Tensor):
-        return value
-    while value.ndim > len(shape) and value.ndim and value.shape[0] == 1 and shape != ():
+def brought_to(shape: Sequence[int], value: Tensor) -> Tensor:
+    """A value in the shape of its place: it may have fewer dimensions, and more of size 1 in
+    front."""
+    while value.ndim > len(shape) and value.shape[0] == 1:
         value = linear.select(value, dim=0, index=0)
-    if shape != () and (value.ndim > len(shape)):
-        kind = arrays.dtypes.type_word(value._data.dtype)
-        raise RuntimeError(
-            f"expand(torch.{kind}Tensor{{{list(value.shape)}}}, "
-            f"size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
-            f"equal to the number of dimensions in the tensor ({value.ndim})"
-        )
-    return value
+    return value if value.shape == shape else shaping.expand(value, shape)

@@ -423,7 +423,8 @@ def _matrices_transposed(self: Tensor) -> Any:
 
 
 _PROPERTIES = {
-    "T": property(_transposed), "mT": property(_matrices_transposed), "real": property(shaping.real),
+    "T": property(_transposed), "mT": property(_matrices_transposed),
+    "real": property(shaping.real),
     "H": property(lambda self: conj(_matrices_transposed(self))),
     "imag": property(shaping.imag),
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks --help` says what there is."""

@@ -1,0 +1,181 @@
+"""The command line: `python -m benchmarks GROUP`, one subcommand for each group of benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from benchmarks import overhead
+from benchmarks._runner import Progress, Result
+from benchmarks._workers import WorkerError
+from benchmarks.libraries import BY_KEY, LIBRARIES, Library
+
+HOW_TO_READ = """\
+how to read the tables:
+  Libraries take turns over many short rounds, so that noise of the machine hits all alike.
+  "median" and "min" are times of one run over the rounds; "× NumPy" and "× PyTorch" are medians
+  of the ratios within each round. Below 1 is faster. Each library has a process of its own (and
+  three of them over time), with one thread (set OMP_NUM_THREADS and the like to change that) and
+  with Python's garbage collector on, as users have it.
+
+examples:
+  python -m benchmarks overhead
+  python -m benchmarks overhead --programs chain,mlp --libraries numpy,retrograd,torch
+  python -m benchmarks overhead --rounds 20 --json result.json
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def parser() -> Parser:
+    main = Parser(prog="python -m benchmarks", description="Measure retrograd beside its peers.")
+    groups = main.add_subparsers(dest="group", metavar="GROUP", required=True)
+    group = groups.add_parser(
+        "overhead",
+        help="a library's own time and memory: small arrays, import, bytes per operation",
+        description=overhead.__doc__,
+        epilog=HOW_TO_READ,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [program.name for program in overhead.PROGRAMS]
+    group.add_argument("--programs", metavar="NAMES", type=list_of(names, "program"),
+                       help="which to run, separated by commas (default: all of "
+                       f"{', '.join(names)})")  # fmt: skip
+    group.add_argument("--libraries", metavar="NAMES", type=list_of(list(BY_KEY), "library"),
+                       help="which to compare (default: those that are installed of "
+                       f"{', '.join(BY_KEY)})")  # fmt: skip
+    group.add_argument("--rounds", metavar="N", type=positive, default=200,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
+    group.add_argument("--memory-operations", metavar="N", type=positive,
+                       default=overhead.MEMORY_OPERATIONS,
+                       help="length of the chain of 'memory' (default: %(default)s)")  # fmt: skip
+    group.add_argument(
+        "--json", metavar="FILE", type=new_file, help="write all figures to FILE too"
+    )
+    return main
+
+
+def list_of(known: Sequence[str], what: str) -> Any:
+    """A converter for names separated by commas."""
+
+    def convert(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"there is no {what} {name!r}; choose from {', '.join(known)}"
+                )
+        if not names:
+            raise argparse.ArgumentTypeError(f"name at least one of {', '.join(known)}")
+        return names
+
+    return convert
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def new_file(text: str) -> Path:
+    """A path that can be written to: better to know now than after the measurements."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file in a folder that exists")
+    return path
+
+
+def choose_libraries(names: Sequence[str] | None) -> tuple[list[Library], list[str]]:
+    """The libraries to compare, and a word on each that is not here. LookupError if one was
+    asked for by name and cannot be used."""
+    asked = [x for x in LIBRARIES if names is None or x.key in names]
+    absent = {x.key: reason for x in asked if (reason := x.why_absent()) is not None}
+    if names is not None and absent:
+        key, reason = next(iter(absent.items()))
+        raise LookupError(f"library {key!r} cannot be used: {reason}")
+    words = [f"{key} ({reason})" for key, reason in absent.items()]
+    return [x for x in asked if x.key not in absent], words
+
+
+def environment(libraries: Sequence[Library]) -> dict[str, Any]:
+    return {
+        "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "garbage_collector": "on" if gc.isenabled() else "off",
+        "versions": {x.module: x.version for x in libraries},
+    }
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def heading(about: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    return (
+        f"{about['date'][:10]}, Python {about['python']}, {about['cores']} cores "
+        f"({about['processor']}), garbage collector {about['garbage_collector']}\n{versions}"
+    )
+
+
+def run_overhead(options: argparse.Namespace) -> None:
+    libraries, absent = choose_libraries(options.libraries)
+    progress = Progress()
+    about = environment(libraries)
+    print(heading(about))
+    if absent:
+        print(f"left out: {', '.join(absent)}")
+    plan = overhead.Plan(libraries, options.rounds, progress, options.memory_operations)
+    results: list[Result] = []
+    for program in overhead.PROGRAMS:
+        if options.programs is None or program.name in options.programs:
+            results.append(program.measure(program, plan))
+            progress.clear()
+            print(f"\n{results[-1]}", flush=True)
+    if options.json:
+        programs = {result.name: result.as_json() for result in results}
+        written = {"group": "overhead", **about, "rounds": options.rounds, "programs": programs}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    prefix = f"python -m benchmarks {options.group}"
+    try:
+        run_overhead(options)
+    except LookupError as error:
+        print(f"{prefix}: error: {error.args[0]}", file=sys.stderr)
+        return 2
+    except WorkerError as error:
+        print(*error.__notes__, f"{prefix}: error: {error}", sep="\n", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\n{prefix}: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
