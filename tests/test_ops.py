@@ -1,0 +1,334 @@
+"""Every operation beside PyTorch's: each sample is run in both, and everything is compared.
+
+Values, dtypes and shapes of results; whether they share memory with the inputs; the names of the
+nodes, what they lead to and which tensors they keep; gradients for a random incoming gradient, on
+arrays and recorded; and second derivatives. A second source, which needs no PyTorch: finite
+differences of the values.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from op_pool import FIXED, FLOATS, POOL, SMOOTH, as_array, evaluate, names_in, weights_for
+from op_samples import ERRORS, GROUPS, SAMPLES
+
+import retrograd
+
+COMPLEX = ("complex128", "complex64")
+COARSE = {"float32", "complex64", "f32", "c64", "f16"}  # what is computed in single precision
+
+# Where the graph differs on purpose (pattern: reason). Values and gradients are compared all the
+# same. An entry that differs no longer must go.
+OTHER_GRAPH = {
+    r"^(cube|torch.cumsum\(mat).*dtype=torch": "converting is a node of its own, not part of a sum",
+    r"\bdim=None\b": "dim=None says no more than no dim; in PyTorch it is another overload",
+    r"torch\.where\(k, mat, 1j\)": "promotion is part of where, not a node before it",
+    r"(lt_\(0\)|ge_\(0\.5\))$": "one node for comparing with numbers and with tensors in place",
+    r"\.conj\(\)\.real$": "conj is done at once; PyTorch's is lazy, and is resolved by a second",
+}
+# What PyTorch cannot differentiate, and we can; values are compared.
+ONLY_OURS = {
+    r"^2\.5 % pos$": "no derivative of a number % a tensor",
+    r"(asinh|acosh|atanh)_\(\)$": "no derivatives of these in place",
+    r"^mat\.clone\(\)\.floor_divide_": "none in place either: its error says floor_divide_",
+    r"^cube.*dtype=torch.complex64": "an internal assertion fails for real to complex",
+}
+# Saved under another name, or not as a tensor (node: reason).
+OTHER_SAVED = {
+    "IndexBackward0": "an index is copied, so that later writes to it do no harm",
+    "IndexPutBackward0": "an index is copied, so that later writes to it do no harm",
+    "MaxBackward0": "indices is the second of two results, and kept as result1",
+    "MinBackward0": "indices is the second of two results, and kept as result1",
+}
+# Complex numbers where NumPy and C disagree, or no two libraries would (pattern: reason).
+NOT_COMPLEX = {
+    r"\b(inf|nan|INF|NAN)\b": "arithmetic of complex infinities is not defined alike",
+    r"\b(edge|zero) \*\* |\*\* (edge|zero)\b|^0(\.0)? \*\*": "powers of a complex zero",
+    r"^torch\.(asin|acos|atanh)\(edge\)$": "on a branch cut, or at a pole",
+    r"^torch\.(sqrt|rsqrt)\(edge\)$": "infinite slopes",
+    r"^(gap|none|gap3)\.am(ax|in)\(": "both refuse, PyTorch first for another reason",
+    r"\.abs_\(\)$": "PyTorch refuses to write moduli over complex numbers",
+}
+# Bad calls that PyTorch's parser of arguments refuses; Python does it here, in its own words.
+OTHER_WORDS = {"mat.sum('a')", "mat.sum(1.5)", "mat.cumsum()"}
+LAZY_CONJ = re.compile(r"conj|\.H$")  # shares memory in PyTorch, which conjugates on use
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
+
+
+def matching(patterns: dict[str, str], expression: str) -> str | None:
+    """The reason for the first of the patterns that an expression matches."""
+    return next((why for p, why in patterns.items() if re.search(p, expression)), None)
+
+
+def dtypes_for(expression: str) -> Iterator[str]:
+    """The dtypes to run a sample in; one is enough if no array has the dtype under test."""
+    if all(name in FIXED for name in names_in(expression)):
+        yield "float64"
+        return
+    for dtype in FLOATS:
+        if dtype not in COMPLEX or not matching(NOT_COMPLEX, expression):
+            yield dtype
+
+
+# -- one comparison --------------------------------------------------------------------------
+
+
+def attempt(function: Any, *args: Any) -> Any:
+    """What a call gives, or the exception that it raises."""
+    try:
+        return function(*args)
+    except Exception as error:
+        return error
+
+
+def words(outcome: Any) -> str:
+    """An exception in one line; a hint that we add in further lines does not count."""
+    if not isinstance(outcome, Exception):
+        return "no error"
+    first = next(iter(str(outcome).splitlines()), "")
+    return f"{type(outcome).__name__}: {first}"
+
+
+def compare_tensors(theirs: Any, ours: Any, what: str, coarse: bool) -> Iterator[str]:
+    if theirs is None or ours is None or not hasattr(theirs, "numpy"):
+        if (theirs is None) != (ours is None) or not (theirs is None or theirs == ours):
+            yield f"{what}: {theirs} in PyTorch, {ours} here"
+        return
+    a, b = as_array(theirs), as_array(ours)
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        yield f"{what}: {a.dtype}{a.shape} in PyTorch, {b.dtype}{b.shape} here"
+        return
+    close = np.array_equal(a, b)
+    if a.dtype.kind in "fc" and not close:
+        coarse = coarse or a.dtype.name in COARSE
+        tolerance = 2e-3 if a.dtype == np.float16 else 1e-5 if coarse else 1e-12
+        scale = np.abs(a[np.isfinite(a)]).max(initial=1.0)
+        parts = [(a.real, b.real), (a.imag, b.imag)] if a.dtype.kind == "c" else [(a, b)]
+        close = all(
+            np.allclose(y, x, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+            for x, y in parts
+        )
+    if not close:
+        yield f"{what}: {a.tolist()} in PyTorch, {b.tolist()} here"
+
+
+def compare_memory(theirs: list[Any], ours: list[Any], results: Any) -> Iterator[str]:
+    """A result must share memory with exactly those inputs that PyTorch's shares it with."""
+    for i, (a, b) in enumerate(zip(*results, strict=True)):
+        for name in theirs:
+            if not hasattr(a, "numel") or not a.numel() or not theirs[name].numel():
+                continue
+            storages = [x.untyped_storage().data_ptr() for x in (a, theirs[name])]
+            shares = np.shares_memory(as_array(b), as_array(ours[name]))
+            if (storages[0] == storages[1]) != shares:
+                yield f"result {i} shares memory with {name}: {shares} here, not so in PyTorch"
+
+
+def graph(results: list[Any]) -> list[tuple[Any, ...]]:
+    """Every node below the results: its name, where its edges lead, the tensors it keeps."""
+    nodes, rows = [], []
+
+    def number(node: Any) -> int:
+        if not any(node is n for n in nodes):
+            nodes.append(node)
+        return next(i for i, n in enumerate(nodes) if n is node)
+
+    for result in results:
+        if getattr(result, "grad_fn", None) is not None:
+            number(result.grad_fn)
+    for node in nodes:  # which grows as edges are followed
+        edges = [None if n is None else (number(n), k) for n, k in node.next_functions]
+        name = type(node).__name__
+        kept = {s for s in dir(node) if s.startswith("_saved_") and holds_tensor(getattr(node, s))}
+        rows.append((name, edges, sorted(kept if name not in OTHER_SAVED else ())))
+    return rows
+
+
+def holds_tensor(value: Any) -> bool:
+    return hasattr(value, "grad_fn") or (
+        isinstance(value, tuple) and any(hasattr(v, "grad_fn") for v in value)
+    )
+
+
+def derivatives(library: Any, tensors: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+    """Gradients of the results by the tensors, got in all ways, and second derivatives."""
+    leaves = [t for t in tensors.values() if t.requires_grad]
+    roots = [r for r in results if getattr(r, "requires_grad", False)]
+    if not roots:
+        return {}
+    grad = library.autograd.grad
+    given = [library.from_numpy(w).requires_grad_(True) for w in weights_for(roots, 100)]
+    ones = [library.ones((), dtype=r.dtype) for r in roots]
+    sums = [r.sum() for r in roots]
+    found = {
+        "gradient": grad(roots, leaves, given, retain_graph=True, allow_unused=True),
+        "gradient of the sum": grad(sums, leaves, ones, retain_graph=True, allow_unused=True),
+        "recorded gradient": grad(roots, leaves, given, create_graph=True, allow_unused=True),
+    }
+    again = [g for g in found["recorded gradient"] if g is not None and g.requires_grad]
+    if again:
+        weights = [library.from_numpy(w) for w in weights_for(again, 200)]
+        found["second derivative"] = grad(again, leaves + given, weights, allow_unused=True)
+    return found
+
+
+def differences(torch: Any, expression: str, dtype: str) -> Iterator[str]:
+    """All that a sample does otherwise than in PyTorch."""
+    theirs, ours = (attempt(evaluate, lib, expression, dtype) for lib in (torch, retrograd))
+    if isinstance(theirs, Exception) or isinstance(ours, Exception):
+        if words(theirs) != words(ours):
+            yield f"{words(theirs)!r} in PyTorch, {words(ours)!r} here"
+        return
+    coarse = bool(COARSE & {dtype, *names_in(expression)})
+    results = theirs[1], ours[1]
+    if len(results[0]) != len(results[1]):
+        yield f"{len(results[0])} results in PyTorch, {len(results[1])} here"
+        return
+    for i, (a, b) in enumerate(zip(*results, strict=True)):
+        yield from compare_tensors(a, b, f"result {i}", coarse)
+        flags = [getattr(x, "requires_grad", None) for x in (a, b)]
+        if flags[0] != flags[1]:
+            yield f"requires_grad: {flags[0]} in PyTorch, {flags[1]} here"
+    if not LAZY_CONJ.search(expression):
+        yield from compare_memory(theirs[0], ours[0], results)
+    if not matching(ONLY_OURS, expression):
+        yield from compare_graphs(expression, *results)
+        yield from compare_derivatives(torch, theirs, ours, coarse)
+
+
+def compare_graphs(expression: str, theirs: list[Any], ours: list[Any]) -> Iterator[str]:
+    graphs = graph(theirs), graph(ours)
+    if graphs[0] != graphs[1] and not matching(OTHER_GRAPH, expression):
+        yield f"graph:\n    {graphs[0]} in PyTorch,\n    {graphs[1]} here"
+
+
+def compare_derivatives(torch: Any, theirs: Any, ours: Any, coarse: bool) -> Iterator[str]:
+    found = [
+        attempt(derivatives, library, *evaluated)
+        for library, evaluated in ((torch, theirs), (retrograd, ours))
+    ]
+    if any(isinstance(f, Exception) for f in found):
+        if words(found[0]) != words(found[1]):
+            yield f"derivatives: {words(found[0])!r} in PyTorch, {words(found[1])!r} here"
+        return
+    if found[0].keys() != found[1].keys():
+        yield f"{list(found[0])} in PyTorch, {list(found[1])} here"
+        return
+    for kind, values in found[0].items():
+        for i, (a, b) in enumerate(zip(values, found[1][kind], strict=True)):
+            yield from compare_tensors(a, b, f"{kind} {i}", coarse)
+
+
+# -- the tests -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("expression", SAMPLES)
+@pytest.mark.filterwarnings("ignore")  # of PyTorch: deprecations, casting away imaginary parts
+def test_sample_agrees_with_pytorch(torch: Any, expression: str) -> None:
+    found = [f"{d}: {x}" for d in dtypes_for(expression) for x in differences(torch, expression, d)]
+    assert not found, "\n".join([expression, *found])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("expression", [e for e in SAMPLES if matching(OTHER_GRAPH, e)])
+def test_listed_graphs_do_differ(torch: Any, expression: str) -> None:
+    for dtype in dtypes_for(expression):
+        outcomes = [attempt(evaluate, lib, expression, dtype) for lib in (torch, retrograd)]
+        evaluated = [o[1] for o in outcomes if not isinstance(o, Exception)]
+        if len(evaluated) == 2 and graph(evaluated[0]) != graph(evaluated[1]):
+            return
+    pytest.fail(f"the graph of {expression} is PyTorch's: take it off OTHER_GRAPH")
+
+
+@pytest.mark.parametrize("expression", list(dict.fromkeys(ERRORS)))
+@pytest.mark.filterwarnings("ignore")
+def test_bad_call_fails_as_in_pytorch(torch: Any, expression: str) -> None:
+    theirs, ours = (attempt(evaluate, lib, expression, "float64") for lib in (torch, retrograd))
+    assert isinstance(theirs, Exception), f"{expression} is no bad call"
+    if expression in OTHER_WORDS:
+        assert type(ours) is type(theirs)
+        assert words(ours) != words(theirs), "take it off OTHER_WORDS"
+    else:
+        assert words(ours) == words(theirs)
+
+
+# What finite differences do not show: narrow floats, what goes round the graph, and where PyTorch
+# takes the slope of one thing for that of another.
+_ROUGH = re.compile(r"float16|float32|complex64|\.half|\.float|detach|//|floor_divide|"
+                    r"logical_\w+_\(|abs_\(\)|put\(mat.clone\(\), \[0, 0\]|^0 \*\*")  # fmt: skip
+SMOOTH_SAMPLES = [
+    e
+    for e in SAMPLES
+    if (names := set(names_in(e))) & SMOOTH.keys()
+    and names <= SMOOTH.keys() | FIXED.keys()
+    and not names & COARSE
+    and not _ROUGH.search(e)
+]
+
+
+def inner(x: Any, y: Any) -> float:
+    """The real inner product, in which gradients of complex numbers are meant too."""
+    return float(np.real(np.vdot(x, y)))
+
+
+@pytest.mark.parametrize("expression", SMOOTH_SAMPLES)
+def test_gradient_is_the_limit_of_differences(expression: str) -> None:
+    for dtype in ("float64", "complex128"):
+        outcome = attempt(evaluate, retrograd, expression, dtype)
+        if isinstance(outcome, Exception):
+            continue  # refused; that PyTorch refuses it too is tested above
+        tensors, results = outcome
+        leaves = {name: t for name, t in tensors.items() if t.requires_grad}
+        roots = {i: r for i, r in enumerate(results) if getattr(r, "requires_grad", False)}
+        if not roots or not all(np.isfinite(as_array(r)).all() for r in roots.values()):
+            continue  # no slope, or an infinite one
+        weights = weights_for(list(roots.values()), 300)
+        directions = weights_for(list(leaves.values()), 400)
+        grads = retrograd.autograd.grad(
+            list(roots.values()), list(leaves.values()),
+            [retrograd.from_numpy(w) for w in weights], materialize_grads=True,
+        )  # fmt: skip
+        expected = sum(inner(as_array(g), d) for g, d in zip(grads, directions, strict=True))
+        step = 1e-6
+        moved = [moved_results(expression, dtype, leaves, directions, s) for s in (step, -step)]
+        slope = sum(
+            inner(w, (moved[0][i] - moved[1][i]) / (2 * step))
+            for i, w in zip(roots, weights, strict=True)
+        )
+        assert slope == pytest.approx(expected, rel=1e-6, abs=1e-6 * (1 + abs(expected))), dtype
+
+
+def moved_results(
+    expression: str, dtype: str, leaves: dict[str, Any], directions: list[Any], step: float
+) -> list[Any]:
+    """What an expression gives a step away in a direction."""
+    before = {name: POOL[name] for name in leaves}
+    try:
+        for (name, leaf), direction in zip(leaves.items(), directions, strict=True):
+            POOL[name] = np.empty_like(before[name])  # in the same layout
+            POOL[name][...] = as_array(leaf) + step * direction
+        return [as_array(r) for r in evaluate(retrograd, expression, dtype)[1]]
+    finally:
+        POOL.update(before)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_values_do_not_depend_on_recording(group: str) -> None:
+    """Without a graph, operations are called another way; the values must be the same."""
+    for expression in GROUPS[group]:
+        for dtype in ("float64", "float32", "complex64"):
+            recorded = attempt(evaluate, retrograd, expression, dtype)
+            with retrograd.no_grad():
+                plain = attempt(evaluate, retrograd, expression, dtype)
+            assert words(plain) == words(recorded), expression
+            if not isinstance(plain, Exception):
+                for a, b in zip(plain[1], recorded[1], strict=True):
+                    differing = list(compare_tensors(b, a, expression, dtype != "float64"))
+                    assert not differing
