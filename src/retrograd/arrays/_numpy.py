@@ -393,13 +393,10 @@ def ascontiguous(x: Raw) -> Raw:
 def view_as_shape(x: Raw, shape: Sequence[int]) -> Raw | None:
     """``x`` in another shape without copying, or None where its strides do not allow that."""
     x = writable(x)
-    view = x.view()
-    try:
-        # Assigning a shape is NumPy's own test of whether a copy would be needed.
-        view = np.reshape(view, shape, copy=False)
-    except ValueError:
-        return None
-    return view
+    if x.flags.c_contiguous:
+        return x.reshape(shape)
+    view = np.reshape(x, shape)  # a copy if it must be, which is then not in the memory of x
+    return view if not x.size or np.may_share_memory(view, x) else None
 
 
 def positions(base: Raw, view: Raw) -> Raw:

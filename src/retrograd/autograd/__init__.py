@@ -1,5 +1,7 @@
 """Differentiation: ``backward``, ``grad``, custom Functions, modes, and the graph behind them."""
 
+from typing import TYPE_CHECKING, Any
+
 from retrograd.autograd import anomaly_mode, function, grad_mode, graph
 from retrograd.autograd._backward import backward, grad
 from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -12,8 +14,23 @@ from retrograd.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 from retrograd.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
+
+
+def __getattr__(name: str) -> Any:
+    """``gradcheck`` and ``gradgradcheck`` are loaded when first used, to import faster."""
+    if name not in ("gradcheck", "gradgradcheck"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    # Importing the module has set the name "gradcheck" to it; the name is the function's.
+    module = importlib.import_module("retrograd.autograd.gradcheck")
+    globals().update(gradcheck=module.gradcheck, gradgradcheck=module.gradgradcheck)
+    return globals()[name]
+
 
 __all__ = ["Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
            "function", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",

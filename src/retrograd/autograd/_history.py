@@ -202,7 +202,8 @@ def forbidden_write(tensor: Any, view: View, directly: bool) -> RuntimeError:
         if view.created == "inference":
             story = f"{maker} created in inference mode and {what} modified inplace in normal mode."
         else:
-            story = f"{maker} created in no_grad mode and {what} modified inplace with grad mode enabled."
+            story = f"{maker} created in no_grad mode and {what} modified inplace "
+            story += "with grad mode enabled."
     else:
         story = f"{maker} and {what} modified inplace."
     return RuntimeError(f"{story} {_WHY_FORBIDDEN[view.created]}")

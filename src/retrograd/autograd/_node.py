@@ -469,6 +469,9 @@ def node_class(operation: Operation) -> type[OperationNode]:
     return type(operation.node_name, (OperationNode,), {"__slots__": (), "operation": operation})
 
 
+Operation.make_node_class = staticmethod(node_class)
+
+
 def _show_saved(name: str) -> None:
     """Give nodes that save ``name`` the attributes ``_saved_name`` and ``_raw_saved_name``."""
 

@@ -14,9 +14,11 @@ checked one after the other.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from itertools import product
+from types import ModuleType
 from typing import Any
 
 from retrograd import arrays
@@ -453,6 +455,16 @@ def _check_private(name: str, grad_out: float, outputs: list[Tensor]) -> None:
             "complex outputs."
         )
 
+
+class _Callable(ModuleType):
+    """This module, which a program may import before it calls ``autograd.gradcheck``: the name
+    then means the module, and calling it must check gradients all the same."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> bool:
+        return gradcheck(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable
 
 __all__ = ["GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian",
            "get_numerical_jacobian_wrt_specific_input", "gradcheck", "gradgradcheck"]  # fmt: skip

@@ -82,9 +82,11 @@ class Operation:
     """
 
     family: ClassVar[str] = "operation"
+    make_node_class: ClassVar[Callable[[Operation], Any]]  # supplied by the layer above
 
-    __slots__ = ("adjoint", "broadcasts", "check", "dtypes", "forward", "function", "inputs",
-                 "joint", "name", "needed_by", "node_class", "node_name", "number", "options",
+    __slots__ = ("_node_class", "adjoint", "broadcasts", "check", "dtypes", "forward", "function",
+                 "inputs",
+                 "joint", "name", "needed_by", "node_name", "number", "options",
                  "output_names", "rules", "saves", "view")  # fmt: skip
 
     def __init__(
@@ -121,8 +123,8 @@ class Operation:
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
         self.check = check
         self.number = number
-        self.function: Callable[..., Any] | None = None
-        self.node_class: Any = None  # both are supplied by the layers above
+        self.function: Callable[..., Any] | None = None  # supplied by the layer above
+        self._node_class: Any = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
         TABLE[name] = self
@@ -139,6 +141,13 @@ class Operation:
             if users:
                 needed[value] = users
         return needed
+
+    @property
+    def node_class(self) -> Any:
+        """The class of nodes that record this operation, made when first needed."""
+        if self._node_class is None:
+            self._node_class = Operation.make_node_class(self)
+        return self._node_class
 
     @property
     def has_rules(self) -> bool:

@@ -224,7 +224,8 @@ def save_values(
     saved: list[Any] = []
     for name, users in op.needed_by.items():
         value = values.get(name)
-        if value is None or all([node.next_nodes[i] is None for i in users]):
+        unneeded = all([node.next_nodes[i] is None for i in users])
+        if value is None or (unneeded and name in op.inputs):  # PyTorch keeps every output
             saved += (None, UNCHANGING, 0)
             continue
         if isinstance(value, Tensor):  # an output

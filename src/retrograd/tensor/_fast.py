@@ -15,7 +15,7 @@ from retrograd import arrays
 from retrograd._modes import switch
 from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
-from retrograd.autograd._node import node_class, orders
+from retrograd.autograd._node import orders
 from retrograd.autograd._versions import UNCHANGING, Version
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
@@ -35,7 +35,7 @@ new = object.__new__  # makes a Tensor without going through its constructor for
 
 def unary(op: Operation) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
-    forward, kind = op.forward, op.node_class
+    forward, kind = op.forward, None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     constant = not op.differentiable
     if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
@@ -44,6 +44,7 @@ def unary(op: Operation) -> Callable[..., Any]:
         return general(op)
 
     def function(self: Any) -> Any:
+        nonlocal kind
         try:
             x = self._data
         except AttributeError:
@@ -63,6 +64,8 @@ def unary(op: Operation) -> Callable[..., Any]:
         if origin_node is None or constant:
             result._node = result._version_counter = None
             return result
+        if kind is None:
+            kind = op.node_class
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -91,7 +94,7 @@ def unary(op: Operation) -> Callable[..., Any]:
 
 def one_input(op: Operation) -> Callable[..., Any]:
     """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
-    kind = op.node_class
+    kind = None
     forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
     constant = not op.differentiable
@@ -99,6 +102,7 @@ def one_input(op: Operation) -> Callable[..., Any]:
         return general(op)
 
     def function(self: Any, /, **options: Any) -> Any:
+        nonlocal kind
         try:
             x = self._data
         except AttributeError:
@@ -124,6 +128,8 @@ def one_input(op: Operation) -> Callable[..., Any]:
             become_view(result, self, "plainly")
         if origin_node is None or constant:
             return result
+        if kind is None:
+            kind = op.node_class
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -152,7 +158,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
     forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
-    kind, constant, takes_numbers = op.node_class, not op.differentiable, op.number is None
+    kind, constant, takes_numbers = None, not op.differentiable, op.number is None
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
     # The fast way knows operations that save nothing, or both operands, each at least for the
     # gradient of the other.
@@ -160,6 +166,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     fits = op.saves == op.inputs and 1 in users_of_first and 0 in users_of_second
 
     def function(self: Any, other: Any) -> Any:
+        nonlocal kind
         if switch.active:
             return slowly(self, other)
         try:
@@ -192,6 +199,8 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
         if constant or (self_node is None and other_node is None):
             result._node = None
             return result
+        if kind is None:
+            kind = op.node_class
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (self_node, other_node)
@@ -249,7 +258,6 @@ def general(op: Operation) -> Callable[..., Any]:
 
 def bind(op: Operation) -> Callable[..., Any]:
     """The function that users and rules call on Tensors for an operation of the table."""
-    op.node_class = node_class(op)
     builder = general
     if op.inputs == ("self",) and not op.options:
         builder = unary
