@@ -283,6 +283,17 @@ def sum(x: Raw, axes: Axes = None, keepdims: Any = False, dtype: Any = None) -> 
     return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype)
 
 
+def sum_to(x: Raw, shape: Sequence[int]) -> Raw:
+    """``x`` summed over the dimensions that broadcasting from ``shape`` to its own had added."""
+    added = x.ndim - len(shape)
+    axes = tuple(range(added)) + tuple(
+        added + d for d, s in enumerate(shape) if s == 1 and x.shape[added + d] != 1
+    )
+    if axes == (0,) and x.shape[0] == 1 and added == 1:
+        return x[0]
+    return np.add.reduce(x, axes).reshape(shape) if axes else x
+
+
 def prod(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
     return np.multiply.reduce(x, axis=axes, keepdims=keepdims)
 
@@ -342,6 +353,12 @@ def add_along(shape: tuple[int, ...], indices: Raw, values: Raw, axis: int) -> R
     return out
 
 
+def mm(a: Raw, b: Raw) -> Raw:
+    """The product of two matrices. Of a column and a row it is a product of numbers, which NumPy
+    does several times faster as such."""
+    return a * b if a.shape[1] == 1 else np.matmul(a, b)
+
+
 def reshape(x: Raw, shape: Sequence[int]) -> Raw:
     return np.reshape(writable(x), shape)
 
@@ -372,7 +389,15 @@ def expand(x: Raw, shape: tuple[int, ...]) -> Raw:
     x = writable(x)
     if x.size == 1:  # by far the most frequent case, the gradient of a sum, and ten times faster
         return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
-    return _numpy_as_strided(x, shape, np.broadcast_to(x, shape).strides)
+    if not x.flags.c_contiguous:
+        return _numpy_as_strided(x, shape, np.broadcast_to(x, shape).strides)
+    # What as_strided does, without its checks: a size of 1 is repeated by a stride of 0.
+    added = len(shape) - x.ndim
+    steps = (0,) * added + tuple(
+        step if size == want else 0
+        for step, size, want in zip(x.strides, x.shape, shape[added:], strict=True)
+    )
+    return np.ndarray(shape, x.dtype, x, 0, steps)
 
 
 def strides(x: Raw) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from retrograd import arrays
 from retrograd._modes import modes, set_modes
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
-from retrograd.autograd._history import run_rules
+from retrograd.autograd._history import fit_all, run_rules
 from retrograd.autograd._node import FREED, AccumulateGrad, Extras, Node
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import raw
@@ -127,7 +127,8 @@ def _loop(task: Task) -> dict[int, Any]:
         next_nodes: Sequence[Node | None] = node.next_nodes
         if needed is not None:
             next_nodes = [n if n in needed else None for n in next_nodes]
-        if plain and node.extras is None:
+        extras = node.extras
+        if plain and (extras is None or not extras.careful):
             try:
                 received = nothing(node, next_nodes) if g is None else node.backward(g, next_nodes)
             except Exception as error:
@@ -135,15 +136,16 @@ def _loop(task: Task) -> dict[int, Any]:
                 raise
             if free and node.saved is not None:
                 node.saved = FREED
+            if extras is not None and extras.fit is not None:
+                received = fit_all(received, extras.fit)
         else:
             received = visit(task, node, g, next_nodes)
-            if node.extras is not None and node.extras.next_numbers is not None:
-                numbers = node.extras.next_numbers
-                for n, number, g in zip(next_nodes, numbers, received, strict=True):
-                    if n is not None:
-                        deliver(task, n, number, g)
-                newest = heap[0][0] if heap else NOTHING_WAITS
-                continue
+        if extras is not None and extras.next_numbers is not None:
+            for n, number, g in zip(next_nodes, extras.next_numbers, received, strict=True):
+                if n is not None:
+                    deliver(task, n, number, g)
+            newest = heap[0][0] if heap else NOTHING_WAITS
+            continue
 
         # Hand the gradients on. The first new one stays in hand: more often than not its node is
         # the newest, and runs next without going through the heap.

@@ -150,7 +150,7 @@ def refresh(tensor: Any, view: View) -> None:
     node.saved = None
     node.extras = None
     if base_number is not None:
-        node.careful().next_numbers = (base_number,)
+        node.more().next_numbers = (base_number,)
     node.options = {"positions": arrays.positions(view.base._data, tensor._data)}
     node.infos = ((view.base._data.shape, view.base._data.dtype),)
     node.outputs = None
@@ -290,11 +290,12 @@ class CopySlices(Node):
         self.order = next(orders)
         self.next_nodes = (base_node, *write.next_nodes[1:])
         self.saved = None
-        self.extras: Extras | None = Extras()  # to be run with care: release goes to the write
+        self.extras: Extras | None = None
+        self.careful()  # its release goes to the write
         write_numbers = write.extras.next_numbers if write.extras else None
         if base_number is not None or write_numbers is not None:
             rest = write_numbers[1:] if write_numbers else (None,) * (len(self.next_nodes) - 1)
-            self.careful().next_numbers = (base_number, *rest)
+            self.more().next_numbers = (base_number, *rest)
         self.write = write
         self.info = (base._data.shape, base._data.dtype)
         self.positions = arrays.positions(base._data, view._data)
@@ -345,18 +346,23 @@ def run_rules(
         received = node.backward_recorded(g, next_nodes)
     else:
         received = node.backward(g, next_nodes)
-    if extras is None or extras.fit is None:
-        return received
+    return received if extras is None or extras.fit is None else fit_all(received, extras.fit)
+
+
+def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
+    """Each gradient brought to the shape and dtype of the input that it is for."""
     return [
         x if x is None or info is None else fit(x, *info)
-        for x, info in zip(received, extras.fit, strict=True)
+        for x, info in zip(received, infos, strict=True)
     ]
 
 
 def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Bring a gradient to a shape that was broadcast from and a dtype that was promoted from."""
-    if tuple(g.shape) != shape:
+    if g.shape != shape:
         g = linear.sum_to_shape(g, shape)
+    if g.dtype is dtype:
+        return g
     if raw(g).dtype.kind == "c" and dtype.kind != "c":
         g = elementwise.real(g)
     return g if raw(g).dtype == dtype else elementwise.to_dtype(g, dtype=dtype)

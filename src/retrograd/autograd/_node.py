@@ -54,13 +54,14 @@ SECOND_BACKWARD = (
 
 
 class Extras:
-    """What most nodes do without: several-output edges, broadcasting, hooks. A node that has any
-    of it is run with more care; for all the others the engine checks one ``is None``."""
+    """What most nodes do without: several-output edges, broadcasting, hooks. For all the others
+    the engine checks one ``is None``. A node with hooks and the like is run with care."""
 
-    __slots__ = ("conjugate", "fit", "metadata", "next_numbers", "packed", "post_hooks",
+    __slots__ = ("careful", "conjugate", "fit", "metadata", "next_numbers", "packed", "post_hooks",
                  "pre_hooks", "retained", "tensor_hooks", "trace")  # fmt: skip
 
     def __init__(self) -> None:
+        self.careful = False  # whether there is more to do than to fit and to address gradients
         # Which output of each next node the gradient is for; None where it has only one.
         self.next_numbers: tuple[int | None, ...] | None = None
         # The shape and dtype that each gradient must be brought to (broadcasting, promotion).
@@ -183,11 +184,17 @@ class Node:
             extras.post_hooks = OrderedDict()
         return add_hook(extras.post_hooks, fn)
 
-    def careful(self) -> Extras:
+    def more(self) -> Extras:
         """The extras of this node, made now if it has none."""
         if self.extras is None:
             self.extras = Extras()
         return self.extras
+
+    def careful(self) -> Extras:
+        """The extras of a node that must be run with care from now on."""
+        extras = self.more()
+        extras.careful = True
+        return extras
 
 
 class OperationNode(Node):

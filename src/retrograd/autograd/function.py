@@ -318,7 +318,7 @@ def _connect(ctx: FunctionCtx, args: tuple[Any, ...], tensors: list[Any]) -> Non
     ctx.order = next(orders)  # after the edges: a node is newer than those its inputs came from
     ctx.next_nodes = tuple(node for node, _ in edges)
     if any(number is not None for _, number in edges):
-        ctx.careful().next_numbers = tuple(number for _, number in edges)
+        ctx.more().next_numbers = tuple(number for _, number in edges)
     ctx.input_infos = tuple(
         (a._data.shape, a._data.dtype) if t else None
         for a, t in zip(args, ctx.is_tensor, strict=True)

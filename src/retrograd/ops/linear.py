@@ -88,6 +88,8 @@ def new_zeros(like: Any, shape: Sequence[int]) -> Any:
 
 def sum_to_shape(g: Any, shape: Sequence[int]) -> Any:
     """Sum ``g`` over what broadcasting from ``shape`` had added: the transpose of expanding."""
+    if arrays.is_raw(g):
+        return arrays.sum_to(g, shape)
     from_front = len(g.shape) - len(shape)
     dims = tuple(range(from_front)) + tuple(
         d + from_front for d, s in enumerate(shape) if s == 1 and g.shape[d + from_front] != 1

@@ -30,7 +30,7 @@ mv: Multilinear = multilinear(
     check=kernel("addmv_impl_cpu", "b"),
 )  # fmt: skip
 mm: Multilinear = multilinear(
-    "mm", arrays.matmul,
+    "mm", arrays.mm,
     {"self": lambda g, mat2: mm(g, _mt(mat2)), "mat2": lambda g, self: mm(_mt(self), g)},
     check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip

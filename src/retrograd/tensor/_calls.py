@@ -193,9 +193,9 @@ def make_node(
     node.code, node.lasti = user_place(2)
     numbers = tuple([number for _, number in edges])
     if numbers.count(None) != len(numbers):
-        node.careful().next_numbers = numbers
+        node.more().next_numbers = numbers
     if op.broadcasts or op.joint:
-        node.careful().fit = tuple([info if info[1] is not None else None for info in node.infos])
+        node.more().fit = tuple([info if info[1] is not None else None for info in node.infos])
     if not op.adjoint and any([is_complex(x) for x in (*raws, *options.values())]):
         node.careful().conjugate = True
     if modes.anomaly:

@@ -80,7 +80,7 @@ def unary(op: Operation) -> Callable[..., Any]:
                 version = self._version_counter or watch(self)
                 node.saved = (x, version, version.count)
         if meta is not None and meta.number is not None:
-            node.careful().next_numbers = (meta.number,)
+            node.more().next_numbers = (meta.number,)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -140,7 +140,7 @@ def one_input(op: Operation) -> Callable[..., Any]:
             version = self._version_counter or watch(self)
             node.saved = (x, version, version.count)
         if self._meta is not None and self._meta.number is not None:
-            node.careful().next_numbers = (self._meta.number,)
+            node.more().next_numbers = (self._meta.number,)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -225,12 +225,12 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
         else:
             node.saved = None
         if broadcasts and meta is not NUMBER and x.shape != y.shape:
-            node.careful().fit = ((x.shape, dtype), (y.shape, dtype))
+            node.more().fit = ((x.shape, dtype), (y.shape, dtype))
         if (self._meta is not None and self._meta.number is not None) or (
             other_node is not None and other._meta is not None and other._meta.number is not None
         ):
             other_number = None if other_node is None else other._number
-            node.careful().next_numbers = (self._number, other_number)
+            node.more().next_numbers = (self._number, other_number)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
