@@ -40,8 +40,6 @@ ONLY_OURS = {
 OTHER_SAVED = {
     "IndexBackward0": "an index is copied, so that later writes to it do no harm",
     "IndexPutBackward0": "an index is copied, so that later writes to it do no harm",
-    "MaxBackward0": "indices is the second of two results, and kept as result1",
-    "MinBackward0": "indices is the second of two results, and kept as result1",
 }
 # Complex numbers where NumPy and C disagree, or no two libraries would (pattern: reason).
 NOT_COMPLEX = {

@@ -4,7 +4,7 @@ A derivative is a *rule*: a function of the gradient ``g`` of the result and of 
 names in its parameters. What a rule names is what a graph node keeps for it:
 
 - the name of an input (``self``, ``other``): the value of that input;
-- ``result``: the value of the output (``result0``, ``result1``... of an operation with several);
+- ``result``: the value of the output (of an operation with several, the name of one of them);
 - ``shape``: the shape of the input that the rule is for;
 - the name of an option (``dim``, ``keepdim``): its value.
 
@@ -98,7 +98,7 @@ class Operation:
         rules: dict[str, Callable[..., Any]] | None = None,
         joint: Callable[..., Any] | None = None,
         node: str | None = None,
-        outputs: int = 1,
+        outputs: tuple[str, ...] = ("result",),
         dtypes: str = "same",
         adjoint: bool = False,
         view: bool = False,
@@ -114,9 +114,7 @@ class Operation:
         self.rules = tuple(Rule(rules[i]) if rules and i in rules else None for i in inputs)
         self.joint = Rule(joint) if joint else None
         self.node_name = node or f"{''.join(w.capitalize() for w in name.split('_'))}Backward0"
-        # outputs=0: as many as the arguments say, and no rule names one of them
-        numbered = tuple(f"result{i}" for i in range(outputs))
-        self.output_names = ("result",) if outputs == 1 else numbered
+        self.output_names = outputs  # none: as many as the arguments say, and no rule names one
         self.dtypes = dtypes
         self.adjoint = adjoint
         self.view = view

@@ -143,11 +143,11 @@ def _split(self: Raw, sizes: tuple[int, ...], dim: int) -> tuple[Raw, ...]:
 
 
 def _pieces(sizes: tuple[int, ...], dim: int) -> list[tuple[slice, ...]]:
-    stops = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    return [
-        (slice(None),) * dim + (slice(stop - size, stop),)
-        for size, stop in zip(sizes, stops, strict=True)
-    ]
+    before, pieces, start = (slice(None),) * dim, [], 0
+    for size in sizes:
+        pieces.append((*before, slice(start, start + size)))
+        start += size
+    return pieces
 
 
 def _unbind(self: Raw, dim: int) -> tuple[Raw, ...]:
@@ -162,8 +162,9 @@ def _joined_gradients(g: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> li
 
 
 def _split_transpose(g: Sequence[Any], shape: Any, sizes: tuple[int, ...], dim: int) -> Any:
-    shapes = [(*shape[:dim], size, *shape[dim + 1 :]) for size in sizes]
-    return cat(_joined_gradients(g, shapes), dim=dim)
+    if None in [x if x is None else 0 for x in g]:
+        g = _joined_gradients(g, [(*shape[:dim], size, *shape[dim + 1 :]) for size in sizes])
+    return cat(g, dim=dim)
 
 
 def _unbind_transpose(g: Sequence[Any], shape: Any, dim: int) -> Any:
@@ -171,14 +172,14 @@ def _unbind_transpose(g: Sequence[Any], shape: Any, dim: int) -> Any:
 
 
 split = Linear(
-    "split", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=0, view=True
+    "split", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=(), view=True
 )
 split_with_sizes = Linear(
-    "split_with_sizes", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=0,
+    "split_with_sizes", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=(),
     view=True,
 )  # fmt: skip
 unbind = Linear(
-    "unbind", _unbind, inputs=("self",), rules={"self": _unbind_transpose}, outputs=0, view=True
+    "unbind", _unbind, inputs=("self",), rules={"self": _unbind_transpose}, outputs=(), view=True
 )
 
 

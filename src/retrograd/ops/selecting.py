@@ -73,21 +73,21 @@ def _at(self: Raw, choose: Any, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
     return values.reshape(shape), places.reshape(shape)
 
 
-def _scatter_rule(g: Any, result1: Any, shape: Any, dim: int, keepdim: bool) -> Any:
+def _scatter_rule(g: Any, indices: Any, shape: Any, dim: int, keepdim: bool) -> Any:
     if not shape:
         return g[0]
-    value_grad, places = g[0], result1
+    value_grad, places = g[0], indices
     if not keepdim:
         value_grad, places = (linear.kept(x, shape, (dim,)) for x in (value_grad, places))
     return linear.scatter_zeros(value_grad, shape=tuple(shape), dim=dim, places=raw(places))
 
 
 max_dim = Selecting(
-    "max_dim", _max_dim, inputs=("self",), rules={"self": _scatter_rule}, outputs=2,
+    "max_dim", _max_dim, inputs=("self",), rules={"self": _scatter_rule}, outputs=("values", "indices"),
     node="MaxBackward0",
 )  # fmt: skip
 min_dim = Selecting(
-    "min_dim", _min_dim, inputs=("self",), rules={"self": _scatter_rule}, outputs=2,
+    "min_dim", _min_dim, inputs=("self",), rules={"self": _scatter_rule}, outputs=("values", "indices"),
     node="MinBackward0",
 )  # fmt: skip
 

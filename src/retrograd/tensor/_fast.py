@@ -152,6 +152,48 @@ def one_input(op: Operation) -> Callable[..., Any]:
     return function
 
 
+def several_views(op: Operation) -> Callable[..., Any]:
+    """``op(x, **options)`` for an operation that gives several views of ``x``: split, unbind."""
+    forward, kind = op.forward, None
+
+    def function(self: Any, /, **options: Any) -> Any:
+        nonlocal kind
+        x = self._data
+        dtype = x.dtype
+        if switch.active or not isinstance(x, arrays.ndarray) or dtype.kind != "f":
+            return apply(op, (self,), options)
+        pieces = forward(x, **options)
+        origin_node = self._node if self._meta is None else origin(self)
+        node = None
+        if origin_node is not None:
+            if kind is None:
+                kind = op.node_class
+            node = kind()
+            node.order = next(orders)
+            node.next_nodes = (origin_node,)
+            node.extras = node.saved = None
+            node.options = options
+            node.infos = ((x.shape, dtype),)
+            node.outputs = tuple([(piece.shape, dtype) for piece in pieces])
+            if self._meta is not None and self._meta.number is not None:
+                node.more().next_numbers = (self._meta.number,)
+            frame = known.user_frame(_getframe(1))
+            node.code, node.lasti = frame.f_code, frame.f_lasti
+        results = []
+        for number, piece in enumerate(pieces):
+            result = new(Tensor)
+            result._data = piece
+            result._meta = result._version_counter = None
+            result._node = node
+            become_view(result, self, "multi_output")
+            if node is not None:
+                result._number = number
+            results.append(result)
+        return tuple(results)
+
+    return function
+
+
 def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     """``op(x, y)`` for an operation without options; ``y`` may be a Python number.
 
@@ -261,6 +303,8 @@ def bind(op: Operation) -> Callable[..., Any]:
     builder = general
     if op.inputs == ("self",) and not op.options:
         builder = unary
+    elif len(op.inputs) == 1 and op.view and not op.output_names:
+        builder = several_views
     elif len(op.inputs) == 1 and op.inputs != ("tensors",):
         builder = one_input
     elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":

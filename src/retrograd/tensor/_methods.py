@@ -47,6 +47,7 @@ def pow(input: Any, exponent: Any) -> Any:
 
 
 _pow_scalar, _rsub = FUNCTIONS["pow_scalar"], FUNCTIONS["rsub"]
+_mm = TABLE["mm"].function or products.mm
 
 
 def check_integer_power(exponent: Any) -> None:
@@ -328,6 +329,10 @@ def rpow(self: Tensor, other: Any) -> Any:
 
 def matmul(self: Tensor, other: Any) -> Any:
     """``self @ other``."""
+    if isinstance(other, Tensor):
+        x, y = self._data, other._data
+        if x.ndim == y.ndim == 2 and x.shape[1] == y.shape[0] and x.dtype is y.dtype:
+            return _mm(self, other)
     known = isinstance(other, Tensor) or (arrays.is_raw(other) and other.ndim)
     return products.matmul(self, other) if known else NotImplemented
 
