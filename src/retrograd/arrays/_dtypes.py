@@ -25,7 +25,8 @@ class dtype:  # noqa: N801 - PyTorch's name
     (torch.float32, 4, True)
     """
 
-    __slots__ = ("is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "rank")
+    __slots__ = ("is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy",
+                 "rank")  # fmt: skip
 
     def __init__(self, name: str, numpy_name: str) -> None:
         self.name = name

@@ -507,7 +507,9 @@ def is_dense(x: Raw) -> bool:
 def overlap(a: Raw, b: Raw) -> str:
     """Whether two arrays show the same memory: "full", "partial" or "none". As in PyTorch, arrays
     with gaps are given the benefit of the doubt."""
-    if not isinstance(b, np.ndarray) or not a.size or not b.size or not (is_dense(a) and is_dense(b)):
+    if not isinstance(b, np.ndarray) or not a.size or not b.size:
+        return "none"
+    if not is_dense(a) or not is_dense(b):
         return "none"
     (a_start, a_end), (b_start, b_end) = map(np.lib.array_utils.byte_bounds, (a, b))
     if a_end <= b_start or b_end <= a_start:

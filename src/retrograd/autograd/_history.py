@@ -33,30 +33,30 @@ from retrograd.ops._operation import raw
 class View:
     """What a view knows: the base whose memory it shows, and how it came about."""
 
-    __slots__ = ("accumulator", "base", "created", "seen")
+    __slots__ = ("base", "created", "seen")
 
     def __init__(self, base: Any, created: str, seen: int) -> None:
         self.base = base
         self.created = created  # "plainly", or why it must not be written in place: see below
         self.seen = seen  # the version for which the view's node holds
-        # As that of a meta. Here because a view that is a leaf may cease to be one, when its base
-        # is written: whoever wants its node must go through ``origin``.
-        self.accumulator: weakref.ref[AccumulateGrad] | None = None
 
 
 class Meta:
     """What plain results do without: leaves that require grad, views, one of several outputs,
     retained gradients."""
 
-    __slots__ = ("accumulator", "grad", "hooks", "inference", "number", "post_hooks",
+    __slots__ = ("accumulator", "ending", "grad", "hooks", "inference", "number", "post_hooks",
                  "requires_grad", "retains", "view")  # fmt: skip
 
     def __init__(self) -> None:
         self.requires_grad = False
         self.number: int | None = None  # which output of its node, where that has several
         self.grad: Any = None
-        # Of a leaf that requires grad and is no view. Weak, because the node refers to its leaf: what keeps the
-        # node alive is the graphs that it is part of.
+        # The node of this tensor as a leaf. Weak, because the node refers to its leaf: what keeps
+        # the node alive is the graphs that it is part of.
+        self.ending: weakref.ref[AccumulateGrad] | None = None
+        # The same as long as it holds whatever happens: not while the leaf does not require grad,
+        # nor for a view, which may cease to be a leaf when its base is written.
         self.accumulator: weakref.ref[AccumulateGrad] | None = None
         self.view: View | None = None
         self.hooks: Any = None  # of a leaf; those of a result are with its node
@@ -76,12 +76,13 @@ def meta_of(tensor: Any) -> Meta:
 def accumulator(tensor: Any) -> AccumulateGrad:
     """The node at which the gradient of a leaf ends; the same one as long as any graph uses it."""
     with _making_accumulators:  # two threads that use a leaf at once must get the same node
-        holder: Meta | View = tensor._meta.view or tensor._meta
-        known = holder.accumulator
-        node: AccumulateGrad | None = known() if known is not None else None
+        meta: Meta = tensor._meta
+        node: AccumulateGrad | None = meta.ending() if meta.ending is not None else None
         if node is None:
             node = AccumulateGrad(tensor)
-            holder.accumulator = weakref.ref(node)
+            meta.ending = weakref.ref(node)
+        if meta.view is None:
+            meta.accumulator = meta.ending
         return node
 
 
@@ -163,9 +164,9 @@ def refresh(tensor: Any, view: View) -> None:
 _WHY_FORBIDDEN = {
     "no_grad": (
         "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
-        "your code by moving both the view and the inplace either both inside the no_grad block (if "
-        "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
-        "tracked)."
+        "your code by moving both the view and the inplace either both inside the no_grad block "
+        "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
+        "be tracked)."
     ),
     "inference": (
         "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "

@@ -83,11 +83,13 @@ def _scatter_rule(g: Any, indices: Any, shape: Any, dim: int, keepdim: bool) -> 
 
 
 max_dim = Selecting(
-    "max_dim", _max_dim, inputs=("self",), rules={"self": _scatter_rule}, outputs=("values", "indices"),
+    "max_dim", _max_dim, inputs=("self",), rules={"self": _scatter_rule},
+    outputs=("values", "indices"),
     node="MaxBackward0",
 )  # fmt: skip
 min_dim = Selecting(
-    "min_dim", _min_dim, inputs=("self",), rules={"self": _scatter_rule}, outputs=("values", "indices"),
+    "min_dim", _min_dim, inputs=("self",), rules={"self": _scatter_rule},
+    outputs=("values", "indices"),
     node="MinBackward0",
 )  # fmt: skip
 

@@ -25,7 +25,7 @@ _ALLOWED = (
 def as_index_array(item: Any) -> Any:
     """An index given as a tensor, array or list, as a raw integer or boolean array."""
     if isinstance(item, Tensor):
-        raw = item._data
+        raw = arrays.copy(item._data)  # it may be written before the gradient needs it
     else:
         raw = arrays.asarray([x._data if isinstance(x, Tensor) else x for x in item]
                              if isinstance(item, (list, tuple)) else item)  # fmt: skip
@@ -70,12 +70,14 @@ def split_index(
             remaining[dim] = arrays.asarray([bool(item)])
             dim += 1
         elif is_integer(item):
-            view = one_element(view, dim, operator.index(item))
+            before = items[:position]
+            named = dim + sum(is_integer(x) for x in before) - sum(x is None for x in before)
+            view = one_element(view, dim, operator.index(item), named)
         elif is_index_array(item):
             array = as_index_array(item)
             if array.dtype.kind == "b" and not array.ndim:  # as True or False
                 view, array = linear.unsqueeze(view, dim=dim), array.reshape(1)
-            check_mask(array, view, dim, position)
+            check_mask(array, view, dim, len(remaining))
             remaining[dim] = array
             dim += max(array.ndim, 1) if array.dtype.kind == "b" else 1
         elif isinstance(item, str):
@@ -135,6 +137,8 @@ def check_mask(array: Any, view: Tensor, dim: int, position: int) -> None:
                 )
         return
     size = view.shape[dim]
+    if array.size and not size:
+        raise IndexError("index is out of bounds for dimension with size 0")
     if array.size and (array.max() >= size or array.min() < -size):
         bad = next(int(i) for i in array.ravel() if not -size <= i < size)
         raise IndexError(f"index {bad} is out of bounds for dimension {position} with size {size}")
@@ -143,6 +147,7 @@ def check_mask(array: Any, view: Tensor, dim: int, position: int) -> None:
 def one_slice(view: Tensor, dim: int, item: slice) -> Tensor:
     if not view.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    item.indices(0)  # for the errors of what is no index, and of a step of zero
     if item.step is not None and operator.index(item.step) <= 0:
         raise ValueError("step must be greater than zero")
     bounds = [b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)]
@@ -150,7 +155,8 @@ def one_slice(view: Tensor, dim: int, item: slice) -> Tensor:
     return result
 
 
-def one_element(view: Tensor, dim: int, index: int) -> Tensor:
+def one_element(view: Tensor, dim: int, index: int, named: int = 0) -> Tensor:
+    """``view`` at ``index`` along ``dim``, which was dimension ``named`` of what was indexed."""
     shape = view._data.shape
     if not shape:
         raise IndexError(
@@ -159,7 +165,7 @@ def one_element(view: Tensor, dim: int, index: int) -> Tensor:
         )
     size = shape[dim]
     if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+        raise IndexError(f"index {index} is out of bounds for dimension {named} with size {size}")
     result: Tensor = linear.select(view, dim=dim, index=index % size)
     return result
 
@@ -204,13 +210,17 @@ def as_value(value: Any, like: Tensor) -> Any:
     if arrays.is_raw(value):
         return wrap(value)
     if isinstance(value, (bool, int, float, complex)):
-        return wrap(arrays.asarray(value, like._data.dtype))
+        return wrap(arrays.as_value(value, like._data.dtype))
     raise TypeError(f"can't assign a {type(value).__name__} to a {like.type()}")
 
 
 def brought_to(shape: Sequence[int], value: Tensor) -> Tensor:
     """A value in the shape of its place: it may have fewer dimensions, and more of size 1 in
-    front."""
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = linear.select(value, dim=0, index=0)
-    return value if value.shape == shape else shaping.expand(value, shape)
+    front. In PyTorch's steps, since the graph shows them: a view without those, then expanded."""
+    size = tuple(value.shape)
+    if size == tuple(shape):
+        return value
+    while size and size[0] == 1:
+        size = size[1:]
+    result: Tensor = linear.reshape(value, size)
+    return result if size == tuple(shape) else shaping.expand(result, shape)

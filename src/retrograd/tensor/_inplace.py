@@ -67,7 +67,7 @@ def with_result(op: Operation, node: Node, saved: Any, target: Tensor) -> Any:
 
 def write(op: Operation, memory: Any, result: Any) -> None:
     """Put the result where it belongs."""
-    if op.name in WRITES_ONE_VALUE and arrays.overlaps_itself(memory):
+    if op.name in WRITES_SOME_PLACES and arrays.overlaps_itself(memory):
         # Several elements are one: those that the operation left as they were must not undo it.
         is_number = (result == result) | (memory == memory)
         changed = (result != memory) & is_number
@@ -76,7 +76,8 @@ def write(op: Operation, memory: Any, result: Any) -> None:
         arrays.write(memory, result)
 
 
-WRITES_ONE_VALUE = ("fill", "fill_number", "zero", "index_put", "masked_fill", "masked_fill_number")
+WRITES_SOME_PLACES = ("index_put", "masked_fill", "masked_fill_number")
+WRITES_ONE_VALUE = ("fill", "fill_number", "zero", *WRITES_SOME_PLACES)
 
 
 def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
@@ -93,7 +94,7 @@ def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
         shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
         if not shared or target._version_counter is None:
             continue
-        how = arrays.overlap(memory, other._data)
+        how = "full" if other is target else arrays.overlap(memory, other._data)
         if how == "partial" or (how == "full" and op.name == "index_put"):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
