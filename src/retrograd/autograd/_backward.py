@@ -259,7 +259,10 @@ def differentiate(
         for place, target in enumerate(capture):
             node, number = locate(target)
             assert node is not None
-            task.wanted.setdefault(node, []).append((number or 0, place))
+            if node is not NOWHERE:
+                task.wanted.setdefault(node, []).append((number or 0, place))
+        if not task.wanted:
+            return {}
         task.needed = nodes_between(roots, set(task.wanted))
     if task.needed is not None:
         roots = [root for root in roots if root[0] in task.needed]

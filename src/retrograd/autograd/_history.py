@@ -17,6 +17,7 @@ from retrograd import _source, arrays
 from retrograd._modes import modes
 from retrograd.autograd._node import (
     FREED,
+    AMBIGUOUS,
     NOWHERE,
     SECOND_BACKWARD,
     AccumulateGrad,
@@ -162,12 +163,7 @@ def refresh(tensor: Any, view: View) -> None:
 
 
 _WHY_FORBIDDEN = {
-    "no_grad": (
-        "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
-        "your code by moving both the view and the inplace either both inside the no_grad block "
-        "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to "
-        "be tracked)."
-    ),
+    "no_grad": AMBIGUOUS,
     "inference": (
         "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
         "your code by moving both the view and the inplace either both inside the inference_mode "

@@ -381,6 +381,11 @@ def modified(node: OperationNode) -> RuntimeError:
     )
     value, version, count = node.saved[3 * position : 3 * position + 3]
     origin, number = node.origin_of_saved(position)
+    if origin is NOWHERE:
+        return RuntimeError(
+            "A view was created in no_grad mode and its base or another view of its base has been "
+            f"modified inplace with grad mode enabled. {AMBIGUOUS}"
+        )
     maker = None
     if origin is not None and not isinstance(origin, AccumulateGrad):
         maker = f"output {number or 0} of {origin.name().split('Backward')[0]}"
@@ -500,6 +505,14 @@ def _show_saved(name: str) -> None:
 
 
 # -- ends of the graph -----------------------------------------------------------------------
+
+
+# Why a view that was taken in no_grad mode must not be written while recording, nor its base.
+AMBIGUOUS = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
 
 
 class Nowhere(Node):

@@ -13,7 +13,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear, shaping
-from retrograd.tensor._inplace import check_overlap, write_in_place
+from retrograd.tensor._inplace import write_in_place
 from retrograd.tensor._tensor import Tensor
 
 _ALLOWED = (
@@ -187,8 +187,6 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         check_same_dtype(view, value, where)
         write_in_place(linear.index_put, [view, value], {"where": where, "accumulate": False})
     elif view.ndim and not value.ndim:
-        if arrays.overlaps_itself(arrays.writable(view._data)):
-            check_overlap(elementwise.copy, view, [])
         write_in_place(elementwise.fill, [view, value], {})
     else:
         write_in_place(elementwise.copy, [view, brought_to(view.shape, value)], {})

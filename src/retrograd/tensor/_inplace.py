@@ -77,7 +77,7 @@ def write(op: Operation, memory: Any, result: Any) -> None:
 
 
 WRITES_SOME_PLACES = ("index_put", "masked_fill", "masked_fill_number")
-WRITES_ONE_VALUE = ("fill", "fill_number", "zero", *WRITES_SOME_PLACES)
+WRITES_ONE_VALUE = ("fill_number", "zero", *WRITES_SOME_PLACES)
 
 
 def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
