@@ -16,16 +16,16 @@ from typing import Any
 from retrograd import _source, arrays
 from retrograd._modes import modes
 from retrograd.autograd._node import (
-    FREED,
     AMBIGUOUS,
+    FREED,
     NOWHERE,
     SECOND_BACKWARD,
     AccumulateGrad,
     Extras,
     Node,
-    OperationNode,
     orders,
 )
+from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._versions import version_of
 from retrograd.ops import elementwise, linear
 from retrograd.ops._operation import raw

@@ -14,15 +14,8 @@ from retrograd import arrays
 from retrograd._modes import modes, set_modes
 from retrograd._source import user_place
 from retrograd.autograd._history import View, edge, fit, forbidden_write, meta_of, rebase
-from retrograd.autograd._node import (
-    FREED,  # fmt: skip
-    SECOND_BACKWARD,
-    Node,
-    Packed,
-    modified_error,
-    orders,
-    pack_value,
-)
+from retrograd.autograd._node import FREED, SECOND_BACKWARD, Node, orders
+from retrograd.autograd._operation_node import Packed, modified_error, pack_value
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import Plug, wrap
 

@@ -14,7 +14,8 @@ from retrograd._modes import modes
 from retrograd._source import is_own, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of
-from retrograd.autograd._node import Node, OperationNode, Packed, orders, pack_value
+from retrograd.autograd._node import Node, orders
+from retrograd.autograd._operation_node import OperationNode, Packed, pack_value
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import Operation
