@@ -21,6 +21,7 @@ from retrograd.arrays import ndarray
 from retrograd.autograd._history import fit_all, run_rules
 from retrograd.autograd._node import FREED, AccumulateGrad, Extras, Node
 from retrograd.autograd._wrap import wrap
+from retrograd.ops import elementwise
 from retrograd.ops._operation import raw
 
 Root = tuple[Node, int | None, Any]
@@ -292,12 +293,15 @@ def tensor_hooks(task: Task, extras: Extras, grads: list[Any]) -> None:
     for number, reference in (extras.retained or {}).items():
         tensor = reference()
         if tensor is not None and grads[number] is not None:
-            g = grads[number]
-            have = tensor._meta.grad
-            if have is not None:
-                tensor._meta.grad = have + shown(task, g)
-            else:
-                tensor._meta.grad = g if task.recorded else wrap(arrays.copy(g))
+            retain(task, tensor._meta, grads[number])
+
+
+def retain(task: Task, meta: Any, g: Any) -> None:
+    """Add a gradient to the ``.grad`` of a result that keeps its own."""
+    if task.recorded:
+        meta.grad = elementwise.clone(g) if meta.grad is None else meta.grad + g
+    else:
+        meta.grad = wrap(arrays.copy(g) if meta.grad is None else meta.grad._data + g)
 
 
 def replaced(task: Task, old: Any, result: Any, hook: Any) -> Any:
