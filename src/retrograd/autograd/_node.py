@@ -233,7 +233,7 @@ class AccumulateGrad(Node):
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         meta = self.variable._meta
-        if not meta.requires_grad:  # not any more
+        if self.stopped(meta):
             return ()
         with _accumulating:
             have = meta.grad
@@ -253,13 +253,19 @@ class AccumulateGrad(Node):
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         meta = self.variable._meta
-        if not meta.requires_grad:
+        if self.stopped(meta):
             return ()
         with _accumulating:
             meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
         if meta.post_hooks:
             self.tell_hooks()
         return ()
+
+    def stopped(self, meta: Any) -> bool:
+        """Whether the leaf does not require grad any more."""
+        if self.variable._node is not None:
+            raise RuntimeError("leaf variable has been moved into the graph interior")
+        return not meta.requires_grad
 
     def tell_hooks(self) -> None:
         """Call the post-accumulate hooks of the leaf."""

@@ -238,7 +238,8 @@ def modified(node: OperationNode) -> RuntimeError:
         )
     maker = None
     if origin is not None and not isinstance(origin, AccumulateGrad):
-        maker = f"output {number or 0} of {origin.name().split('Backward')[0]}"
+        name = origin.name().removesuffix("0").replace("Backward", "")
+        maker = f"output {number or 0} of {name}"
     return modified_error(node, value, version, count, maker)
 
 

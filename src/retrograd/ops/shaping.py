@@ -38,7 +38,8 @@ def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         return reshape(self, (1,))
     if start == end:
         return self
-    return reshape(self, (*self.shape[:start], -1, *self.shape[end + 1 :]))
+    joined = numel(self.shape[start : end + 1])  # not -1, which cannot be told of an empty tensor
+    return reshape(self, (*self.shape[:start], joined, *self.shape[end + 1 :]))
 
 
 def transpose(self: Any, dim0: int, dim1: int) -> Any:

@@ -60,7 +60,7 @@ def unary(op: Operation) -> Callable[..., Any]:
         result._data = y
         result._meta = None
         meta = self._meta
-        origin_node = self._node if meta is None else origin(self)
+        origin_node = self._node if meta is None or constant else origin(self)
         if origin_node is None or constant:
             result._node = result._version_counter = None
             return result
@@ -123,7 +123,7 @@ def one_input(op: Operation) -> Callable[..., Any]:
         result = new(Tensor)
         result._data = y
         result._meta = result._version_counter = result._node = None
-        origin_node = self._node if self._meta is None else origin(self)
+        origin_node = self._node if self._meta is None or constant else origin(self)
         if is_view:
             become_view(result, self, "plainly")
         if origin_node is None or constant:
@@ -221,7 +221,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
                 result = new(Tensor)
                 result._data = forward(x, y)
                 meta = other._meta
-                if meta is None:
+                if meta is None or constant:
                     other_node = other._node
                 elif meta.accumulator is None or (other_node := meta.accumulator()) is None:
                     other_node = origin(other)
@@ -237,7 +237,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
         except (AttributeError, TypeError, ValueError):
             return slowly(self, other)  # which says what is wrong
         result._meta = result._version_counter = None
-        self_node = self._node if self._meta is None else origin(self)
+        self_node = self._node if self._meta is None or constant else origin(self)
         if constant or (self_node is None and other_node is None):
             result._node = None
             return result
