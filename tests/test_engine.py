@@ -306,6 +306,23 @@ def test_hooks_on_one_of_several_outputs(torch):
     assert x.grad.tolist() == [2, 15]
 
 
+def test_an_optimizer_step_in_a_post_accumulate_hook(torch):
+    x = leaf(torch, 1.0, 2.0)
+    modes = []
+
+    def step(leaf):
+        modes.append(torch.is_grad_enabled())
+        leaf.sub_(leaf.grad, alpha=0.1)
+        leaf.grad = None
+
+    x.register_post_accumulate_grad_hook(step)
+    for _ in range(2):
+        (x * x).sum().backward()
+    assert modes == [False, False]
+    assert torch.is_grad_enabled()
+    np.testing.assert_allclose(x.detach().numpy(), [0.64, 1.28], rtol=1e-12)
+
+
 def test_a_backward_pass_inside_a_hook(torch):
     x, y = leaf(torch, 2.0), leaf(torch, 3.0)
 

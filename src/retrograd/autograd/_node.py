@@ -20,6 +20,7 @@ from types import CodeType
 from typing import Any, ClassVar
 
 from retrograd import _source, arrays
+from retrograd._modes import set_modes
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._wrap import wrap
@@ -248,7 +249,7 @@ class AccumulateGrad(Node):
             else:
                 have._data = have._data + g
         if meta.post_hooks:
-            self.tell_hooks()
+            self.tell_hooks(recorded=False)
         return ()
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
@@ -258,7 +259,7 @@ class AccumulateGrad(Node):
         with _accumulating:
             meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
         if meta.post_hooks:
-            self.tell_hooks()
+            self.tell_hooks(recorded=True)
         return ()
 
     def stopped(self, meta: Any) -> bool:
@@ -267,10 +268,17 @@ class AccumulateGrad(Node):
             raise RuntimeError("leaf variable has been moved into the graph interior")
         return not meta.requires_grad
 
-    def tell_hooks(self) -> None:
-        """Call the post-accumulate hooks of the leaf."""
-        for hook in list(self.variable._meta.post_hooks.values()):
-            if (result := hook(self.variable)) is not None:
+    def tell_hooks(self, recorded: bool) -> None:
+        """Call the post-accumulate hooks of the leaf. They are recorded exactly if the pass is, so
+        that an optimizer may step in one."""
+        hooks = list(self.variable._meta.post_hooks.values())
+        before = set_modes(grad_enabled=recorded)
+        try:
+            results = [hook(self.variable) for hook in hooks]
+        finally:
+            set_modes(**before)
+        for result in results:
+            if result is not None:
                 raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
 
 

@@ -2,7 +2,8 @@
 
 ``f(x)``, ``f(x, **options)`` and ``f(x, y)`` make up most programs. Each does what ``apply`` does
 in fewer steps: compute, make the Tensor, ask where the operands came from, make the node. Whatever
-a fast way is not sure about it leaves to the careful one.
+a fast way is not sure about it leaves to the careful one. Steps that they share are written out in
+each: a call would take as long as several of them.
 """
 
 from __future__ import annotations
