@@ -12,46 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_pool import FIXED, FLOATS, POOL, SMOOTH, as_array, evaluate, names_in, weights_for
-from op_samples import ERRORS, GROUPS, SAMPLES
+from samples import ERRORS, GROUPS, OTHER_SAVED, SAMPLES, reason
+from samples._pool import FIXED, FLOATS, POOL, SMOOTH, as_array, evaluate, names_in, weights_for
 
 import retrograd
 
 COMPLEX = ("complex128", "complex64")
 COARSE = {"float32", "complex64", "f32", "c64", "f16"}  # what is computed in single precision
 
-# Where the graph differs on purpose (pattern: reason). Values and gradients are compared all the
-# same. An entry that differs no longer must go.
-OTHER_GRAPH = {
-    r"^(cube|torch.cumsum\(mat).*dtype=torch": "converting is a node of its own, not part of a sum",
-    r"\bdim=None\b": "dim=None says no more than no dim; in PyTorch it is another overload",
-    r"torch\.where\(k, mat, 1j\)": "promotion is part of where, not a node before it",
-    r"(lt_\(0\)|ge_\(0\.5\))$": "one node for comparing with numbers and with tensors in place",
-    r"\.conj\(\)\.real$": "conj is done at once; PyTorch's is lazy, and is resolved by a second",
-}
-# What PyTorch cannot differentiate, and we can; values are compared.
-ONLY_OURS = {
-    r"^2\.5 % pos$": "no derivative of a number % a tensor",
-    r"(asinh|acosh|atanh)_\(\)$": "no derivatives of these in place",
-    r"^mat\.clone\(\)\.floor_divide_": "none in place either: its error says floor_divide_",
-    r"^cube.*dtype=torch.complex64": "an internal assertion fails for real to complex",
-}
-# Saved under another name, or not as a tensor (node: reason).
-OTHER_SAVED = {
-    "IndexBackward0": "an index is copied, so that later writes to it do no harm",
-    "IndexPutBackward0": "an index is copied, so that later writes to it do no harm",
-}
-# Complex numbers where NumPy and C disagree, or no two libraries would (pattern: reason).
-NOT_COMPLEX = {
-    r"\b(inf|nan|INF|NAN)\b": "arithmetic of complex infinities is not defined alike",
-    r"\b(edge|zero) \*\* |\*\* (edge|zero)\b|^0(\.0)? \*\*": "powers of a complex zero",
-    r"^torch\.(asin|acos|atanh)\(edge\)$": "on a branch cut, or at a pole",
-    r"^torch\.(sqrt|rsqrt)\(edge\)$": "infinite slopes",
-    r"^(gap|none|gap3)\.am(ax|in)\(": "both refuse, PyTorch first for another reason",
-    r"\.abs_\(\)$": "PyTorch refuses to write moduli over complex numbers",
-}
-# Bad calls that PyTorch's parser of arguments refuses; Python does it here, in its own words.
-OTHER_WORDS = {"mat.sum('a')", "mat.sum(1.5)", "mat.cumsum()"}
 LAZY_CONJ = re.compile(r"conj|\.H$")  # shares memory in PyTorch, which conjugates on use
 
 
@@ -60,18 +28,13 @@ def torch() -> Any:
     return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
 
 
-def matching(patterns: dict[str, str], expression: str) -> str | None:
-    """The reason for the first of the patterns that an expression matches."""
-    return next((why for p, why in patterns.items() if re.search(p, expression)), None)
-
-
 def dtypes_for(expression: str) -> Iterator[str]:
     """The dtypes to run a sample in; one is enough if no array has the dtype under test."""
     if all(name in FIXED for name in names_in(expression)):
         yield "float64"
         return
     for dtype in FLOATS:
-        if dtype not in COMPLEX or not matching(NOT_COMPLEX, expression):
+        if dtype not in COMPLEX or not reason("NOT_COMPLEX", expression):
             yield dtype
 
 
@@ -185,6 +148,7 @@ def differences(torch: Any, expression: str, dtype: str) -> Iterator[str]:
             yield f"{words(theirs)!r} in PyTorch, {words(ours)!r} here"
         return
     coarse = bool(COARSE & {dtype, *names_in(expression)})
+    coarse = coarse or reason("COARSE", expression) is not None
     results = theirs[1], ours[1]
     if len(results[0]) != len(results[1]):
         yield f"{len(results[0])} results in PyTorch, {len(results[1])} here"
@@ -196,14 +160,14 @@ def differences(torch: Any, expression: str, dtype: str) -> Iterator[str]:
             yield f"requires_grad: {flags[0]} in PyTorch, {flags[1]} here"
     if not LAZY_CONJ.search(expression):
         yield from compare_memory(theirs[0], ours[0], results)
-    if not matching(ONLY_OURS, expression):
+    if not reason("ONLY_OURS", expression):
         yield from compare_graphs(expression, *results)
         yield from compare_derivatives(torch, theirs, ours, coarse)
 
 
 def compare_graphs(expression: str, theirs: list[Any], ours: list[Any]) -> Iterator[str]:
     graphs = graph(theirs), graph(ours)
-    if graphs[0] != graphs[1] and not matching(OTHER_GRAPH, expression):
+    if graphs[0] != graphs[1] and not reason("OTHER_GRAPH", expression):
         yield f"graph:\n    {graphs[0]} in PyTorch,\n    {graphs[1]} here"
 
 
@@ -235,7 +199,7 @@ def test_sample_agrees_with_pytorch(torch: Any, expression: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("expression", [e for e in SAMPLES if matching(OTHER_GRAPH, e)])
+@pytest.mark.parametrize("expression", [e for e in SAMPLES if reason("OTHER_GRAPH", e)])
 def test_listed_graphs_do_differ(torch: Any, expression: str) -> None:
     for dtype in dtypes_for(expression):
         outcomes = [attempt(evaluate, lib, expression, dtype) for lib in (torch, retrograd)]
@@ -245,29 +209,27 @@ def test_listed_graphs_do_differ(torch: Any, expression: str) -> None:
     pytest.fail(f"the graph of {expression} is PyTorch's: take it off OTHER_GRAPH")
 
 
-@pytest.mark.parametrize("expression", list(dict.fromkeys(ERRORS)))
+@pytest.mark.parametrize("expression", ERRORS)
 @pytest.mark.filterwarnings("ignore")
 def test_bad_call_fails_as_in_pytorch(torch: Any, expression: str) -> None:
     theirs, ours = (attempt(evaluate, lib, expression, "float64") for lib in (torch, retrograd))
     assert isinstance(theirs, Exception), f"{expression} is no bad call"
-    if expression in OTHER_WORDS:
+    if reason("OTHER_WORDS", expression):
         assert type(ours) is type(theirs)
         assert words(ours) != words(theirs), "take it off OTHER_WORDS"
     else:
         assert words(ours) == words(theirs)
 
 
-# What finite differences do not show: narrow floats, what goes round the graph, and where PyTorch
-# takes the slope of one thing for that of another.
-_ROUGH = re.compile(r"float16|float32|complex64|\.half|\.float|detach|//|floor_divide|"
-                    r"logical_\w+_\(|abs_\(\)|put\(mat.clone\(\), \[0, 0\]|^0 \*\*")  # fmt: skip
+NARROW = re.compile(r"float16|float32|complex64")  # too narrow for differences
 SMOOTH_SAMPLES = [
     e
     for e in SAMPLES
     if (names := set(names_in(e))) & SMOOTH.keys()
     and names <= SMOOTH.keys() | FIXED.keys()
     and not names & COARSE
-    and not _ROUGH.search(e)
+    and not NARROW.search(e)
+    and not reason("ROUGH", e)
 ]
 
 

@@ -74,6 +74,7 @@ from retrograd.tensor._creation import (
     zeros,
     zeros_like,
 )
+from retrograd.tensor._public import namespace as _namespace
 from retrograd.tensor._queries import (
     equal,
     is_complex,
@@ -102,15 +103,23 @@ _LATER = {
     "initial_seed": "tensor._rng", "manual_seed": "tensor._rng", "seed": "tensor._rng",
     "set_rng_state": "tensor._rng", "set_printoptions": "arrays._format",
 }  # fmt: skip
+_MODULES = ("fft", "linalg", "nn", "special")
+_operation, _OPERATIONS = _namespace("retrograd", "torch", "both")
 
 
 def __getattr__(name: str) -> _Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'retrograd' has no attribute {name!r}")
     import importlib
 
+    if name in _MODULES:
+        return importlib.import_module(f"retrograd.{name}")
+    if name not in _LATER:
+        return _operation(name)
     value = globals()[name] = getattr(importlib.import_module(f"retrograd.{_LATER[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return list({*globals(), *_LATER, *_MODULES, *_OPERATIONS})
 
 
 __all__ = [
@@ -199,4 +208,4 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]  # fmt: skip
-__all__ += list(_PUBLIC)
+__all__ += [*_MODULES, *_PUBLIC, *_OPERATIONS]

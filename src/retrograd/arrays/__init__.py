@@ -1,8 +1,8 @@
 """Raw arrays: the one place that knows which array library is underneath.
 
 Everything above calls these functions and never NumPy itself, so that another array library can
-take its place. Printing and random numbers are loaded when first used: importing the package
-should cost little more than importing NumPy.
+take its place. Printing, random numbers and whatever needs SciPy are loaded when first used:
+importing the package should cost little more than importing NumPy.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,18 +12,31 @@ from retrograd.arrays._numpy import *  # noqa: F403 - the adapter is this module
 from retrograd.arrays._numpy import RAW_TYPES, Raw, ndarray
 
 if TYPE_CHECKING:
+    from retrograd.arrays import _blocks as blocks
     from retrograd.arrays import _format as formatting
+    from retrograd.arrays import _fourier as fourier
+    from retrograd.arrays import _images as images
+    from retrograd.arrays import _linalg as linalg
     from retrograd.arrays import _random as random
+    from retrograd.arrays import _sorting as sorting
+    from retrograd.arrays import _special as special
+    from retrograd.arrays import _statistics as statistics
+    from retrograd.arrays import _windows as windows
 
 
 def __getattr__(name: str) -> Any:
     import importlib
 
-    modules = {"formatting": "retrograd.arrays._format", "random": "retrograd.arrays._random"}
-    if name not in modules:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = globals()[name] = importlib.import_module(modules[name])
+    module = globals()[name] = importlib.import_module(f"retrograd.arrays.{_LATER[name]}")
     return module
 
 
-__all__ = ["RAW_TYPES", "Raw", "dtypes", "formatting", "ndarray", "random"]
+_LATER = {
+    "formatting": "_format", "random": "_random", "special": "_special", "linalg": "_linalg",
+    "fourier": "_fourier", "windows": "_windows", "images": "_images", "sorting": "_sorting",
+    "statistics": "_statistics", "blocks": "_blocks",
+}  # fmt: skip
+__all__ = ["RAW_TYPES", "Raw", "blocks", "dtypes", "formatting", "fourier", "images", "linalg",
+           "ndarray", "random", "sorting", "special", "statistics", "windows"]  # fmt: skip

@@ -22,13 +22,17 @@ Two more things may be declared beside the derivative. ``check`` is called with 
 they are promoted, and with the options; it raises what PyTorch raises for what the operation
 refuses. ``number`` is the operation to call instead when the last operand is a Python number, where
 PyTorch gives that a node of its own.
+
+Forward mode follows from the family; where a direct rule is cheaper, ``jvp`` declares one. It is a
+function of the tangent ``t`` of the input (a tuple, with None for inputs that have none, if there
+are several inputs) and of whatever else it names, as a rule.
 """
 
 from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from retrograd.arrays import Raw
 
@@ -39,6 +43,37 @@ class TensorLike:
     __slots__ = ("_data",)
 
     _data: Raw
+
+
+class Target(TensorLike):
+    """Stands for a tensor that is to be written: an operation called on it is not run but returned,
+    as what to write. So a function that ends in one operation defines its in-place method too."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self._data = tensor._data
+
+    @property
+    def shape(self) -> Any:
+        return self._data.shape
+
+    @property
+    def ndim(self) -> int:
+        return int(self._data.ndim)
+
+    @property
+    def dtype(self) -> Any:
+        return self.tensor.dtype
+
+
+class Planned(NamedTuple):
+    """A call of an operation on a Target, still to be made."""
+
+    operation: Operation
+    operands: tuple[Any, ...]
+    options: dict[str, Any]
 
 
 def raw(x: Any) -> Raw:
@@ -82,12 +117,13 @@ class Operation:
     """
 
     family: ClassVar[str] = "operation"
-    make_node_class: ClassVar[Callable[[Operation], Any]]  # supplied by the layer above
+    # Both supplied by the layers above.
+    make_node_class: ClassVar[Callable[[Operation], Any]]
+    bind: ClassVar[Callable[[Operation], Any] | None] = None
 
     __slots__ = ("_node_class", "adjoint", "broadcasts", "check", "dtypes", "forward", "function",
-                 "inputs",
-                 "joint", "name", "needed_by", "node_name", "number", "options",
-                 "output_names", "rules", "saves", "view")  # fmt: skip
+                 "inputs", "joint", "jvp", "name", "needed_by", "node_name", "number",
+                 "options", "output_names", "rules", "saves", "view")  # fmt: skip
 
     def __init__(
         self,
@@ -105,6 +141,7 @@ class Operation:
         broadcasts: bool | None = None,
         check: Callable[..., None] | None = None,
         number: Operation | None = None,
+        jvp: Callable[..., Any] | None = None,
     ) -> None:
         code = forward.__code__ if hasattr(forward, "__code__") else None
         self.name = name
@@ -121,11 +158,15 @@ class Operation:
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
         self.check = check
         self.number = number
+        self.jvp = Rule(jvp) if jvp else None
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
+        assert name not in TABLE, f"two operations called {name}"
         TABLE[name] = self
+        if Operation.bind is not None:  # declared in a module that was loaded later
+            Operation.bind(self)
 
     def _who_needs_what(self) -> dict[str, tuple[int, ...]]:
         """For each value that some rule names, the inputs whose gradients it is needed for."""
@@ -159,6 +200,8 @@ class Operation:
     def __call__(operation, /, *args: Any, **options: Any) -> Any:  # noqa: N805 - options may be called self
         for a in args:
             if isinstance(a, TensorLike) or (type(a) in (list, tuple) and _any_tensor(a)):
+                if type(args[0]) is Target:
+                    return Planned(operation, args, options)
                 assert operation.function is not None, "the tensor layer is not loaded"
                 return operation.function(*args, **options)
         return operation.forward(*args, **options)

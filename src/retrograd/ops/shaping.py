@@ -325,8 +325,8 @@ def view_as_complex(self: Any) -> Any:
     values = raw(self)
     if values.dtype.kind != "f":
         raise RuntimeError(
-            "view_as_complex is only supported for floating point tensors, but got a tensor of "
-            f"scalar type: {arrays.dtypes.type_word(values.dtype)}"
+            "view_as_complex is only supported for half, float and double tensors, but got a "
+            f"tensor of scalar type: {arrays.dtypes.type_word(values.dtype)}"
         )
     if not values.ndim:
         raise RuntimeError("Input tensor must have one or more dimensions")

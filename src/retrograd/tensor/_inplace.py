@@ -11,7 +11,7 @@ from retrograd.arrays import dtypes
 from retrograd.autograd._history import check_write, rebase
 from retrograd.autograd._node import Node
 from retrograd.autograd._versions import version_of
-from retrograd.ops._operation import Operation
+from retrograd.ops._operation import Operation, Planned, Target
 from retrograd.tensor._calls import (
     any_requires_grad,
     checked,
@@ -133,4 +133,18 @@ def in_place(op: Operation) -> Callable[..., Tensor]:
 
     method.__name__ = method.__qualname__ = f"{op.name}_"
     method.__doc__ = f"In-place version of ``{op.name}``."
+    return method
+
+
+def in_place_of(function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """The method ``f_`` for a function that, once it has looked at its arguments, calls one
+    operation on the first of them."""
+
+    def method(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        plan = function(Target(self), *args, **named)
+        assert isinstance(plan, Planned), f"{function.__name__} is more than one operation"
+        return write_in_place(plan.operation, [self, *plan.operands[1:]], plan.options)
+
+    method.__name__ = method.__qualname__ = f"{function.__name__}_"
+    method.__doc__ = f"In-place version of ``{function.__name__}``."
     return method

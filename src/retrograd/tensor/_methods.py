@@ -6,19 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, products, reducing, shaping
 from retrograd.ops._operation import TABLE, Operation
-from retrograd.tensor._calls import any_requires_grad, apply, is_operand
+from retrograd.tensor._calls import apply, is_operand
 from retrograd.tensor._fast import binary, bind
 from retrograd.tensor._indexing import getitem, setitem
 from retrograd.tensor._inplace import in_place, write_in_place
+from retrograd.tensor._public import bind_methods, public
 from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor, device
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {name: bind(op) for name, op in TABLE.items()}
+Operation.bind = staticmethod(bind)  # for those that are declared later
 
 # -- functions whose arguments need a word before the operation is called --------------------
 
@@ -151,58 +152,27 @@ _INTERNAL = {
     "fill", "zero", "view", "expand", "slice", "unsafe_view", "squeeze_dim", "alias", "put_zeros",
     "take_flat", "add_flat", "split_with_sizes", "sum_dim", "mean_dim", "prod_dim", "max_dim",
     "min_dim", "index_add_zeros", "scatter_zeros", "index", "gather", "index_put", "zeros_like",
+    "div_rounded", "remainder_number", "floor_divide_number", "threshold_backward", "clamp_tensor",
+    "masked_fill_number", "fill_number", "reshape_alias", "squeeze_dims", "unsafe_squeeze", "rsub",
+    "cumsum_from_end",
 }  # fmt: skip
 PUBLIC = {name: f for name, f in FUNCTIONS.items() if name not in _INTERNAL}
-
-
-def _with_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Take ``out=``: a tensor to write the result into."""
-
-    def with_out(*args: Any, out: Tensor | None = None, **named: Any) -> Any:
-        if out is None:
-            return function(*args, **named)
-        if modes.grad_enabled and any_requires_grad((*args, out)):
-            raise RuntimeError(
-                f"{function.__name__}(): functions with out=... arguments don't support automatic "
-                "differentiation, but one of the arguments requires grad."
-            )
-        result = function(*args, **named)
-        if out._data.shape != result._data.shape:
-            out._data = arrays.empty(result._data.shape, out._data.dtype)
-        return copy_(out, result)
-
-    with_out.__name__ = with_out.__qualname__ = function.__name__
-    with_out.__doc__ = function.__doc__
-    return with_out
 
 
 # -- methods ---------------------------------------------------------------------------------
 
 
-def _by_axis(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Take NumPy's spelling of ``dim`` and ``keepdim`` too."""
-
-    def method(self: Any, *args: Any, **named: Any) -> Any:
-        if "axis" in named:
-            named["dim"] = named.pop("axis")
-        if "keepdims" in named:
-            named["keepdim"] = named.pop("keepdims")
-        if named.get("out", named) is None:  # as NumPy's own functions pass it on
-            del named["out"]
-        return function(self, *args, **named)
-
-    method.__name__, method.__doc__ = function.__name__, function.__doc__
-    return method
-
-
 _TAKES_AXIS = "sum mean prod amax amin max min argmax argmin all any cumsum unbind squeeze"
 for _name in _TAKES_AXIS.split():
-    PUBLIC[_name] = _by_axis(PUBLIC[_name])
+    PUBLIC[_name] = public(PUBLIC[_name])
 _NOT_METHODS = {"cat", "stack", "concat", "concatenate"}
 for _name, _function in PUBLIC.items():
     if _name not in _NOT_METHODS:
         setattr(Tensor, _name, _function)
-PUBLIC = {name: _with_out(function) for name, function in PUBLIC.items()}
+PUBLIC = {
+    name: function if hasattr(function, "__wrapped__") else public(function)
+    for name, function in PUBLIC.items()
+}
 
 
 def view(self: Tensor, *shape: Any) -> Any:
@@ -435,3 +405,4 @@ _PROPERTIES = {
 }  # fmt: skip
 for _name, _member in {**_METHODS, **_OPERATORS, **_PROPERTIES}.items():
     setattr(Tensor, _name, _member)
+bind_methods()

@@ -15,7 +15,7 @@ INF, NAN = float("inf"), float("nan")
 FLOATS = ("float64", "float32", "complex128", "complex64")
 
 
-def _draw(shape: tuple[int, ...], low: float, high: float, seed: int) -> np.ndarray:
+def draw(shape: tuple[int, ...], low: float, high: float, seed: int) -> np.ndarray:
     """Numbers in a range, with an imaginary part in the same range; real dtypes leave it away."""
     parts = np.random.default_rng(seed).uniform(low, high, (2, *shape))
     return np.asarray(parts[0] + 1j * parts[1])
@@ -23,17 +23,17 @@ def _draw(shape: tuple[int, ...], low: float, high: float, seed: int) -> np.ndar
 
 # Everyday values: any sign, nothing equal to anything else. Arrays of the dtype under test.
 SMOOTH = {
-    "sc": _draw((), -2, 2, 1), "sc2": _draw((), -2, 2, 2), "vec": _draw((3,), -2, 2, 3),
-    "vec2": _draw((2,), -2, 2, 4), "one": _draw((1, 1), -2, 2, 5), "row": _draw((1, 3), -2, 2, 6),
-    "col": _draw((2, 1), -2, 2, 7), "mat": _draw((2, 3), -2, 2, 8), "mat2": _draw((2, 3), -2, 2, 9),
-    "mat3": _draw((3, 2), -2, 2, 10), "sq": _draw((3, 3), -2, 2, 11),
-    "cube": _draw((2, 3, 2), -2, 2, 12), "cube2": _draw((2, 2, 3), -2, 2, 13),
-    "cube1": _draw((1, 2, 3), -2, 2, 14), "four": _draw((2, 1, 3, 2), -2, 2, 15),
-    "pos": _draw((2, 3), 0.3, 2, 16), "spos": _draw((), 0.3, 2, 17),
-    "vpos": _draw((3,), 0.3, 2, 18), "unit": _draw((2, 3), -0.9, 0.9, 19),
-    "big": _draw((2, 3), 1.2, 3, 20),
-    "tran": _draw((3, 2), -2, 2, 21).T, "step": _draw((4, 3), -2, 2, 22)[::2],
-    "ptran": _draw((3, 2), 0.3, 2, 23).T, "btran": _draw((2, 2, 3), -2, 2, 24).transpose(0, 2, 1),
+    "sc": draw((), -2, 2, 1), "sc2": draw((), -2, 2, 2), "vec": draw((3,), -2, 2, 3),
+    "vec2": draw((2,), -2, 2, 4), "one": draw((1, 1), -2, 2, 5), "row": draw((1, 3), -2, 2, 6),
+    "col": draw((2, 1), -2, 2, 7), "mat": draw((2, 3), -2, 2, 8), "mat2": draw((2, 3), -2, 2, 9),
+    "mat3": draw((3, 2), -2, 2, 10), "sq": draw((3, 3), -2, 2, 11),
+    "cube": draw((2, 3, 2), -2, 2, 12), "cube2": draw((2, 2, 3), -2, 2, 13),
+    "cube1": draw((1, 2, 3), -2, 2, 14), "four": draw((2, 1, 3, 2), -2, 2, 15),
+    "pos": draw((2, 3), 0.3, 2, 16), "spos": draw((), 0.3, 2, 17),
+    "vpos": draw((3,), 0.3, 2, 18), "unit": draw((2, 3), -0.9, 0.9, 19),
+    "big": draw((2, 3), 1.2, 3, 20),
+    "tran": draw((3, 2), -2, 2, 21).T, "step": draw((4, 3), -2, 2, 22)[::2],
+    "ptran": draw((3, 2), 0.3, 2, 23).T, "btran": draw((2, 2, 3), -2, 2, 24).transpose(0, 2, 1),
 }  # fmt: skip
 # Values at which something special happens; derivatives there are conventions, not limits.
 SPECIAL = {
@@ -62,6 +62,15 @@ FIXED = {
     "back": np.array([-1, 0]), "iempty": np.zeros((0,), np.int64),
 }  # fmt: skip
 POOL = {**SMOOTH, **SPECIAL, **FIXED}
+
+
+def add_arrays(module: Any) -> None:
+    """Take in the arrays that a module of samples defines."""
+    for kind, pool in (("SMOOTH", SMOOTH), ("SPECIAL", SPECIAL), ("FIXED", FIXED)):
+        for name, array in getattr(module, kind, {}).items():
+            assert name not in POOL, f"two arrays called {name}"
+            pool[name] = POOL[name] = array
+
 
 _WORD = re.compile(r"(?<![\w.'])[a-z]\w*")
 

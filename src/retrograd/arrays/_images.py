@@ -1,0 +1,1 @@
+"""Images moved, stretched and padded."""

@@ -1,0 +1,1 @@
+"""Windows that slide over images: convolution and pooling."""

@@ -1,0 +1,9 @@
+"""``torch.fft``: loaded name by name, as the index of operations says."""
+
+from retrograd.tensor._public import namespace as _namespace
+
+__getattr__, __all__ = _namespace(__name__, "fft")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

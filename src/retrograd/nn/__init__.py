@@ -1,0 +1,5 @@
+"""Neural networks."""
+
+from retrograd.nn import functional
+
+__all__ = ["functional"]

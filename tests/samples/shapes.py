@@ -1,0 +1,100 @@
+"""Calls that change shapes, move, join, copy and convert."""
+
+from samples._words import calls
+
+SHAPES = [
+    *calls("""
+        mat.reshape(?) <- 6; 3, 2; (3, -1); -1; 1, 2, 3; 2, 3; torch.Size([6]); [6, 1]
+        tran.reshape(?) <- 6; 3, 2; 2, 3; 2, 1, 3
+        mat.view(?) <- 6; 3, 2; -1; (3, 2); 2, 3, 1
+        step.view(?) <- 2, 3, 1; 2, 1, 3
+        tran.t().view(6); mat.t().reshape(6); mat.t().reshape(2, 3); sc.reshape(1); sc.view(1, 1)
+        one.reshape(()); one.view([]); none.view(3, 0); none.reshape(0, 7); sc.reshape(-1)
+        torch.reshape(mat, (3, 2)); mat.view_as(mat3); mat.reshape_as(mat3)
+        row.expand(2, 3).reshape(6); i.view(6)
+        cube.flatten()
+        cube.flatten(?) <- 1; 0, 1; -2; 1, 1; start_dim=1, end_dim=2; -3, -2
+        sc.flatten(); vec.flatten(); btran.flatten(); btran.flatten(1); torch.flatten(mat)
+        none.flatten(); cube.transpose(0, 1).flatten(0, 1)
+        cube.transpose(?) <- 0, 1; -1, 0; 2, 2; dim0=0, dim1=2
+        sc.transpose(0, 0); sc.transpose(-1, 0); mat.t(); vec.t(); sc.t(); mat.T; cube.mT; mat.mT
+        mat.H; torch.t(mat); torch.transpose(mat, 0, 1); vec.T
+        cube.permute(?) <- 2, 0, 1; (0, -1, 1); 0, 1, 2; [1, 2, 0]
+        sc.permute(()); torch.permute(mat, (1, 0))
+        cube.movedim(?) <- 0, 2; -1, 0; (0, 1), (1, 2); [2, 0], [0, 1]; 1, 1
+        torch.movedim(mat, 0, 1); torch.moveaxis(mat, 0, 1); cube.swapaxes(0, 1)
+        row.expand(?) <- 2, 3; (4, 3); 5, -1, 3; -1, 3; 2, -1, -1; 1, 3; 0, 3
+        sc.expand(2, 3); sc.expand(()); sc.expand(0); col.expand(2, 3); col.expand(2, 0)
+        one.expand(2, 3); mat.expand(4, 2, 3); col.expand_as(mat); torch.broadcast_to(vec, (2, 3))
+        vec.broadcast_to((2, 3)); tran.expand(2, 2, 3); mat.expand(0, 2, 3); none.expand(2, 0, 3)
+        four.squeeze()
+        four.squeeze(?) <- 1; 0; -3; (0, 1); [1]; dim=1; ()
+        one.squeeze(); one.squeeze(0); sc.squeeze(); sc.squeeze(0); row.squeeze(-2)
+        torch.squeeze(row); none.squeeze(); mat.squeeze(); cube1.transpose(0, 2).squeeze(2)
+        mat.unsqueeze(?) <- 0; 1; 2; -1; -3; dim=1
+        sc.unsqueeze(0); sc.unsqueeze(-1); tran.unsqueeze(1); torch.unsqueeze(vec, 0)
+        none.unsqueeze(0)
+        torch.cat(?) <- [mat, mat2]; (mat, mat2), 1; [mat, tran], -1; [mat, mat]; [vec, empty]
+        torch.cat(?) <- [empty, mat]; [mat, empty, mat2], 1; [mat, none]; [vec]; [mat, i]
+        torch.cat(?) <- [i, iv[None]]; [f32, f64]; [vec, f32]; [i32, u8]; [empty, empty]
+        torch.cat(?) <- [gap, mat, gap], 1; [c64, vec]; [none, none]; [f16, iv]; [mat, row], dim=0
+        torch.cat(?) <- [col, mat], 1; [vec, fsc[None]]; [k, k], 1; [gap, gap]; [step, row]
+        torch.cat(?) <- [iempty, vec]
+        torch.stack(?) <- [mat, mat2]; (mat, mat2), 1; [mat, tran], -1; [mat, mat2, mat], 2
+        torch.stack(?) <- [sc, sc2]; [vec]; [none, none], 1; [iv, f32]; [vec, f64]; [sc, isc]
+        torch.stack(?) <- [mat, mat2], dim=-3; [kv, kv]
+        torch.concat([mat, mat2]); torch.concatenate([mat, mat2], 1)
+        mat.split(?) <- 1; 2, 1; 3, dim=1; 5, 1; [1, 2], 1; [2, 0, 1], -1; (1, 1); 2, -1
+        none.split(2); torch.split(tran, 2, 1); none.split(0); cube.split([1, 2], 1)
+        vec.split([3, 0])
+        mat.chunk(?) <- 2; 2, 1; 5, 1; 1; 3, -1
+        torch.chunk(vec, 2); none.chunk(2); gap.chunk(2, 1)
+        cube.unbind()
+        cube.unbind(?) <- 1; -1; dim=2
+        torch.unbind(tran, 1); none.unbind(); gap.unbind(1); vec.unbind()
+        cube.select(?) <- 0, 1; -1, 0; 1, -1; dim=2, index=1
+        torch.select(tran, 0, 1); vec.select(0, -3)
+        cube.narrow(?) <- 1, 0, 2; -1, 1, 1; 1, 3, 0; 1, -2, 2; 0, 0, 2
+        torch.narrow(tran, 1, 1, 2); mat.flip(0); mat.flip(0, 1); mat.flip((1,))
+        torch.flip(cube, (0, -1)); sc.flip(()); mat.contiguous(); tran.contiguous()
+    """),
+]  # fmt: skip
+COPIES = [
+    *calls("""
+        mat.clone(); tran.clone(); sc.clone(); none.clone(); i.clone(); torch.clone(mat)
+        mat.to(?) <- torch.float32; torch.float64; torch.complex64; torch.complex128; mat2; f64
+        mat.to(?) <- torch.float16; 'cpu'; dtype=torch.float64
+        i.to(?) <- torch.float32; torch.bool; torch.uint8; torch.complex64; torch.int32
+        k.to(torch.float32)
+        mat.?() <- double; float; half
+        i.?() <- float; double; bool; int; short; char; byte
+        vec.type_as(f64); mat.to(torch.float64, copy=True); mat.to(torch.complex128).abs()
+        f64.to(torch.float32)
+    """),
+]  # fmt: skip
+GROUPS = {"shapes": SHAPES, "copies": COPIES}
+ERRORS = [
+    *calls("""
+        mat.reshape(?) <- 4; -1, -1; 5, -1; -2, 3; 0, -1; 2, 2
+        mat.view(?) <- 4; -1, -1; 7, -1
+        tran.view(6); tran.view(3, 2); none.reshape(-1, 0); none.view(-1, 0); mat.flatten(1, 0)
+        mat.flatten(2); mat.flatten(0, 5); sc.flatten(1); cube.t(); mat.transpose(0, 2)
+        mat.transpose(-3, 0); sc.transpose(0, 1); mat.permute(0); mat.permute(0, 0)
+        mat.permute(0, 2); mat.permute(0, 1, 2); mat.movedim(0, 2); mat.movedim((0, 1), 0)
+        mat.movedim((0, 0), (0, 1)); mat.movedim((0, 1), (1, 1)); mat.expand(3, 3); mat.expand(3)
+        mat.expand(-1, 2, 3); row.expand(2, -2); vec.expand(2, 4); torch.broadcast_to(vec, (2,))
+        mat.unsqueeze(3); mat.unsqueeze(-4); mat.squeeze(2); mat.squeeze((0, 0))
+        mat.squeeze((0, 5)); torch.cat([]); torch.cat([sc, sc2]); torch.cat([vec, sc])
+        torch.cat([mat, mat3]); torch.cat([mat, vec]); torch.cat([mat, mat2], 2)
+        torch.cat([mat, cube]); torch.cat([mat, mat3], 1); torch.cat([none, mat3])
+        torch.cat([mat, 2]); torch.stack([]); torch.stack([mat, mat3])
+        torch.stack([mat, mat2], 3); torch.stack([vec, vec2]); torch.stack([mat, mat2], -4)
+        torch.cat(mat); mat.split(0); mat.split(-1); mat.split([1, 3]); mat.split([3, -1])
+        mat.split(1, 2); sc.split(1); mat.chunk(0); mat.chunk(-1); mat.chunk(2, 2); sc.chunk(2)
+        mat.unbind(2); sc.unbind(); mat.select(0, 2); mat.select(2, 0); mat.select(-1, -4)
+        sc.select(0, 0); mat.narrow(0, 1, 2); mat.narrow(0, 3, 0); mat.narrow(0, -3, 1)
+        mat.narrow(0, 0, -1); mat.narrow(2, 0, 1); sc.narrow(0, 0, 1); mat.flip(2); mat.flip(0, 0)
+        torch.view_as_complex(mat); torch.view_as_real(f32)
+    """),
+]  # fmt: skip
+ROUGH = {r"\.half|\.float": "too narrow for differences"}
