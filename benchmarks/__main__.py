@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import overhead
+from benchmarks import ops, overhead
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -62,10 +62,34 @@ def parser() -> Parser:
     group.add_argument("--memory-operations", metavar="N", type=positive,
                        default=overhead.MEMORY_OPERATIONS,
                        help="length of the chain of 'memory' (default: %(default)s)")  # fmt: skip
+    add_json(group)
+    add_ops(groups)
+    return main
+
+
+def add_json(group: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--json", metavar="FILE", type=new_file, help="write all figures to FILE too"
     )
-    return main
+
+
+def add_ops(groups: Any) -> None:
+    group = groups.add_parser(
+        "ops",
+        help="single operations on a thousand and a million elements, beside PyTorch",
+        description=ops.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [case.name for case in ops.CASES]
+    group.add_argument("--cases", metavar="NAMES", type=list_of(names, "case"),
+                       help="which to run, separated by commas (default: all; there are "
+                       f"{', '.join(names)})")  # fmt: skip
+    group.add_argument("--sizes", metavar="NAMES", type=list_of(["small", "large"], "size"),
+                       default=["small", "large"],
+                       help="small (1,000 elements), large (1,000,000), or both")  # fmt: skip
+    group.add_argument("--rounds", metavar="N", type=positive, default=20,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
+    add_json(group)
 
 
 def list_of(known: Sequence[str], what: str) -> Any:
@@ -160,11 +184,38 @@ def run_overhead(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def run_ops(options: argparse.Namespace) -> None:
+    libraries, absent = choose_libraries(["retrograd"])
+    peer = BY_KEY["torch"]
+    if (reason := peer.why_absent()) is None:
+        libraries.append(peer)
+    else:
+        absent = [f"torch ({reason})"]
+    about = environment(libraries)
+    print(heading(about))
+    if absent:
+        print(f"left out: {', '.join(absent)}")
+    cases = [c for c in ops.CASES if options.cases is None or c.name in options.cases]
+    progress, results = Progress(), []
+    for size in (ops.SMALL, ops.LARGE):
+        if ("small" if size == ops.SMALL else "large") in options.sizes:
+            keys = [x.key for x in libraries]
+            results.append(ops.measure_size(size, cases, keys, options.rounds, progress))
+            print(f"\n{results[-1]}", flush=True)
+    if options.json:
+        tables = {result.name: result.as_json() for result in results}
+        written = {"group": "ops", **about, "rounds": options.rounds, "tables": tables}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+GROUPS = {"overhead": run_overhead, "ops": run_ops}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     prefix = f"python -m benchmarks {options.group}"
     try:
-        run_overhead(options)
+        GROUPS[options.group](options)
     except LookupError as error:
         print(f"{prefix}: error: {error.args[0]}", file=sys.stderr)
         return 2

@@ -31,6 +31,11 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }
 
+
+def several_threads(count: int) -> dict[str, str]:
+    return {name: str(count) for name in ONE_THREAD if name.endswith("THREADS")}
+
+
 Run = Callable[[], object]
 
 
@@ -44,8 +49,10 @@ class Worker:
     ``make`` and its arguments must be picklable: a fresh interpreter imports them.
     """
 
-    def __init__(self, name: str, make: Callable[..., Run], *arguments: Any) -> None:
-        for variable, value in ONE_THREAD.items():
+    def __init__(
+        self, name: str, make: Callable[..., Run], *arguments: Any, threads: int = 1
+    ) -> None:
+        for variable, value in (ONE_THREAD if threads == 1 else several_threads(threads)).items():
             os.environ.setdefault(variable, value)  # which the new process inherits
         context = multiprocessing.get_context("spawn")
         self.name = name
@@ -63,6 +70,10 @@ class Worker:
             raise
         self.seconds_to_start = time.monotonic() - started
 
+    def change_to(self, *arguments: Any) -> None:
+        """Make another program, by the same maker with other arguments, and go on with that."""
+        self.seconds_per_turn = self._ask("warm up", arguments)
+
     def turn(self) -> float:
         """Seconds for one call, averaged over a turn."""
         return self._ask("turn")
@@ -72,9 +83,9 @@ class Worker:
         self.process.terminate()
         self.process.join()
 
-    def _ask(self, request: str) -> float:
+    def _ask(self, request: str, arguments: tuple[Any, ...] | None = None) -> float:
         try:
-            self.connection.send(request)
+            self.connection.send((request, arguments))
             answer, details = self.connection.recv()
         except (EOFError, OSError):
             self.process.join(1)
@@ -93,10 +104,11 @@ def _serve(connection: Connection, make: Callable[..., Run], arguments: tuple[An
     turns: Turns | None = None
     try:
         while True:
-            request = connection.recv()
+            request, other_arguments = connection.recv()
             try:
-                if turns is None:
-                    turns = Turns(make(*arguments))
+                if turns is None or other_arguments is not None:
+                    turns = None  # whose memory the next may need
+                    turns = Turns(make(*(other_arguments or arguments)))
                 seconds = turns.warm_up() if request == "warm up" else turns.turn()
                 connection.send((seconds, ""))
             except Exception as error:

@@ -312,7 +312,7 @@ def run_line(line: str, space: dict[str, Any]) -> Exception | None:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Using backward\\(\\) with create_graph")
-            warnings.filterwarnings("ignore", "Use of index_put_ on expanded tensors")
+            warnings.filterwarnings("ignore", "Use of \\w+ on expanded tensors")
             exec(compile(line, "<program>", "exec"), space)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         return error.with_traceback(None) if space["torch"] is torch else error

@@ -106,6 +106,39 @@ def test_hand_written_gradients_are_those_of_finite_differences(load: Any, name:
         assert (above - below) / (2 * step) == pytest.approx(slope, rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("size", ["SMALL", "LARGE"])
+def test_single_operations_compute_the_same_in_both_libraries(load: Any, size: str) -> None:
+    pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
+    ops = load("benchmarks.ops")
+    for case in ops.CASES:
+        if case.only not in (None, getattr(ops, size)):
+            continue
+        made = {key: ops.make_case(key, case, getattr(ops, size)) for key in ops.MODULES}
+        results = []
+        for torch, function, tensors in made.values():
+            leaves = [t.requires_grad_() for t in tensors.values() if t.is_floating_point()]
+            value = function()
+            value.backward(torch.ones_like(value.detach()))
+            results.append([value.detach().numpy(), *(x.grad.numpy() for x in leaves)])
+        for ours, theirs in zip(*results, strict=True):
+            scale = np.abs(theirs).max()
+            np.testing.assert_allclose(
+                ours, theirs, rtol=1e-4, atol=2e-5 * scale, err_msg=case.name
+            )
+
+
+def test_single_operations_are_measured_and_written(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = benchmarks("ops", "--rounds", "2", "--cases", "add,matmul", "--sizes", "small",
+                      "--json", str(file))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    written = json.loads(file.read_text(encoding="utf-8"))
+    rows = written["tables"]["1,000 elements"]["rows"]
+    assert [row["label"] for row in rows] == ["add", "matmul"]
+    assert all(row["both"] > row["forward"] > 0 for row in rows)
+
+
 def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrograd.arrays import _random, _sampling
+from retrograd.arrays import _discrete, _generator, _random, _sampling
 
 SEEDS = [0, 1, 42, 2**31, 2**32 - 1, 2**32 + 5, 2**63, 2**64 - 1, -1, -(2**63)]
 SHAPES = [(), (0,), (1,), (5,), (15,), (16,), (17,), (31,), (32,), (100,), (1000,), (3, 4), (7, 11)]
@@ -257,6 +257,76 @@ calls = st.one_of(
     st.tuples(st.just("exponential"), st.sampled_from(FLOATS), st.integers(0, 40), st.just(())),
     st.tuples(st.just("permutation"), st.just("int64"), st.integers(0, 40), st.just(())),
 )
+
+
+# Draws of ``Tensor.name_(*arguments)``.
+FILLS = {
+    "cauchy": [(), (1.7, 2.3)],
+    "log_normal": [(), (0.5, 0.25), (3.0, 200.0)],
+    "geometric": [(0.5,), (0.03,), (0.9999,)],
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("draw", "arguments"), [(d, a) for d in FILLS for a in FILLS[d]])
+def test_more_distributions(torch, draw, arguments, dtype):
+    mine, reference = pair_of_generators(torch, 5)
+    for count in (0, 1, 17, 5000):
+        theirs = getattr(torch.empty(count, dtype=getattr(torch, dtype)), f"{draw}_")
+        ours = getattr(_random, draw)(count, dtype, mine, *arguments)
+        assert_same(ours, theirs(*arguments, generator=reference))
+    assert mine.get_state().tobytes() == reference.get_state().numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("most", [0.5, 9.9, 60.0, 1e4])
+def test_poisson(torch, dtype, most):
+    rates = (np.linspace(0, most, 700)).astype(dtype)
+    mine, reference = pair_of_generators(torch, 5)
+    for _ in range(2):
+        ours = _random.poisson(rates, mine)
+        assert_same(ours, torch.poisson(torch.from_numpy(rates), generator=reference))
+    assert mine.get_state().tobytes() == reference.get_state().numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1.0, 30.0, 5000.0])
+def test_binomial(torch, dtype, count):
+    chances = np.linspace(0, 1, 700).astype(dtype)
+    counts = np.full(700, count, dtype)
+    mine, reference = pair_of_generators(torch, 5)
+    given = torch.from_numpy(counts), torch.from_numpy(chances)
+    assert_same(
+        _random.binomial(counts, chances, mine), torch.binomial(*given, generator=reference)
+    )
+    assert mine.get_state().tobytes() == reference.get_state().numpy().tobytes()
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 2, 60])
+def test_multinomial(torch, dtype, replacement, count):
+    weights = np.random.default_rng(0).random((5, 60)).astype(dtype)
+    mine, reference = pair_of_generators(torch, 5)
+    for rows in (weights, weights[0]):
+        theirs = torch.from_numpy(rows)
+        assert_same(
+            _random.multinomial(rows, count, replacement, mine),
+            torch.multinomial(theirs, count, replacement, generator=reference),
+        )
+    assert mine.get_state().tobytes() == reference.get_state().numpy().tobytes()
+
+
+@pytest.mark.parametrize("draw", ["uniform_", "normal_", "bernoulli_", "exponential_"])
+def test_memory_is_filled_in_its_own_order(torch, draw):
+    import retrograd
+
+    for library in (torch, retrograd):
+        library.manual_seed(8)
+    theirs, ours = (
+        getattr(library.empty(3, 8, 5).permute(2, 0, 1), draw)() for library in (torch, retrograd)
+    )
+    assert np.array_equal(ours.numpy(), theirs.numpy())
 
 
 @settings(deadline=None, max_examples=200)
@@ -625,6 +695,7 @@ def test_golden_values():
 
 
 def test_examples_in_the_documentation():
-    results = doctest.testmod(_random)
-    assert results.attempted > 10
-    assert results.failed == 0
+    for module, least in ((_generator, 8), (_random, 6), (_discrete, 3)):
+        results = doctest.testmod(module)
+        assert results.attempted >= least
+        assert results.failed == 0

@@ -1,8 +1,10 @@
 """``torch.linalg``: loaded name by name, as the index of operations says."""
 
+from retrograd.arrays._linalg import LinAlgError as LinAlgError
 from retrograd.tensor._public import namespace as _namespace
 
 __getattr__, __all__ = _namespace(__name__, "linalg")
+__all__ += ["LinAlgError"]
 
 
 def __dir__() -> list[str]:

@@ -37,6 +37,19 @@ REDUCTIONS = [
         torch.amin(?) <- tied, (0, 1); tied, 1; mat, 0, True; nan, 1; i, 0
         torch.all(?) <- k; mat, 0; nan; k, 0, True
         torch.any(?) <- k; mat, 0; nan; k, 0, True
+        torch.max(?) <- mat, mat2; mat, other=mat2; i, iv; tied, 0, True; nan, 0; k, 1; i, 0
+        torch.min(?) <- mat, mat2; mat, other=mat2; tied, 1; f16, 0; nan, 1; kv, 0
+        torch.max(mat.detach(), 0, out=(vec.detach().clone(), iv.clone()))
+        torch.min(mat.detach(), 1, out=(empty.detach().clone(), iempty.clone()))
+        torch.max(mat.detach(), mat2.detach(), out=mat.detach().clone())
+        torch.sum(?) <- u8, 0, dtype=torch.uint8; i, dtype=torch.int32; k, 0, dtype=torch.bool
+        torch.prod(?) <- i, 0, dtype=torch.int8; k; f16; f16, 0; i8, 0; c64
+        torch.cumsum(?) <- i, 0, dtype=torch.int16; f16, 0; i8, 0
+        torch.argmax(?) <- nan; nan, 1; i8; tied, 1, True; input=tied, dim=0
+        torch.argmin(?) <- nan, 0; f16; f16, 0; inf, 1
+        torch.all(?) <- c64; i8; f16; mat, None, True; u8, 0; mat, axis=1
+        torch.any(?) <- c64; i8; f16; i, (0, 1); u8; mat, 1, True
+        mat.clone().cumsum_(0, dtype=mat.dtype); i32.clone().cumsum_(0); f16.clone().cumsum_(-1)
         one.prod(); one.prod(1); zero.prod(); gap.prod(1); gap.sum(1); gap.mean(1); gap.mean(0)
         none.sum((0, 1)); gap.all(1); gap.any(1); gap.max(0); gap3.max(2); gap3.argmax(0)
         gap3.amax(0); tied.max(1).values; tied.max(1).indices; tied.min(0)[1]; sc.max(0, True)
@@ -55,6 +68,7 @@ ERRORS = [
         ?.argmax() <- none; empty
         ?.amax() <- none; gap
         gap.max(1); gap.argmin(1); gap3.amin((0, 1)); none.min(0); none.amin(0); mat.cumsum()
+        torch.max(mat, 1.5); mat.clone().cumsum_(0, dtype=torch.float32); mat.clone().cumsum_(3)
         mat.sum(1.5); c64.argmax(0); k.argmax(); c64.max()
     """),
 ]  # fmt: skip

@@ -72,7 +72,39 @@ COPIES = [
         f64.to(torch.float32)
     """),
 ]  # fmt: skip
-GROUPS = {"shapes": SHAPES, "copies": COPIES}
+BITS = [
+    *calls("""
+        i.view(torch.float64); f32.view(torch.int32); f64.view(torch.float32); f64.view(torch.int32)
+        f32[:2].view(torch.float64); c64.view(torch.float32); i.view(torch.int16)
+        k.view(torch.uint8)
+        f16.view(torch.int16); fsc.view(torch.int64); i.view(dtype=torch.float64)
+        mat.view(mat.dtype)
+        mat.view(torch.float32); sc.view(torch.int64) if sc.element_size() == 8 else sc
+        written(i.clone(), lambda z: z.view(torch.int32), 'zero_')
+        torch.broadcast_shapes((2, 1), (3,)); torch.broadcast_shapes(2, (3, 1))
+        torch.broadcast_shapes((1,), (0,))
+        torch.tril_indices(?) <- 3, 3; 2, 4, 1; 4, 2, -1; 0, 3; 3, 3, offset=1
+        torch.tril_indices(?) <- 3, 3, dtype=torch.int32
+        torch.tril_indices(?) <- row=2, col=3; 3, 3, -5; 2, 2, 9
+        torch.triu_indices(?) <- 3, 3; 2, 4, 1; 4, 2, -1; 0, 3; 3, 3, offset=1
+        torch.triu_indices(?) <- 3, 3, dtype=torch.int32
+        torch.triu_indices(?) <- 3, 3, 5; 3, 3, -9
+    """),
+]  # fmt: skip
+IN_PLACE = [
+    *calls("""
+        four.clone().? <- squeeze_(); squeeze_(1); squeeze_((0, 1)); squeeze_(0)
+        mat.clone().? <- squeeze_(); unsqueeze_(1); unsqueeze_(-1); t_(); transpose_(0, 1)
+        mat.clone().? <- swapaxes_(0, 1); swapdims_(0, -1); t_().mul_(2); unsqueeze_(0).squeeze_()
+        i.clone().? <- t_(); unsqueeze_(0); transpose_(0, 1)
+        tran.clone().t_(); sc.clone().unsqueeze_(0); vec.clone().t_(); sc.clone().squeeze_()
+        (mat * 2).t_() * mat3; mat.sin().t_()[0] * vec2; mat.clone().t_().add_(mat3).t_()
+        written(mat.clone(), lambda z: z.t_(), 'mul_', 3)
+        written(mat.clone(), lambda z: z[0].unsqueeze_(0), 'mul_', 3)
+        written(cube.clone(), lambda z: z[0].t_(), 'mul_', mat3.t()); cube.clone()[0].t_() * tran
+    """),
+]  # fmt: skip
+GROUPS = {"shapes": SHAPES, "copies": COPIES, "bits": BITS, "in_place": IN_PLACE}
 ERRORS = [
     *calls("""
         mat.reshape(?) <- 4; -1, -1; 5, -1; -2, 3; 0, -1; 2, 2
@@ -95,6 +127,12 @@ ERRORS = [
         sc.select(0, 0); mat.narrow(0, 1, 2); mat.narrow(0, 3, 0); mat.narrow(0, -3, 1)
         mat.narrow(0, 0, -1); mat.narrow(2, 0, 1); sc.narrow(0, 0, 1); mat.flip(2); mat.flip(0, 0)
         torch.view_as_complex(mat); torch.view_as_real(f32)
+        f32.view(torch.float64); fsc.view(torch.int32); i.t().view(torch.int32)
+        isc.view(torch.int32)
+        i32.view(torch.int64); i[:, ::2].view(torch.int32)
+        torch.broadcast_shapes((2, 3), (3, 2)); torch.broadcast_shapes((-1,))
+        torch.broadcast_shapes((2, 3), (2,)); torch.tril_indices(-1, 2); torch.triu_indices(2, -1)
+        mat.clone().unsqueeze_(5); mat.clone().transpose_(0, 2); mat.squeeze_(); mat.t_()
     """),
 ]  # fmt: skip
 ROUGH = {r"\.half|\.float": "too narrow for differences"}

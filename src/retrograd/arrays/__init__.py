@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from retrograd.arrays import _format as formatting
     from retrograd.arrays import _fourier as fourier
     from retrograd.arrays import _images as images
+    from retrograd.arrays import _layout as layout
     from retrograd.arrays import _linalg as linalg
+    from retrograd.arrays import _networks as networks
+    from retrograd.arrays import _normalizing as normalizing
     from retrograd.arrays import _random as random
+    from retrograd.arrays import _rows as rows
+    from retrograd.arrays import _sequences as sequences
     from retrograd.arrays import _sorting as sorting
     from retrograd.arrays import _special as special
     from retrograd.arrays import _statistics as statistics
@@ -36,7 +41,9 @@ def __getattr__(name: str) -> Any:
 _LATER = {
     "formatting": "_format", "random": "_random", "special": "_special", "linalg": "_linalg",
     "fourier": "_fourier", "windows": "_windows", "images": "_images", "sorting": "_sorting",
-    "statistics": "_statistics", "blocks": "_blocks",
+    "statistics": "_statistics", "blocks": "_blocks", "networks": "_networks",
+    "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
 }  # fmt: skip
-__all__ = ["RAW_TYPES", "Raw", "blocks", "dtypes", "formatting", "fourier", "images", "linalg",
-           "ndarray", "random", "sorting", "special", "statistics", "windows"]  # fmt: skip
+__all__ = ["RAW_TYPES", "Raw", "blocks", "dtypes", "formatting", "fourier", "images", "layout",
+           "linalg", "ndarray", "networks", "normalizing", "random", "rows", "sequences", "sorting",
+           "special", "statistics", "windows"]  # fmt: skip

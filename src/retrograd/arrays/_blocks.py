@@ -51,6 +51,10 @@ class _Workers:
 
 
 def _available_processors() -> int:
+    """As many threads as there are processors to run on, or as the environment says."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

@@ -1,1 +1,474 @@
-"""Linear algebra on stacks of matrices."""
+"""Linear algebra on raw arrays: whatever needs LAPACK. Leading dimensions are batches.
+
+NumPy's own functions work on batches; where they lack something (pivots, error codes, triangular
+solves) SciPy's LAPACK is called for each matrix of a batch. SciPy is imported when first needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from retrograd.arrays import _small
+from retrograd.arrays._distances import cross as cross
+from retrograd.arrays._distances import distances as distances
+from retrograd.arrays._distances import euclidean_distances as euclidean_distances
+from retrograd.arrays._distances import same_batch
+from retrograd.arrays._numpy import Raw
+
+
+class _LinAlgError(RuntimeError):
+    """A matrix that an algorithm cannot work on: singular, or not positive definite."""
+
+
+LinAlgError = _LinAlgError  # what users call it; its name in messages is PyTorch's
+LinAlgError.__module__ = "torch._C"
+
+
+def _failed(function: str, number: int, shape: Sequence[int], words: str) -> LinAlgError:
+    """The error for a matrix of a batch; ``number`` counts matrices."""
+    batch = f"(Batch element {number}): " if len(shape) > 2 else ""
+    return LinAlgError(f"{function}: {batch}{words}")
+
+
+def _first_failure(infos: Raw) -> tuple[int, int] | None:
+    """Which matrix failed first, and LAPACK's word for why."""
+    failed = np.flatnonzero(np.asarray(infos))
+    return (int(failed[0]), int(np.reshape(infos, -1)[failed[0]])) if failed.size else None
+
+
+def first_true(x: Raw) -> Raw:
+    """Where along the last axis something is first true, counted from 1; 0 for nowhere."""
+    return np.where(x.any(-1), np.argmax(x, -1) + 1, 0) if x.shape[-1] else np.zeros(x.shape[:-1])
+
+
+# -- for each matrix of a batch --------------------------------------------------------------
+
+
+@cache
+def _routine(library: str, name: str, dtype: np.dtype[Any]) -> Any:
+    """A routine of SciPy's BLAS or LAPACK for a dtype."""
+    import importlib
+
+    module = importlib.import_module(f"scipy.linalg.{library}")
+    prefix = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[dtype.name]
+    if name.startswith(("or", "sy")) and dtype.kind == "c":
+        name = {"or": "un", "sy": "he"}[name[:2]] + name[2:]
+    return getattr(module, prefix + name)
+
+
+def _each(work: Callable[..., Any], *batches: Raw, depth: int = 2) -> tuple[Raw, ...]:
+    """``work`` done on each matrix of some batches, which share their leading dimensions, and its
+    results as batches again."""
+    batch = batches[0].shape[:-depth]
+    if not batch:
+        return tuple(np.asarray(x) for x in work(*batches))
+    count = math.prod(batch)
+    flat = [x.reshape((count, *x.shape[len(batch) :])) for x in batches]
+    if not count:
+        samples = work(*[np.zeros(x.shape[1:], x.dtype) for x in flat])
+        return tuple(np.zeros((*batch, *np.shape(x)), np.asarray(x).dtype) for x in samples)
+    results = [work(*pieces) for pieces in zip(*flat, strict=True)]
+    stacked = [np.stack(column) for column in zip(*results, strict=True)]
+    return tuple(x.reshape((*batch, *x.shape[1:])) for x in stacked)
+
+
+def tril(x: Raw, k: int = 0) -> Raw:
+    return np.tril(x, k)
+
+
+def triu(x: Raw, k: int = 0) -> Raw:
+    return np.triu(x, k)
+
+
+def diagonal(x: Raw) -> Raw:
+    """The diagonals of matrices, as a view."""
+    return np.diagonal(x, axis1=-2, axis2=-1)
+
+
+def _identities(shape: Sequence[int], dtype: Any) -> Raw:
+    eye = np.eye(shape[-2], shape[-1], dtype=dtype)
+    return np.broadcast_to(eye, tuple(shape)).copy()
+
+
+def eps(dtype: np.dtype[Any]) -> float:
+    return float(np.finfo(dtype).eps)
+
+
+def allclose(x: Raw, y: Raw, rtol: float, atol: float) -> bool:
+    return bool(np.allclose(x, y, rtol=rtol, atol=atol))
+
+
+# -- orthogonal decompositions ---------------------------------------------------------------
+
+
+def svd(x: Raw, full_matrices: bool) -> tuple[Raw, Raw, Raw]:
+    try:
+        u, s, vh = np.linalg.svd(x, full_matrices)
+    except np.linalg.LinAlgError:
+        raise _svd_failure(x) from None
+    return u, s, vh
+
+
+def svdvals(x: Raw) -> Raw:
+    try:
+        return np.linalg.svd(x, compute_uv=False)
+    except np.linalg.LinAlgError:
+        raise _svd_failure(x) from None
+
+
+def _svd_failure(x: Raw) -> LinAlgError:
+    finite = np.isfinite(x).all((-2, -1)).reshape(-1)
+    number = int(np.argmin(finite)) if finite.size else 0
+    why = (
+        "The algorithm failed to converge because the input matrix contained non-finite values."
+        if not finite.all()
+        else "The algorithm failed to converge because the input matrix is ill-conditioned or has "
+        "too many repeated singular values."
+    )
+    return _failed("linalg.svd", number, x.shape, why)
+
+
+def eigh(x: Raw, lower: bool) -> tuple[Raw, Raw]:
+    try:
+        values, vectors = np.linalg.eigh(x, "L" if lower else "U")
+    except np.linalg.LinAlgError:
+        raise _eigh_failure(x) from None
+    return values, vectors
+
+
+def eigvalsh(x: Raw, lower: bool) -> Raw:
+    try:
+        return np.linalg.eigvalsh(x, "L" if lower else "U")
+    except np.linalg.LinAlgError:
+        raise _eigh_failure(x) from None
+
+
+def _eigh_failure(x: Raw) -> LinAlgError:
+    finite = np.isfinite(x).all((-2, -1)).reshape(-1)
+    words = (
+        "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
+        f"many repeated eigenvalues (error code: {x.shape[-1] - 1})."
+    )
+    return _failed("linalg.eigh", int(np.argmin(finite)), x.shape, words)
+
+
+def _complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype("c8" if dtype.itemsize // (2 if dtype.kind == "c" else 1) == 4 else "c16")
+
+
+def eig(x: Raw) -> tuple[Raw, Raw]:
+    if not np.isfinite(x).all():
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    values, vectors = np.linalg.eig(x)
+    kind = _complex_of(x.dtype)
+    return values.astype(kind), vectors.astype(kind)
+
+
+def eigvals(x: Raw) -> Raw:
+    kind = _complex_of(x.dtype)
+    if not np.isfinite(x).all():  # which LAPACK refuses, and PyTorch takes for no result
+        return np.full(x.shape[:-1], complex(math.nan, math.nan), kind)
+    return np.linalg.eigvals(x).astype(kind)
+
+
+def qr(x: Raw, mode: str) -> tuple[Raw, Raw]:
+    if mode == "r":
+        return np.zeros((0,), x.dtype), np.linalg.qr(x, "r")
+    q, r = np.linalg.qr(x, mode)  # type: ignore[call-overload]
+    return q, r
+
+
+def geqrf(x: Raw) -> tuple[Raw, Raw]:
+    """R above the diagonal, and below it the reflectors that make Q, scaled by ``tau``."""
+    reflectors, tau = np.linalg.qr(x, "raw")
+    return np.swapaxes(reflectors, -2, -1), tau
+
+
+# -- triangular decompositions and solving ---------------------------------------------------
+
+
+def lu_factor(x: Raw) -> tuple[Raw, Raw, Raw]:
+    """L and U in one array, the rows exchanged (counted from 1), and the first zero on U's diagonal
+    (0 for none)."""
+    size = min(x.shape[-2:])
+    if _small.pays(x):
+        return _small.lu_factor(x)
+
+    def factor(a: Raw) -> tuple[Raw, Raw, Any]:
+        if not size:
+            return a.copy(), np.zeros((0,), np.int32), np.int32(0)
+        lu, pivots, info = _routine("lapack", "getrf", x.dtype)(a)
+        return lu, (pivots + 1).astype(np.int32), np.int32(info)
+
+    lu, pivots, infos = _each(factor, x)
+    return lu, pivots, infos
+
+
+def permutation(pivots: Raw, rows: int) -> Raw:
+    """The order of rows that a sequence of exchanges leaves: of A = P L U, where each row of P
+    has its one."""
+    batch, count = pivots.shape[:-1], math.prod(pivots.shape[:-1])
+    flat = pivots.reshape((count, pivots.shape[-1]))
+    places = np.tile(np.arange(rows), (count, 1))
+    every = np.arange(count)
+    for i in range(flat.shape[1]):
+        other = flat[:, i] - 1
+        moved = places[every, other]
+        places[every, other] = places[:, i]
+        places[:, i] = moved
+    return np.argsort(places, -1).reshape((*batch, rows))
+
+
+def inverse_order(order: Raw) -> Raw:
+    """The permutation that undoes another."""
+    return np.argsort(order, axis=-1)
+
+
+def permutation_matrix(pivots: Raw, rows: int, dtype: np.dtype[Any]) -> Raw:
+    return np.eye(rows, dtype=dtype)[permutation(pivots, rows)]
+
+
+def sign_of_exchanges(pivots: Raw) -> Raw:
+    """1 for an even number of exchanges and -1 for an odd one."""
+    moved = pivots != np.arange(1, pivots.shape[-1] + 1)
+    return 1 - 2 * (np.count_nonzero(moved, axis=-1) % 2)
+
+
+def product_of_pivots(lu: Raw, pivots: Raw) -> Raw:
+    """The determinant, from the factors."""
+    return (np.prod(diagonal(lu), -1) * sign_of_exchanges(pivots)).astype(lu.dtype)[()]
+
+
+def sign_and_log_of_pivots(lu: Raw, pivots: Raw) -> tuple[Raw, Raw]:
+    """The sign of the determinant, and the logarithm of its absolute value."""
+    on_it = diagonal(lu)
+    signs = np.sign(on_it)
+    sign = (np.prod(signs, -1) * sign_of_exchanges(pivots)).astype(lu.dtype)
+    with np.errstate(divide="ignore"):
+        return sign[()], np.log(np.abs(on_it)).sum(-1)
+
+
+def cofactors(x: Raw) -> Raw:
+    """The derivative of the determinant by each element, of singular matrices too."""
+    u, s, vh = svd(x, False)
+    turned = _turn(u, vh) * u.conj()
+    return np.matmul(turned * _products_without(s)[..., None, :], vh.conj())
+
+
+def _turn(u: Raw, vh: Raw) -> Raw:
+    """The determinant of the rotations of a singular value decomposition."""
+    return (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+
+
+def _products_without(s: Raw) -> Raw:
+    """For each of some numbers, the product of all others."""
+    places = range(s.shape[-1])
+    return np.stack([np.delete(s, i, -1).prod(-1) for i in places], -1)
+
+
+def cofactor_slope(x: Raw, t: Raw) -> Raw:
+    """How the cofactors of ``x`` move with it in the direction of ``t``.
+
+    Turned to where the matrix is diagonal, the determinant is, to second order in what is added,
+    a sum over pairs i, j of (t_ii t_jj - t_ij t_ji) times all other values on the diagonal.
+    """
+    u, s, vh = svd(x, False)
+    uh, v = (np.swapaxes(z, -2, -1).conj() for z in (u, vh))
+    moved = np.matmul(np.matmul(uh, t), v)
+    n = s.shape[-1]
+    others = np.zeros((*s.shape, n), s.dtype)  # the products without both i and j
+    for i in range(n):
+        for j in range(i):
+            others[..., i, j] = others[..., j, i] = np.delete(s, (i, j), -1).prod(-1)
+    slope = -others * np.swapaxes(moved, -2, -1)
+    rows = np.matmul(others, diagonal(moved)[..., None])[..., 0]
+    slope = slope + rows[..., None] * np.eye(n, dtype=s.dtype)
+    return (_turn(u, vh) * np.matmul(np.matmul(u.conj(), slope), vh.conj())).astype(x.dtype)
+
+
+def lu_solve(lu: Raw, pivots: Raw, b: Raw, transposed: int = 0) -> Raw:
+    """The solution of A X = B from the factors of A; ``transposed``: of A^T (1) or A^H (2)."""
+    lu, b = same_batch(lu, b)
+    pivots = np.broadcast_to(pivots, (*lu.shape[:-2], pivots.shape[-1]))
+    if not b.size:
+        return np.zeros(b.shape, b.dtype)
+    if _small.pays(lu):
+        return _small.lu_solve(lu, permutation(pivots, lu.shape[-1]), b, transposed)
+    getrs = _routine("lapack", "getrs", lu.dtype)
+
+    def solve(factors: Raw, right: Raw, exchanges: Raw) -> tuple[Raw]:
+        return (getrs(factors, exchanges[0] - 1, right, trans=transposed)[0],)
+
+    return _each(solve, lu, b, pivots[..., None, :])[0]
+
+
+def inverse(x: Raw) -> tuple[Raw, Raw]:
+    """The inverses, infinite where there are none, and where elimination first met a zero."""
+    try:
+        # That of the transpose, transposed: column by column in memory, as from LAPACK.
+        turned = np.linalg.inv(np.swapaxes(x, -2, -1))
+        return np.swapaxes(turned, -2, -1), np.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        lu, pivots, infos = lu_factor(x)
+        return lu_solve(lu, pivots, np.eye(lu.shape[-1], dtype=lu.dtype)), infos
+
+
+def solve_triangular(a: Raw, b: Raw, upper: bool, left: bool, unit: bool) -> Raw:
+    """X of A X = B, or of X A = B, for a triangular A."""
+    a, b = same_batch(a, b)
+    if not b.size:
+        return np.zeros(b.shape, b.dtype)
+    if _small.pays(a):
+        if left:
+            return _small.substituted(a, b, upper, unit)
+        a, b = (np.swapaxes(x, -2, -1) for x in (a, b))
+        return np.swapaxes(_small.substituted(a, b, not upper, unit), -2, -1)
+    trsm = _routine("blas", "trsm", a.dtype)
+    side, low, diag = int(not left), int(not upper), int(unit)
+
+    def solve(triangle: Raw, right: Raw) -> tuple[Raw]:
+        if triangle.flags.c_contiguous and not triangle.flags.f_contiguous:
+            # In Fortran's order that is the transpose, of the other triangle: no copy is made.
+            return (trsm(1, triangle.T, right, side=side, lower=1 - low, trans_a=1, diag=diag),)
+        return (trsm(1, triangle, right, side=side, lower=low, diag=diag),)
+
+    return _each(solve, a, b)[0]
+
+
+def cholesky(x: Raw, upper: bool) -> tuple[Raw, Raw]:
+    """The factor, and the order of the first leading minor that is not positive (0 for none)."""
+    try:
+        found = np.linalg.cholesky(x, upper=upper)
+        return found, np.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        return _partial_cholesky(x, upper)
+
+
+def _partial_cholesky(x: Raw, upper: bool) -> tuple[Raw, Raw]:
+    """As far as it goes, for each matrix."""
+    potrf = _routine("lapack", "potrf", x.dtype)
+
+    def factor(a: Raw) -> tuple[Raw, Any]:
+        if not a.size:
+            return a.copy(), np.int32(0)
+        found, info = potrf(a, lower=int(not upper), clean=1)
+        return found, np.int32(info)
+
+    factors, infos = _each(factor, x)
+    return factors, infos
+
+
+def cholesky_solve(b: Raw, factor: Raw, upper: bool) -> Raw:
+    factor, b = same_batch(factor, b)
+    if not b.size:
+        return np.zeros(b.shape, b.dtype)
+    potrs = _routine("lapack", "potrs", b.dtype)
+    return _each(lambda f, y: (potrs(f, y, lower=int(not upper))[0],), factor, b)[0]
+
+
+def lstsq(a: Raw, b: Raw, driver: str, rcond: float) -> tuple[Raw, Raw, Raw]:
+    """The solution of the least squares, the rank and, where the driver finds them, the singular
+    values."""
+    import scipy.linalg  # type: ignore[import-untyped]
+
+    m, n = a.shape[-2:]
+    k, columns = min(m, n), b.shape[-1]
+    real = np.real(a).dtype
+    method = "gelsd" if driver == "gels" else driver
+
+    def solve(x: Raw, y: Raw) -> tuple[Raw, Any, Raw]:
+        if not x.size or not y.size:
+            return np.zeros((n, columns), a.dtype), np.int64(0), np.zeros(k, real)
+        found, _, rank, values = scipy.linalg.lstsq(
+            x, y, cond=rcond, lapack_driver=method, check_finite=False
+        )
+        return found, np.int64(rank), np.zeros(k, real) if values is None else values
+
+    solution, rank, values = _each(solve, a, b)
+    return solution, rank, values
+
+
+def pinv(x: Raw, atol: Raw, rtol: Raw, hermitian: bool) -> Raw:
+    """The pseudo-inverse, of singular values above a tolerance."""
+    if not x.size:
+        return np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+    if hermitian:
+        values, v = eigh(x, True)
+        inverse = _inverted(values, atol, rtol)
+        return np.matmul(v * inverse[..., None, :], np.swapaxes(v, -2, -1).conj())
+    u, values, vh = svd(x, False)
+    inverse = _inverted(values, atol, rtol)
+    left = np.swapaxes(vh, -2, -1).conj() * inverse[..., None, :]
+    return np.matmul(left, np.swapaxes(u, -2, -1).conj())
+
+
+def _inverted(values: Raw, atol: Raw, rtol: Raw) -> Raw:
+    """One over each value, and zero for those that count as zero."""
+    counts = _above(values, atol, rtol)
+    return np.where(counts, 1 / np.where(counts, values, 1), 0).astype(values.dtype)
+
+
+def _above(values: Raw, atol: Raw, rtol: Raw) -> Raw:
+    sizes = np.abs(values)
+    limit = np.maximum(atol, rtol * sizes.max(-1, initial=0))
+    return sizes > limit[..., None]
+
+
+def rank(x: Raw, atol: Raw, rtol: Raw, hermitian: bool) -> Raw:
+    if not x.size:
+        return np.zeros(x.shape[:-2], np.int64)
+    values = eigvalsh(x, True) if hermitian else svdvals(x)
+    return np.count_nonzero(_above(values, atol, rtol), axis=-1)
+
+
+def expm(x: Raw) -> Raw:
+    """The exponential of square matrices."""
+    import scipy.linalg
+
+    if not x.size:
+        return x.copy()
+    if x.dtype == np.float16:
+        return expm(x.astype(np.float32)).astype(np.float16)
+    return np.asarray(scipy.linalg.expm(x), x.dtype)
+
+
+# -- refusals, one for each reason that LAPACK gives -----------------------------------------
+
+
+def refuse_singular_inverse(function: str, infos: Raw, shape: Sequence[int]) -> None:
+    if failure := _first_failure(infos):
+        raise _failed(
+            function, failure[0], shape,
+            f"The diagonal element {failure[1]} is zero, the inversion could not be completed "
+            "because the input matrix is singular.",
+        )  # fmt: skip
+
+
+def refuse_singular_solve(function: str, infos: Raw, shape: Sequence[int]) -> None:
+    if failure := _first_failure(infos):
+        words = "The solver failed because the input matrix is singular."
+        raise _failed(function, failure[0], shape, words)
+
+
+def refuse_not_positive(function: str, infos: Raw, shape: Sequence[int]) -> None:
+    if failure := _first_failure(infos):
+        raise _failed(
+            function, failure[0], shape,
+            "The factorization could not be completed because the input is not positive-definite "
+            f"(the leading minor of order {failure[1]} is not positive-definite).",
+        )  # fmt: skip
+
+
+def refuse_zero_pivot(function: str, infos: Raw, shape: Sequence[int]) -> None:
+    if failure := _first_failure(infos):
+        batch = f"(Batch element {failure[0]}): " if len(shape) > 2 else ""
+        raise RuntimeError(
+            f"{function}: {batch}U[{failure[1]},{failure[1]}] is zero and using it on lu_solve "
+            "would result in a division by zero. If you still want to perform the factorization, "
+            "consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        )

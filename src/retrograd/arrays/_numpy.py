@@ -48,7 +48,7 @@ logical_and, logical_or, logical_xor, logical_not = (
 bitwise_and, bitwise_or, bitwise_xor, bitwise_not = (
     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_not)  # fmt: skip
 left_shift, right_shift = np.left_shift, np.right_shift
-matmul, where, concatenate, stack = np.matmul, np.where, np.concatenate, np.stack
+matmul, concatenate, stack = np.matmul, np.concatenate, np.stack
 broadcast_shapes = np.broadcast_shapes
 zeros_like, full, zeros, empty, eye, arange = (
     np.zeros_like, np.full, np.zeros, np.empty, np.eye, np.arange)  # fmt: skip
@@ -170,17 +170,60 @@ _ZERO = {d: np.zeros((), d) for d in (np.dtype("f2"), float32, float64)}
 
 def sigmoid(x: Raw) -> Raw:
     one = _ONE.get(x.dtype, 1)
-    return one / (one + np.exp(-x))  # exp may overflow to inf, and one / inf is the right zero
+    if not x.ndim or x.dtype not in _ONE:
+        return one / (one + np.exp(-x))  # exp may overflow to inf, and one / inf is the right zero
+    result = np.negative(x)
+    np.exp(result, result)
+    np.add(result, one, result)
+    return np.divide(one, result, result)
 
 
 def relu(x: Raw) -> Raw:
-    return np.maximum(x, _ZERO.get(x.dtype, 0))
+    if x.size > 16 * _MANY and x.dtype == float32 and 64 <= x.shape[-1] <= _ZEROS.size:
+        # NumPy compares with a row of zeros more than twice as fast as with one zero.
+        return np.maximum(x, _ZEROS[: x.shape[-1]])
+    return np.maximum(_ZERO.get(x.dtype, 0), x)  # of two zeros, the second: -0.0 stays
+
+
+_MANY = 512  # elements from which a few more passes cost less than branches that nobody can foresee
+_ZEROS = np.zeros(1 << 15, np.float32)
+_BITS = {float32: np.dtype("i4"), float64: np.dtype("i8")}
+
+
+def where(condition: Raw, x: Raw, y: Raw) -> Raw:
+    """``x`` where ``condition`` holds, ``y`` elsewhere."""
+    bits = _BITS.get(getattr(x, "dtype", None))
+    if (
+        bits is None
+        or not isinstance(condition, np.ndarray)
+        or condition.size < _MANY
+        or condition.dtype.kind != "b"
+        or getattr(y, "dtype", None) != x.dtype
+    ):
+        return np.where(condition, x, y)
+    # np.where branches on each element. Choosing among bits does not: y ^ ((x ^ y) & all or none).
+    chosen = np.negative(condition.view(np.int8).astype(bits))
+    y_bits = y.view(bits)
+    changed = x.view(bits) ^ y_bits
+    if changed.shape == chosen.shape:
+        changed &= chosen
+    else:
+        changed = changed & chosen
+    return (changed ^ y_bits).view(x.dtype)
 
 
 def where_positive(x: Raw, y: Raw) -> Raw:
     """``x``, but zero wherever ``y`` is not positive (a NaN counts as positive)."""
     zero = _ZERO.get(x.dtype, 0)
-    return np.where(y <= zero, zero, x)
+    bits = _BITS.get(x.dtype)
+    if bits is None or not isinstance(x, np.ndarray) or x.size < _MANY:
+        return np.where(y <= zero, zero, x)
+    kept = (y <= zero).view(np.int8).astype(bits)
+    kept -= bits.type(1)  # all bits where y is positive, none where it is not
+    if kept.shape != x.shape:
+        return (kept & x.view(bits)).view(x.dtype)
+    kept &= x.view(bits)
+    return kept.view(x.dtype)
 
 
 def sgn(x: Raw) -> Raw:
@@ -224,6 +267,10 @@ def remainder(x: Raw, y: Raw) -> Raw:
     return _divided(np.remainder, x, y)
 
 
+def fmod(x: Raw, y: Raw) -> Raw:
+    return _divided(np.fmod, x, y)
+
+
 def floor_divide(x: Raw, y: Raw) -> Raw:
     return _divided(np.floor_divide, x, y)
 
@@ -247,6 +294,10 @@ def _divided(divide: Any, x: Raw, y: Raw) -> Raw:
 
 def clip(x: Raw, low: Raw | None, high: Raw | None) -> Raw:
     """``x`` moved into ``[low, high]``; ``high`` wins where they contradict each other."""
+    if x.dtype in _constants:  # for which NumPy takes long to convert numbers
+        low = constant(low, x) if type(low) in (int, float) else low
+        high = constant(high, x) if type(high) in (int, float) else high
+        return x.clip(low, high)
     return np.clip(x, low, high)
 
 
@@ -257,17 +308,20 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
     loses_a_part: Any = value.dtype.kind == "c" and kind != "c" and np.any(value.imag)
     if kind in "iu" and value.dtype.kind in "iuf" and value.size:
         limits = np.iinfo(dtype)
-        loses_a_part = np.any(value < limits.min) or np.any(value > limits.max)
+        loses_a_part = not np.all((value >= limits.min) & (value <= limits.max))
+    elif dtype in _LARGEST and value.dtype.kind in "iuf":
+        loses_a_part = np.any((np.abs(value) > _LARGEST[dtype]) & ~np.isinf(value))
     if loses_a_part:
         name = _C_NAMES[dtype.name]
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return cast(value, dtype)
 
 
+_LARGEST = {np.dtype(n): float(np.finfo(n).max) for n in ("float16", "float32")}
 # What PyTorch's messages call the C types of elements.
 _C_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
-    "int64": "int64_t", "float16": "at::Half", "float32": "float", "float64": "double",
+    "int64": "int64_t", "float16": "c10::Half", "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 
@@ -276,11 +330,45 @@ Axes = int | tuple[int, ...] | None
 
 
 def sum_all(x: Raw) -> Raw:
+    if x.size >= 8 * _LONGEST and x.dtype in _ONES and x.flags.c_contiguous:
+        return _sum_of_sums(x.reshape(-1))
     return np.add.reduce(x, None)
 
 
 def sum(x: Raw, axes: Axes = None, keepdims: Any = False, dtype: Any = None) -> Raw:
+    """Sums along axes. Long ones of floats are products with ones, which BLAS does several times
+    faster than NumPy adds."""
+    if (
+        x.size >= _LONGEST
+        and x.ndim == 2
+        and x.dtype in _ONES
+        and axes in ((0,), (1,))
+        and dtype is None
+        and x.flags.c_contiguous
+    ):
+        short = x.shape[axes[0]] <= _LONGEST  # type: ignore[index]
+        if axes == (1,):
+            sums = x @ _ONES[x.dtype][: x.shape[1]] if short else np.add.reduce(x, 1)
+            return sums[:, None] if keepdims else sums
+        if short:
+            sums = _ONES[x.dtype][: x.shape[0]] @ x
+            return sums[None] if keepdims else sums
+    if x.dtype.char == "e" and dtype is None:  # too narrow to add up in
+        return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=float32).astype(x.dtype)
     return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype)
+
+
+# What one product with ones adds up. BLAS adds in a few running sums, whose rounding errors grow
+# with their length, so long rows are cut and the parts added up pairwise.
+_LONGEST = 4096
+_ONES = {d: np.ones(_LONGEST, d) for d in (float32, float64)}
+
+
+def _sum_of_sums(x: Raw) -> Raw:
+    """The sum of a long vector, by sums of stretches of it."""
+    whole = x.size - x.size % 1024
+    sums = x[:whole].reshape(-1, 1024) @ _ONES[x.dtype][:1024]
+    return np.add.reduce(sums) + np.add.reduce(x[whole:])
 
 
 def sum_to(x: Raw, shape: Sequence[int]) -> Raw:
@@ -323,11 +411,21 @@ def argmin(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:
 
 
 def cumsum(x: Raw, axis: int) -> Raw:
+    if x.size >= _LONGEST and x.dtype in _ONES:
+        from retrograd.arrays import _statistics
+
+        return _statistics.cumsum(x, axis, False)
+    if x.dtype.char == "e":  # too narrow to add up in
+        return cumsum(x.astype(float32), axis).astype(x.dtype)
     return _in_reading_order(np.cumsum(x, axis=axis)) if np.ndim(x) else copy(x)
 
 
 def cumsum_from_end(x: Raw, axis: int) -> Raw:
     """For each element, the sum of it and all that follow along ``axis``."""
+    if x.size >= _LONGEST and x.dtype in _ONES:
+        from retrograd.arrays import _statistics
+
+        return _statistics.cumsum(x, axis, True)
     return flip(np.cumsum(np.flip(x, axis), axis=axis), axis) if np.ndim(x) else copy(x)
 
 
@@ -344,15 +442,6 @@ def take_along(x: Raw, indices: Raw, axis: int) -> Raw:
     return np.take_along_axis(x, indices, axis)
 
 
-def add_along(shape: tuple[int, ...], indices: Raw, values: Raw, axis: int) -> Raw:
-    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``."""
-    out = np.zeros(shape, values.dtype)
-    where_to = list(np.ogrid[tuple(slice(s) for s in indices.shape)])
-    where_to[axis] = indices
-    np.add.at(out, tuple(where_to), values)
-    return out
-
-
 def mm(a: Raw, b: Raw) -> Raw:
     """The product of two matrices. Of a column and a row it is a product of numbers, which NumPy
     does several times faster as such."""
@@ -360,12 +449,12 @@ def mm(a: Raw, b: Raw) -> Raw:
 
 
 def reshape(x: Raw, shape: Sequence[int]) -> Raw:
-    return np.reshape(writable(x), shape)
+    return (x if isinstance(x, np.ndarray) else np.array(x)).reshape(shape)
 
 
 def permute(x: Raw, dims: Sequence[int] | None) -> Raw:
     """``x`` with its dimensions in another order; None reverses them."""
-    return np.transpose(writable(x), dims)
+    return (x if isinstance(x, np.ndarray) else np.array(x)).transpose(dims)
 
 
 def view_as_real(x: Raw) -> Raw:
@@ -462,28 +551,29 @@ def put_flat(x: Raw, where_to: Raw, values: Raw) -> Raw:
 
 def add_flat(shape: tuple[int, ...], where_to: Raw, values: Raw) -> Raw:
     """Zeros of ``shape`` with ``values`` added at ``where_to``; places may repeat."""
-    size = math.prod(shape)
-    if values.dtype.kind == "c":
-        out = np.zeros(size, values.dtype)
-        np.add.at(out, np.reshape(where_to, -1), np.reshape(values, -1))
-        return out.reshape(shape)
-    # bincount adds in float64 and is many times faster than np.add.at.
-    total = np.bincount(np.reshape(where_to, -1), np.reshape(values, -1), minlength=size)
-    return total.astype(values.dtype).reshape(shape)
+    out = np.zeros(math.prod(shape), values.dtype)
+    # In one dimension, and only there, this is as fast as a loop in C.
+    np.add.at(out, np.reshape(where_to, -1), np.reshape(values, -1))
+    return out.reshape(shape)
 
 
 def index(x: Raw, where_from: tuple[Any, ...]) -> Raw:
     """The elements of ``x`` at an index with arrays in it: a copy."""
-    return _in_reading_order(writable(x)[where_from])
+    x = writable(x)
+    if len(where_from) == 1:  # by far the most frequent case, and taking is faster
+        places = where_from[0]
+        if places.dtype.kind != "b":
+            return x.take(places, axis=0)
+        if places.ndim and places.shape == x.shape[: places.ndim]:
+            rows = x.reshape(places.size, *x.shape[places.ndim :])
+            return rows.take(np.flatnonzero(places), axis=0)
+    return _in_reading_order(x[where_from])
 
 
-def index_put(x: Raw, where_to: tuple[Any, ...], values: Raw, accumulate: bool) -> Raw:
-    """A copy of ``x`` with ``values`` put (or added) at an index."""
+def index_put(x: Raw, where_to: tuple[Any, ...], values: Raw) -> Raw:
+    """A copy of ``x`` with ``values`` put at an index."""
     out = copy(writable(x))
-    if accumulate:
-        np.add.at(out, where_to, values)
-    else:
-        out[where_to] = values
+    out[where_to] = values
     return out
 
 
@@ -528,5 +618,29 @@ def from_dlpack(value: Any) -> Raw:
     return np.from_dlpack(value)
 
 
-def linspace(start: float, end: float, steps: int, dtype: np.dtype[Any]) -> Raw:
-    return np.linspace(start, end, steps, dtype=dtype)
+def from_buffer(buffer: Any, dtype: np.dtype[Any], count: int, offset: int) -> Raw:
+    """The memory of ``buffer`` as elements of ``dtype``."""
+    return np.frombuffer(buffer, dtype, count, offset)
+
+
+def empty_strided(shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[Any]) -> Raw:
+    """An array with strides (counted in elements) of one's own choice."""
+    reach = 0 if 0 in shape else 1
+    for size, step in zip(shape, steps, strict=True):
+        reach += max(size - 1, 0) * step
+    memory = np.empty(reach, dtype)
+    return np.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in steps))
+
+
+def layout_order(x: Raw) -> list[int]:
+    """The order of dimensions from outermost to innermost in memory that a new array like ``x``
+    gets. An array with gaps or repeats has no order worth keeping."""
+    plain = list(range(x.ndim))
+    if not is_dense(x):
+        strides = [abs(s) for s in x.strides]
+        return sorted(plain, key=lambda d: -strides[d]) if 0 not in strides else plain
+    return sorted(plain, key=lambda d: -x.strides[d])
+
+
+def float_limits(dtype: np.dtype[Any]) -> np.finfo[Any]:
+    return np.finfo(dtype)

@@ -10,7 +10,8 @@ normal, 1-15 values  Box-Muller in float64, two values at a time; the odd one wa
 normal, 16 or more   Box-Muller on blocks of 16 uniforms of the result's precision
 integers             one word modulo the range, or two words once the range reaches 2**28
 bernoulli            a uniform compared with p: float64 for one p for all, else as precise as p
-exponential          float64 uniforms, whatever the result's dtype
+exponential          float64 uniforms, whatever the result's dtype; so for cauchy and geometric
+log_normal           the exponential function of normal numbers, two at a time as above
 permutation          one word per swap of a Fisher-Yates shuffle
 ===================  ==============================================================================
 
@@ -19,27 +20,36 @@ the sum after it round once (a fused multiply-add).  float64 results also go thr
 library's log, log1p, sin and cos: Python's ``math`` calls the same ones, NumPy's vectorised log
 and log1p may differ in the last bit.
 
-Numbers fill an array in C order.  A generator's lock makes one draw one unit, so threads that
-share a generator split its stream between them and never repeat a part of it.
+Numbers fill an array in C order; ``in_memory_order`` is for arrays laid out otherwise.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from retrograd.arrays._discrete import binomial, multinomial, poisson
+from retrograd.arrays._fused import scale_and_shift
+from retrograd.arrays._generator import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    require,
+    seed,
+    set_rng_state,
+)
 from retrograd.arrays._sampling import (
-    by_c_library,
+    below,
     narrowed,
     normals_in_blocks,
     normals_in_pairs,
-    scale_and_shift,
+    settled,
     unit_uniforms,
 )
 
@@ -49,16 +59,12 @@ Float64 = npt.NDArray[np.float64]
 Shape = int | Sequence[int]
 Precision = type[np.float32 | np.float64]
 
-_SEED_OF_A_NEW_GENERATOR = 67280421310721
-
-# PyTorch's byte layout of a CPU generator's state, so that saved states pass between the two.
-# The twister's words sit in 64-bit slots.  "left" is one more than the words left of the present
-# block of 624, "used" counts those gone, and what is called unused keeps its place only.
-_STATE = np.dtype("<u8, <i4, <i4, <u8, (624,)<u8, <f8, <f8, <f8, <i4, <f4, ?", align=True)
-_STATE.names = (
-    *("seed", "left", "seeded", "used", "words", "unused_x", "next_normal", "unused_rho"),
-    *("has_next_normal", "unused_float_normal", "unused_has_float_normal"),
-)
+__all__ = [
+    "Generator", "bernoulli", "binomial", "cauchy", "default_generator", "exponential", "geometric",
+    "get_rng_state", "in_memory_order", "initial_seed", "integers", "log_normal", "manual_seed",
+    "memory_order", "multinomial", "normal", "permutation", "poisson", "seed", "set_rng_state",
+    "uniform",
+]  # fmt: skip
 
 # How error messages spell a dtype: its C++ type, and PyTorch's name for it.
 # fmt: off
@@ -72,162 +78,6 @@ _SPELLING = {
     "complex128": ("c10::complex<double>", "ComplexDouble"),
 }
 # fmt: on
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise RuntimeError(message)
-
-
-class Generator:
-    """A stream of random numbers with a seed, as ``torch.Generator`` on the CPU.
-
-    >>> generator = Generator().manual_seed(0)
-    >>> generator.initial_seed()
-    0
-    >>> uniform(2, np.float32, generator).tolist()
-    [0.49625658988952637, 0.7682217955589294]
-    """
-
-    def __init__(self, device: object = "cpu") -> None:
-        kind = "cpu" if device is None else str(device).partition(":")[0]
-        _require(kind == "cpu", f"Device type {kind} is not supported for torch.Generator() api.")
-        self.device = "cpu" if device is None else device
-        self.lock = threading.RLock()
-        self.next_normal: float | None = None  # the second value of a pair, not yet handed out
-        self._twister = np.random.RandomState(0)
-        self._seed = 0
-        self._untouched = True  # since it was seeded; only the bytes of the state tell
-        self.manual_seed(_SEED_OF_A_NEW_GENERATOR)
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start the stream that belongs to ``seed``; a negative one counts from ``2**64`` down."""
-        is_int = isinstance(seed, int) and not isinstance(seed, bool)
-        _require(is_int, f"manual_seed expected a long, but got {type(seed).__name__}")
-        if not -(1 << 63) <= seed < 1 << 64:
-            raise ValueError("Overflow when unpacking long long")
-        with self.lock:
-            self._seed = seed % (1 << 64)
-            self._twister.seed(seed % (1 << 32))  # the twister itself takes 32 bits only
-            self._untouched = True
-            self.next_normal = None
-        return self
-
-    def seed(self) -> int:
-        """Start a stream nobody can predict and return its seed, a number of 53 bits."""
-        fresh = int.from_bytes(os.urandom(8), "little") % (1 << 53)
-        self.manual_seed(fresh)
-        return fresh
-
-    def initial_seed(self) -> int:
-        """Return the seed the present stream started from, as an unsigned 64-bit number."""
-        return self._seed
-
-    def get_state(self) -> npt.NDArray[np.uint8]:
-        """Return where the stream stands: 5056 bytes, PyTorch's own layout."""
-        with self.lock:
-            _, words, used, *_ = self._twister.get_state(legacy=True)
-            state = np.zeros((), _STATE)
-            state["seed"], state["seeded"], state["words"] = self._seed, 1, words
-            state["left"] = 625 - int(used)
-            state["used"] = 0 if self._untouched else used
-            if self.next_normal is not None:
-                state["next_normal"], state["has_next_normal"] = self.next_normal, 1
-        return np.frombuffer(state.tobytes(), np.uint8).copy()
-
-    def set_state(self, new_state: npt.NDArray[np.uint8]) -> Generator:
-        """Continue from a state that ``get_state`` returned, here or in PyTorch."""
-        if not isinstance(new_state, np.ndarray):
-            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
-        if new_state.dtype != np.uint8:
-            raise TypeError("RNG state must be a torch.ByteTensor")
-        _require(
-            new_state.size == _STATE.itemsize,
-            f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} "
-            f"but found the input RNG state size to be {new_state.size}",
-        )
-        state = np.frombuffer(new_state.tobytes(), _STATE)[0]
-        valid = state["seeded"] != 0 and 0 < state["left"] <= 624 and state["used"] <= 624
-        _require(valid, "Invalid mt19937 state")
-        with self.lock:
-            words, used = state["words"].astype(np.uint32), 625 - int(state["left"])
-            self._twister.set_state(("MT19937", words, used, 0, 0.0))
-            self._seed = int(state["seed"])
-            self._untouched = int(state["used"]) != used
-            self.next_normal = float(state["next_normal"]) if state["has_next_normal"] else None
-        return self
-
-    def clone_state(self) -> Generator:
-        """Return a new generator that will go on as this one would."""
-        return Generator(self.device).set_state(self.get_state())
-
-    def words(self, count: int) -> npt.NDArray[np.uint32]:
-        """Draw the next ``count`` words of the twister."""
-        with self.lock:
-            self._untouched = self._untouched and count == 0
-            return self._twister.randint(0, 1 << 32, count, dtype=np.uint32)
-
-    def double_words(self, count: int) -> npt.NDArray[np.uint64]:
-        """Draw ``count`` 64-bit words: of two words in a row the first is the high half."""
-        return self.words(2 * count).astype(">u4").view(">u8").astype(np.uint64)
-
-    def __reduce__(self) -> tuple[type[Generator], tuple[object], Array]:
-        return Generator, (self.device,), self.get_state()
-
-    def __setstate__(self, state: npt.NDArray[np.uint8]) -> None:
-        self.set_state(state)
-
-
-default_generator = Generator()
-default_generator.seed()
-
-
-def manual_seed(seed: int) -> Generator:
-    """Seed the default generator and return it.
-
-    >>> manual_seed(0) is default_generator
-    True
-    """
-    return default_generator.manual_seed(int(seed))
-
-
-def seed() -> int:
-    """Seed the default generator unpredictably and return the seed.
-
-    >>> seed() == initial_seed()
-    True
-    """
-    return default_generator.seed()
-
-
-def initial_seed() -> int:
-    """Return the seed of the default generator.
-
-    >>> manual_seed(-1).initial_seed() == initial_seed() == 2**64 - 1
-    True
-    """
-    return default_generator.initial_seed()
-
-
-def get_rng_state() -> npt.NDArray[np.uint8]:
-    """Return the state of the default generator as bytes.
-
-    >>> get_rng_state().shape
-    (5056,)
-    """
-    return default_generator.get_state()
-
-
-def set_rng_state(new_state: npt.NDArray[np.uint8]) -> None:
-    """Put the default generator back into a state that ``get_rng_state`` returned.
-
-    >>> state = get_rng_state()
-    >>> first = uniform(3, np.float64)
-    >>> set_rng_state(state)
-    >>> bool((uniform(3, np.float64) == first).all())
-    True
-    """
-    default_generator.set_state(new_state)
 
 
 def uniform(
@@ -246,9 +96,14 @@ def uniform(
     if dtype.kind == "c":
         parts = uniform((*shape, 2), _part_of(dtype), generator, low, high)
         return parts.view(dtype).reshape(shape)
-    _check_uniform_bounds(low, high, dtype)
+    if (low, high) == (0.0, 1.0):
+        _require_kernel("check_uniform_bounds", dtype, but_not="biu")
+    else:
+        _check_uniform_bounds(low, high, dtype)
     precision = np.float64 if dtype == np.float64 else np.float32
     fractions = unit_uniforms(generator or default_generator, math.prod(shape), precision)
+    if low == 0.0 and high == 1.0 and dtype == precision:
+        return fractions.reshape(shape)  # nothing to scale, and 1 is never reached
     width = float(precision(high) - precision(low))
     values = scale_and_shift(fractions, width, low).astype(dtype)
     values[values == np.asarray(high, dtype)] = low  # rounding may reach the excluded bound
@@ -261,25 +116,28 @@ def normal(
     generator: Generator | None = None,
     mean: float = 0.0,
     std: float = 1.0,
+    contiguous: bool = True,
 ) -> Array:
     """Draw normal numbers, as ``torch.randn`` and ``Tensor.normal_``.
 
-    Of a complex dtype, ``std`` is the deviation of the whole number, shared by its two parts.
+    Of a complex dtype, ``std`` is the deviation of the whole number, shared by its two parts.  What
+    is not ``contiguous`` is always filled two values at a time.
 
     >>> normal(3, np.float32, manual_seed(0)).tolist()
     [1.5409960746765137, -0.293428897857666, -2.1787893772125244]
     """
     shape, dtype = _dims(shape), np.dtype(dtype)
-    _require(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
+    require(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
     if dtype.kind == "c":
-        parts = normal((*shape, 2), _part_of(dtype), generator, mean, std / math.sqrt(2.0))
+        each = std / math.sqrt(2.0)
+        parts = normal((*shape, 2), _part_of(dtype), generator, mean, each, contiguous)
         return parts.view(dtype).reshape(shape)
     count = math.prod(shape)
     if count == 0:
         return np.empty(shape, dtype)
     _require_kernel("normal_kernel_cpu", dtype, but_not="biu")
     generator = generator or default_generator
-    if count >= 16:
+    if count >= 16 and contiguous:
         values = normals_in_blocks(generator, count, dtype, mean, std)
     else:
         values = narrowed(scale_and_shift(normals_in_pairs(generator, count), std, mean), dtype)
@@ -302,6 +160,8 @@ def integers(
     [4, 9, 3, 0, 3]
     """
     shape, dtype = _dims(shape), np.dtype(dtype)
+    if not math.prod(shape) and low is None:
+        return np.empty(shape, dtype)
     if low is None or high is None:
         _require_kernel("random_kernel_cpu", dtype)
         low, high, two_words = 0, _top(dtype) + 1, dtype in (np.int64, np.float64)
@@ -326,9 +186,9 @@ def permutation(n: int, dtype: npt.DTypeLike, generator: Generator | None = None
     """
     (n,), dtype = _dims(n), np.dtype(dtype)
     most, name = _top(dtype) + 1, _SPELLING[dtype.name][1]
-    _require(dtype.kind != "f" or n <= most, f"n cannot be greater than {most} for {name} type.")
+    require(dtype.kind != "f" or n <= most, f"n cannot be greater than {most} for {name} type.")
     _require_kernel("randperm", dtype, but_not="b")
-    _require(n <= most, f"value cannot be converted to type {dtype.name}_t without overflow")
+    require(n <= most, f"value cannot be converted to type {dtype.name}_t without overflow")
     if n >= ((1 << 32) - 1) // 20:
         raise NotImplementedError(f"permutation of {n} numbers: PyTorch shuffles as many otherwise")
     # Place i swaps with one of the places from i on.  Each swap needs the outcome of those before
@@ -355,22 +215,24 @@ def bernoulli(
     """
     shape, dtype = _dims(shape), np.dtype(dtype)
     if not isinstance(p, np.ndarray):
-        _require(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        require(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     count = math.prod(shape)
     if count == 0:
         return np.empty(shape, dtype)
-    kernel = "tensor_cpu_self_" if isinstance(p, np.ndarray) else "scalar_cpu_"
-    _require_kernel(f"bernoulli_{kernel}", dtype)
-    chances = p if isinstance(p, np.ndarray) else np.float64(p)
-    _require_kernel("bernoulli_tensor_cpu_p_", chances.dtype, but_not="biu")
-    _require(
-        bool(((chances >= 0) & (chances <= 1)).all()),
+    generator = generator or default_generator
+    if not isinstance(p, np.ndarray):
+        _require_kernel("bernoulli_scalar_cpu_", dtype)
+        return below(generator, count, p).astype(dtype).reshape(shape)
+    _require_kernel("bernoulli_tensor_cpu_self_", dtype)
+    _require_kernel("bernoulli_tensor_cpu_p_", p.dtype, but_not="biu")
+    require(
+        bool(((p >= 0) & (p <= 1)).all()),
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error "
         "message be improved?  If so, please report an enhancement request to PyTorch.)",
     )
-    precision = np.float64 if chances.dtype == np.float64 else np.float32
-    drawn = unit_uniforms(generator or default_generator, count, precision).reshape(shape)
-    return (drawn < np.broadcast_to(chances, shape)).astype(dtype)
+    precision = np.float64 if p.dtype == np.float64 else np.float32
+    drawn = unit_uniforms(generator, count, precision).reshape(shape)
+    return (drawn < np.broadcast_to(p, shape)).astype(dtype)
 
 
 def exponential(
@@ -382,15 +244,89 @@ def exponential(
     [3.508326186707642, 1.2303847641796768]
     """
     shape, dtype = _dims(shape), np.dtype(dtype)
-    _require(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
+    require(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
     count = math.prod(shape)
-    _require(
+    require(
         count == 0 or dtype.kind == "f",
         "Exponential distribution is a continuous probability distribution. dtype must be "
         f"a floating point but you specified {_SPELLING[dtype.name][1]}",
     )
     fractions = unit_uniforms(generator or default_generator, count, np.float64)
-    return narrowed(-1.0 / rate * by_c_library(math.log1p, -fractions), dtype).reshape(shape)
+
+    def finish(logs: Array) -> Array:
+        return narrowed(-1.0 / rate * logs, dtype)
+
+    return settled(np.log1p, math.log1p, -fractions, finish).reshape(shape)
+
+
+def cauchy(
+    shape: Shape, dtype: npt.DTypeLike, generator: Generator | None = None,
+    median: float = 0.0, sigma: float = 1.0,
+) -> Array:  # fmt: skip
+    """Draw numbers of Cauchy's distribution, as ``Tensor.cauchy_``."""
+    shape, dtype = _dims(shape), np.dtype(dtype)
+    require(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    require(
+        dtype.kind == "f",
+        "Cauchy distribution is a continuous probability distribution. dtype must be a floating "
+        f"point but you specified {_SPELLING[dtype.name][0]}",
+    )
+    fractions = unit_uniforms(generator or default_generator, math.prod(shape), np.float64)
+
+    def finish(slopes: Array) -> Array:
+        return narrowed(scale_and_shift(slopes, sigma, median), dtype)
+
+    return settled(np.tan, math.tan, math.pi * (fractions - 0.5), finish).reshape(shape)
+
+
+def log_normal(
+    shape: Shape, dtype: npt.DTypeLike, generator: Generator | None = None,
+    mean: float = 1.0, std: float = 2.0,
+) -> Array:  # fmt: skip
+    """Draw numbers whose logarithms are normal, as ``Tensor.log_normal_``."""
+    shape, dtype = _dims(shape), np.dtype(dtype)
+    require(std > 0.0, f"log_normal_ expects std > 0.0, but found std={std:g}")
+    count = math.prod(shape)
+    if count:
+        _require_kernel("log_normal_cpu", dtype, but_not="biu")
+    normals = normals_in_pairs(generator or default_generator, count)
+    logs = scale_and_shift(normals, std, mean)
+    return settled(np.exp, _exp, logs, lambda x: narrowed(x, dtype)).reshape(shape)
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709.0 else float(np.exp(x))  # infinite, not an OverflowError
+
+
+def geometric(
+    shape: Shape, dtype: npt.DTypeLike, generator: Generator | None = None, p: float = 0.5
+) -> Array:
+    """Draw how many trials it takes to the first success, as ``Tensor.geometric_``."""
+    shape, dtype = _dims(shape), np.dtype(dtype)
+    require(0.0 < p < 1.0, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    count = math.prod(shape)
+    if count:
+        _require_kernel("geometric_cpu", dtype, but_not="b")
+    fractions = unit_uniforms(generator or default_generator, count, np.float64)
+    fractions[fractions == 0.0] = np.finfo(np.float64).tiny  # no number of trials is infinite
+
+    def finish(logs: Array) -> Array:
+        return narrowed(np.ceil(logs / math.log1p(-p)), dtype)
+
+    return settled(np.log, math.log, fractions, finish).reshape(shape)
+
+
+def in_memory_order(like: Array, draw: Callable[[tuple[int, ...]], Array]) -> Array:
+    """What ``draw`` gives for the shape of ``like``, drawn in the order of its memory."""
+    if not isinstance(like, np.ndarray) or like.flags.c_contiguous:
+        return draw(like.shape)
+    order = memory_order(like)
+    return draw(tuple(like.shape[d] for d in order)).transpose(np.argsort(order))
+
+
+def memory_order(like: Array) -> list[int]:
+    """The dimensions of an array, the one with the longest stride first."""
+    return sorted(range(like.ndim), key=lambda d: -abs(like.strides[d]))
 
 
 # ---- checks -------------------------------------------------------------------------------------
@@ -407,7 +343,7 @@ def _require_kernel(kernel: str, dtype: np.dtype[Any], but_not: str = "") -> Non
 def _dims(shape: Shape) -> tuple[int, ...]:
     dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     least = min(dims, default=0)
-    _require(least >= 0, f"Trying to create tensor with negative dimension {least}: {list(dims)}")
+    require(least >= 0, f"Trying to create tensor with negative dimension {least}: {list(dims)}")
     return dims
 
 
@@ -425,13 +361,13 @@ def _top(dtype: np.dtype[Any]) -> int:
 def _check_uniform_bounds(low: float, high: float, dtype: np.dtype[Any]) -> None:
     _require_kernel("check_uniform_bounds", dtype, but_not="biu")
     (c_name, name), largest = _SPELLING[dtype.name], float(np.finfo(dtype).max)
-    _require(abs(low) <= largest, f"from is out of bounds for {c_name}")
-    _require(abs(high) <= largest, f"to is out of bounds for {c_name}")
-    _require(
+    require(abs(low) <= largest, f"from is out of bounds for {c_name}")
+    require(abs(high) <= largest, f"to is out of bounds for {c_name}")
+    require(
         low <= high,
         f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}",
     )
-    _require(
+    require(
         high - low <= largest,
         f"uniform_ expects to-from <= std::numeric_limits<{name}>::max(), but found "
         f"to={high:g} and from={low:g} which result in to-from to exceed the limit",
@@ -440,16 +376,16 @@ def _check_uniform_bounds(low: float, high: float, dtype: np.dtype[Any]) -> None
 
 def _checked_integer_bounds(low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, int]:
     """The bounds to draw between: a floating-point dtype may have to move them inwards."""
-    _require(
+    require(
         low < high, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
     )
-    _require(
+    require(
         dtype.kind != "c",
         "check_random_bounds handles only integral, floating-point and boolean types",
     )
     if dtype.kind == "f":
         low, high = _moved_inwards(low, 1, dtype), _moved_inwards(high, -1, dtype)
-        _require(
+        require(
             low < high,
             "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, "
             f"but got from={low} >= to={high}",
@@ -460,7 +396,7 @@ def _checked_integer_bounds(low: int, high: int, dtype: np.dtype[Any]) -> tuple[
     smallest = {"f": -largest, "i": -largest - 1}.get(dtype.kind, 0)
     c_name = _SPELLING[dtype.name][0]
     for bound, label in ((low, "from"), (high - 1, "to - 1")):
-        _require(smallest <= bound <= largest, f"{label} is out of bounds for {c_name}")
+        require(smallest <= bound <= largest, f"{label} is out of bounds for {c_name}")
     return low, high
 
 

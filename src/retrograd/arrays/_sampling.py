@@ -13,6 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from retrograd.arrays._blocks import run
+from retrograd.arrays._fused import scale_and_shift
+
 Array = npt.NDArray[Any]
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -36,64 +39,53 @@ class Words(Protocol):
 def unit_uniforms(generator: Words, count: int, precision: Precision) -> Array:
     """Multiples of ``2**-24`` or ``2**-53`` in [0, 1), from the low bits of one or two words."""
     if precision is np.float32:
-        low_bits = generator.words(count) & np.uint32((1 << 24) - 1)
-        return low_bits.view(np.int32).astype(np.float32) * np.float32(2.0**-24)
+        low_bits = generator.words(count)
+        low_bits &= np.uint32((1 << 24) - 1)
+        short: Array = low_bits.view(np.int32).astype(np.float32)
+        short *= np.float32(2.0**-24)
+        return short
     low_bits_of_two = generator.double_words(count) & np.uint64((1 << 53) - 1)
-    return low_bits_of_two.view(np.int64).astype(np.float64) * 2.0**-53
+    fractions: Array = low_bits_of_two.view(np.int64).astype(np.float64)
+    fractions *= 2.0**-53
+    return fractions
 
 
-def scale_and_shift(values: Array, scale: float, shift: float) -> Array:
-    """``values * scale + shift``, rounded once as the processor's fused instruction does."""
-    scale, shift = float(values.dtype.type(scale)), float(values.dtype.type(shift))
-    if shift == 0.0:  # only the product rounds; the sum still turns -0.0 into 0.0
-        return values * scale + shift
-    fused = _fused_float32 if values.dtype == np.float32 else _fused_float64
-    return fused(values, scale, shift)
+def below(generator: Words, count: int, p: float) -> npt.NDArray[np.bool_]:
+    """Whether each of the next float64 uniforms is less than ``p``, without making them.
 
-
-def _fused_float32(values: Float32, scale: float, shift: float) -> Float32:
-    products = values.astype(np.float64) * scale  # exact: 24 bits times 24 bits
-    sums = products + shift
-    # Rounding to 53 bits and then to 24 goes wrong only where the first lands halfway between two
-    # float32 numbers that the exact sum was not halfway between: give way to what was lost.
-    halfway = np.flatnonzero((sums.view(np.int64) & 0x1FFFFFFF) == 0x10000000)
-    if halfway.size:
-        lost = _lost_in_sum(products[halfway], shift, sums[halfway])
-        beyond = np.where(lost == 0.0, sums[halfway], np.copysign(np.inf, lost))
-        sums[halfway] = np.nextafter(sums[halfway], beyond)
-    return sums.astype(np.float32)
-
-
-def _fused_float64(values: Float64, scale: float, shift: float) -> Float64:
-    # No wider type is at hand: keep what the product and the sum lose (Dekker, Knuth) and add it
-    # in the end.  The scale is split as a fraction, lest a huge one overflow.
-    fraction, exponent = math.frexp(scale)
-    scale_high, scale_low = (math.ldexp(part, exponent) for part in _halves(fraction))
-    high, low = _halves(values)
-    products = values * scale
-    lost = high * scale_high - products + high * scale_low + low * scale_high + low * scale_low
-    sums = products + shift
-    exact_rest: Float64 = _lost_in_sum(products, shift, sums) + lost
-    return sums + exact_rest
-
-
-def _halves(value: Any) -> tuple[Any, Any]:
-    """Two numbers of 26 bits whose sum is ``value``, so that products of them are exact."""
-    shifted = value * 134217729.0  # 2**27 + 1
-    high = shifted - (shifted - value)
-    return high, value - high
-
-
-def _lost_in_sum(left: Float64, right: float, total: Float64) -> Float64:
-    """What rounding took from ``left + right`` to make it ``total``, exactly."""
-    from_right = total - left
-    return (left - (total - from_right)) + (right - from_right)
+    A uniform is 53 bits, 21 in the first of two words and 32 in the second.  ``p`` has as many, and
+    hardly ever are the first 21 equal.
+    """
+    pairs = generator.words(2 * count).reshape(count, 2)
+    high, low = divmod(math.ceil(p * 2.0**53), 1 << 32)
+    first = pairs[:, 0] & np.uint32((1 << 21) - 1)
+    less = first < np.uint32(high)
+    undecided = np.flatnonzero(first == np.uint32(high))
+    less[undecided] = pairs[undecided, 1] < low
+    return less
 
 
 def by_c_library(function: Callable[[float], float], values: Float64) -> Float64:
     """One of ``math``'s functions of every value."""
     results = map(function, values.ravel().tolist())
     return np.fromiter(results, np.float64, values.size).reshape(values.shape)
+
+
+def settled(
+    quick: Callable[[Any], Any], exact: Callable[[float], float], values: Float64,
+    finish: Callable[[Float64], Array],
+) -> Array:  # fmt: skip
+    """``finish`` of a function of every value, as the C library has it.
+
+    ``quick`` is NumPy's version, which differs in the last bits at most. Only where the outcome
+    hangs on these is the C library asked, value by value.
+    """
+    near = quick(values)
+    result = finish(near * (1 - 2.0**-48))
+    doubtful = np.flatnonzero(result != finish(near * (1 + 2.0**-48)))
+    if doubtful.size:
+        result[doubtful] = finish(by_c_library(exact, values[doubtful]))
+    return result
 
 
 def narrowed(values: Float64, dtype: np.dtype[Any]) -> Array:
@@ -131,8 +123,7 @@ def normals_in_blocks(
     drawn = redone + (whole if dtype == np.float16 else count)
     uniforms = unit_uniforms(generator, drawn, precision)
     blocks = np.concatenate((uniforms[:whole], uniforms[drawn - redone :])).reshape(-1, 2, 8)
-    for start in range(0, len(blocks), 1024):  # pieces that stay in the processor's cache
-        _box_muller(blocks[start : start + 1024])
+    run(_box_muller, blocks, work=20)
     normals = scale_and_shift(blocks.ravel(), std, mean)
     values = np.empty(count, dtype)
     values[:whole] = normals[:whole]

@@ -1,1 +1,241 @@
-"""Special functions, computed by SciPy."""
+"""Special functions, computed by SciPy, which is imported when one of them is first called.
+
+SciPy computes in single precision where it is given that; half precision goes through single.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrograd.arrays import _erf as single
+from retrograd.arrays._erf import horner
+from retrograd.arrays._numpy import Raw, where
+from retrograd.arrays._sharing import in_blocks
+
+_HALF = np.dtype("f2")
+
+
+def of_scipy(name: str) -> Callable[..., Raw]:
+    """A function of ``scipy.special`` on arrays of one dtype, which the result keeps. Large arrays
+    are worked on by several threads."""
+    found: Any = None
+
+    def function(*xs: Raw) -> Raw:
+        nonlocal found
+        if found is None:
+            import scipy.special  # type: ignore[import-untyped]
+
+            found = getattr(scipy.special, name)
+        return _shared(found, *xs)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _shared(function: Any, *xs: Raw) -> Raw:
+    if xs[0].dtype == _HALF:
+        return function(*[x.astype(np.float32) for x in xs]).astype(_HALF)
+    return in_blocks(function, *xs, work=20)
+
+
+def _or_in_single(name: str, single: Callable[[Raw], Raw]) -> Callable[[Raw], Raw]:
+    """A function of SciPy, or for large arrays in single precision one that is faster."""
+    of_any = of_scipy(name)
+
+    def function(x: Raw) -> Raw:
+        if x.dtype == np.float32 and x.size >= _MANY:
+            return in_blocks(single, x, work=20)
+        return of_any(x)
+
+    return function
+
+
+_MANY = 1 << 11  # elements from which many steps on all of them are faster than one by one
+
+
+def epsilon(dtype: np.dtype[Any]) -> float:
+    """The distance of 1 from the next number of a dtype."""
+    return float(np.finfo(dtype).eps)
+
+
+erf, erfc = _or_in_single("erf", single.erf), _or_in_single("erfc", single.erfc)
+erfinv, ndtr = _or_in_single("erfinv", single.erfinv), _or_in_single("ndtr", single.ndtr)
+_gammaln, gammainc, gammaincc = map(of_scipy, ("gammaln", "gammainc", "gammaincc"))
+erfcx, ndtri, log_ndtr = map(of_scipy, ("erfcx", "ndtri", "log_ndtr"))
+i0, i0e, i1, i1e = map(of_scipy, ("i0", "i0e", "i1", "i1e"))
+j0, j1, y0, y1, k0, k1, k0e, k1e = map(of_scipy, ("j0", "j1", "y0", "y1", "k0", "k1", "k0e", "k1e"))
+zeta = of_scipy("zeta")
+_scipy_airy = of_scipy("airy")
+
+
+def xlogy(x: Raw, y: Raw) -> Raw:
+    """``x * log(y)``, but 0 wherever ``x`` is 0 and ``y`` a number."""
+    return in_blocks(_xlogy, x, y)
+
+
+def xlog1py(x: Raw, y: Raw) -> Raw:
+    return in_blocks(_xlog1py, x, y)
+
+
+def entr(x: Raw) -> Raw:
+    """``-x * log(x)``, 0 at 0 and -inf below."""
+    return in_blocks(_entr, x)
+
+
+def _xlogy(x: Raw, y: Raw) -> Raw:
+    return _zero_where_zero(x, y, x * np.log(y))
+
+
+def _xlog1py(x: Raw, y: Raw) -> Raw:
+    return _zero_where_zero(x, y, x * np.log1p(y))
+
+
+def _zero_where_zero(x: Raw, y: Raw, product: Raw) -> Raw:
+    product = product + 0.0  # which has no negative zeros
+    undefined = np.isnan(product)
+    if undefined.any():
+        return np.where(undefined & (x == 0) & ~np.isnan(y), x.dtype.type(0), product)
+    return product
+
+
+def _entr(x: Raw) -> Raw:
+    return np.where(x < 0, x.dtype.type(-np.inf), -_xlogy(x, x))
+
+
+def lgamma(x: Raw) -> Raw:
+    result = _gammaln(x)
+    lowest = result == -np.inf  # SciPy's value at -inf, and nowhere else
+    return np.where(lowest, x.dtype.type(np.inf), result) if np.any(lowest) else result
+
+
+def airy_ai(x: Raw) -> Raw:
+    return _scipy_airy(x)[0]
+
+
+def spherical_j0(x: Raw) -> Raw:
+    """sin(x) / x, and 1 at 0; what it tends to at infinity is 0."""
+    value = np.where(x == 0, x.dtype.type(1), np.sin(x) / x)
+    return np.where(np.isinf(x), x.dtype.type(0), value)
+
+
+# -- the gamma function's logarithmic derivatives --------------------------------------------
+
+# Bernoulli numbers over what they are divided by in the expansions at infinity.
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+# Where those expansions are exact to the last digit.
+_FAR = {np.dtype("f4"): 5, np.dtype("f8"): 10}
+
+
+def digamma(x: Raw) -> Raw:
+    """The derivative of lgamma: steps up to where the expansion at infinity holds."""
+    return _shared(_digamma, x)
+
+
+def trigamma(x: Raw) -> Raw:
+    return _shared(_trigamma, x)
+
+
+def _digamma(x: Raw) -> Raw:
+    left = x < 0
+    y = np.where(left, 1 - x, x)
+    total = _stepped_up(y, lambda y: -1 / y)
+    inverse = 1 / (y * y)
+    total += np.log(y) - 0.5 / y - inverse * horner(_DIGAMMA, inverse)
+    if left.any():
+        # pi x within a half turn, so that the tangent is exact for large x as well.
+        turned = np.tan(math.pi * (x - np.trunc(x)))
+        total = where(left, total - math.pi / turned, total)
+        total = where(left & (x == np.trunc(x)), np.full_like(total, np.nan), total)
+    if np.all(x):
+        return total
+    return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), total)
+
+
+def _trigamma(x: Raw) -> Raw:
+    left = x < 0.5
+    y = np.where(left, 1 - x, x)
+    total = _stepped_up(y, lambda y: 1 / (y * y))
+    inverse = 1 / (y * y)
+    total += (1 + 0.5 / y + inverse * horner(_TRIGAMMA, inverse)) / y
+    if left.any():
+        sine = np.sin(math.pi * x)
+        total = where(left, math.pi**2 / (sine * sine) - total, total)
+    return total
+
+
+def _stepped_up(y: Raw, term: Callable[[Raw], Raw]) -> Raw:
+    """Add 1 to ``y``, in place, until it is far; the sum of the terms for each step."""
+    total, far = np.zeros_like(y), _FAR[y.dtype]
+    for _ in range(far):
+        near = y < far
+        if not near.any():
+            break
+        total += near * term(y)
+        y += near
+    return total
+
+
+def polygamma(x: Raw, n: int) -> Raw:
+    """The n-th derivative of digamma."""
+    if n < 2:
+        return trigamma(x) if n else digamma(x)
+    factor = -((-1) ** n) * math.factorial(n)
+    order = np.asarray(n + 1, np.float32 if x.dtype == _HALF else x.dtype)
+    if x.dtype == _HALF:
+        return (factor * zeta(order, x.astype(np.float32))).astype(_HALF)
+    return factor * zeta(order, x)
+
+
+# -- orthogonal polynomials ------------------------------------------------------------------
+
+
+def _recurrence(
+    first: Callable[[Raw], Raw], step: Callable[[Raw, int, Raw, Raw], Raw]
+) -> Callable[[Raw, Raw], Raw]:
+    """Polynomials by degree: 1, ``first(x)``, and ``step(x, k, p, q)`` of degree k + 1 from those
+    of degrees k and k - 1. Zero for negative degrees; degrees are cut to integers."""
+
+    def polynomial(x: Any, degree: Any) -> Raw:
+        dtype = x.dtype if hasattr(x, "dtype") else degree.dtype
+        x, degree = np.broadcast_arrays(np.asarray(x, dtype), np.trunc(degree))
+        before, now = np.ones_like(x), first(x)
+        result = np.where(degree == 0, before, np.where(degree < 0, 0, now))
+        for k in range(1, int(np.max(degree, initial=0))):
+            before, now = now, step(x, k, now, before)
+            result = np.where(degree > k, now, result)
+        return result.astype(x.dtype, copy=False)
+
+    return polynomial
+
+
+def _twice(x: Raw, k: int, now: Raw, before: Raw) -> Raw:
+    return 2 * x * now - before
+
+
+def _shifted(polynomial: Callable[[Raw, Raw], Raw]) -> Callable[[Raw, Raw], Raw]:
+    """For x in [0, 1] what ``polynomial`` is in [-1, 1]."""
+    return lambda x, degree: polynomial(2 * x - 1, degree)
+
+
+chebyshev_t = _recurrence(lambda x: x, _twice)
+chebyshev_u = _recurrence(lambda x: 2 * x, _twice)
+chebyshev_v = _recurrence(lambda x: 2 * x - 1, _twice)
+chebyshev_w = _recurrence(lambda x: 2 * x + 1, _twice)
+shifted_chebyshev_t, shifted_chebyshev_u, shifted_chebyshev_v, shifted_chebyshev_w = map(
+    _shifted, (chebyshev_t, chebyshev_u, chebyshev_v, chebyshev_w)
+)
+hermite_h = _recurrence(
+    lambda x: 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before
+)  # fmt: skip
+hermite_he = _recurrence(lambda x: x, lambda x, k, now, before: x * now - k * before)
+laguerre_l = _recurrence(
+    lambda x: 1 - x, lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1)
+)
+legendre_p = _recurrence(
+    lambda x: x, lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1)
+)

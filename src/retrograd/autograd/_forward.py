@@ -32,8 +32,8 @@ def push_forward(
         return _as_tuple(_run(op, op.jvp, t, inputs, outputs, options, 0))
     if op.family == "linear":
         moving = [
-            linear.new_zeros(x, x.shape) if t is None else t
-            for x, t in zip(inputs, tangents, strict=True)
+            t if t is not None else linear.new_zeros(x, x.shape) if moves else x
+            for x, t, moves in zip(inputs, tangents, _may_move(op, inputs), strict=True)
         ]
         return _called(op, moving, options)
     if op.family == "multilinear":
@@ -46,6 +46,13 @@ def push_forward(
         ]
         return (arrays.cast(arrays.expand(_total(parts), outputs[0].shape), outputs[0].dtype),)
     return _transposed_twice(op, inputs, tangents, options, outputs)
+
+
+def _may_move(op: Operation, inputs: Sequence[Any]) -> list[bool]:
+    """Which inputs have a derivative. Others (places, masks) are as good as options."""
+    if op.joint is not None:
+        return [True] * len(inputs)
+    return [rule is not None for rule in op.rules]
 
 
 def _called(op: Operation, inputs: Sequence[Any], options: dict[str, Any]) -> tuple[Any, ...]:

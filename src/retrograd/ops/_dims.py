@@ -11,6 +11,8 @@ Dims = int | Sequence[int] | None
 
 def one_dim(dim: SupportsIndex, ndim: int) -> int:
     """``dim`` counted from the front, or PyTorch's IndexError."""
+    if type(dim) is int and 0 <= dim < ndim:
+        return dim
     dim = operator.index(dim)
     extent = max(ndim, 1)  # a zero-dimensional tensor may be addressed as if it had one
     if not -extent <= dim < extent:
@@ -23,6 +25,8 @@ def one_dim(dim: SupportsIndex, ndim: int) -> int:
 
 def many_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """The dimensions that ``dim`` names; None and an empty sequence name all of them."""
+    if type(dim) is int and 0 <= dim < ndim:
+        return (dim,)
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(ndim))
     dims = (dim,) if isinstance(dim, int) else tuple(dim)

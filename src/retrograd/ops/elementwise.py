@@ -7,6 +7,8 @@ convert a number as to multiply.
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
 from retrograd import arrays
@@ -35,6 +37,8 @@ from retrograd.ops._refusals import (
 
 def _add(self: Raw, other: Raw, alpha: Any = 1) -> Raw:
     check_alpha(self.dtype, alpha)
+    if self.dtype.kind == "b":
+        alpha = bool(alpha)
     return self + alpha * other
 
 
@@ -44,7 +48,10 @@ def _sub(self: Raw, other: Raw, alpha: Any = 1) -> Raw:
 
 
 def _rsub(self: Raw, other: Any) -> Raw:
-    return other - self
+    try:
+        return other - self
+    except OverflowError:  # NumPy's word for a number that a narrow integer does not hold
+        return arrays.wrapped(other, self.dtype) - self
 
 
 add = elementwise("add", arrays.add, lambda g: g, lambda g: g, dtypes="promote")
@@ -77,53 +84,6 @@ neg = elementwise("neg", arrays.negative, lambda g: -g)
 reciprocal = elementwise(
     "reciprocal", lambda self: 1 / self, lambda g, result: -g * (result * result), dtypes="float"
 )
-
-
-def _div_rounded(self: Raw, other: Any, rounding_mode: str) -> Raw:
-    return (arrays.floor_divide if rounding_mode == "floor" else arrays.trunc_divide)(self, other)
-
-
-def _check_rounded(self: Any, other: Any, rounding_mode: str) -> None:
-    kernel(f"div_{rounding_mode}_cpu", "bc")(self, other)
-
-
-# Steps have no slope, but their rules name what PyTorch's node keeps.
-div_rounded = elementwise(
-    "div_rounded", _div_rounded,
-    lambda g, other: zeros_like(g), lambda g, self, other: zeros_like(g),
-    node="DivBackward2", dtypes="promote", check=_check_rounded,
-)  # fmt: skip
-
-
-def _remainder_of(self: Raw, other: Any) -> Raw:
-    return arrays.remainder(self, other)
-
-
-_REMAINDERS = kernel("remainder_cpu", "bc")
-remainder = elementwise(
-    "remainder", arrays.remainder, lambda g: g,
-    lambda g, self, other: -g * div_rounded(self, other, rounding_mode="floor"),
-    node="RemainderBackward1", dtypes="promote", check=_REMAINDERS,
-    number=elementwise("remainder_number", _remainder_of, lambda g: g, node="RemainderBackward0",
-                       dtypes="promote", check=_REMAINDERS),
-)  # fmt: skip
-
-
-def _no_floor_divide_rule(g: Any) -> Any:
-    raise RuntimeError("derivative for aten::floor_divide is not implemented")
-
-
-def _floor_divide_by(self: Raw, other: Any) -> Raw:
-    return arrays.floor_divide(self, other)
-
-
-_FLOOR_DIVISIONS = kernel("div_floor_cpu", "bc")
-floor_divide = elementwise(
-    "floor_divide", arrays.floor_divide, _no_floor_divide_rule, _no_floor_divide_rule,
-    node="NotImplemented", dtypes="promote", check=_FLOOR_DIVISIONS,
-    number=elementwise("floor_divide_number", _floor_divide_by, _no_floor_divide_rule,
-                       node="NotImplemented", dtypes="promote", check=_FLOOR_DIVISIONS),
-)  # fmt: skip
 
 # -- powers ----------------------------------------------------------------------------------
 
@@ -163,14 +123,36 @@ def _is_complex(x: Any) -> bool:
 
 
 def _power(self: Raw, exponent: Any) -> Raw:
+    if self.dtype.kind == "b":
+        return arrays.logical_or(self, not exponent)
     if exponent == -0.5:  # the slope of a root: as rsqrt, also at zeros of either sign
         return 1 / arrays.sqrt(self)
+    if exponent in _PRODUCTS and self.dtype.itemsize > 2 and self.dtype.kind == "f":
+        return _PRODUCTS[exponent](self)
     return arrays.power(self, exponent)
+
+
+# NumPy has a short way for squares only; the next powers are hundreds of times faster as products.
+_PRODUCTS: dict[float, Any] = {
+    3: lambda x: x * x * x,
+    4: lambda x: arrays.square(x * x),
+    5: lambda x: arrays.square(x * x) * x,
+    6: lambda x: arrays.square(x * x * x),
+    -1: lambda x: 1 / x,
+    -2: lambda x: 1 / (x * x),
+    -3: lambda x: 1 / (x * x * x),
+}
 
 
 def _check_power(self: Raw, exponent: Any) -> None:
     if self.dtype.kind in "biu" and isinstance(exponent, int) and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if self.dtype.kind in "iu" and isinstance(exponent, int):
+        arrays.as_value(exponent, self.dtype)
+
+
+def _check_power_of_number(exponent: Raw, self: Any) -> None:
+    kernel("pow", "b")(self, exponent)
 
 
 pow_scalar = elementwise(
@@ -185,6 +167,7 @@ pow_tensor = Elementwise(
 pow_of_number = Elementwise(
     "pow_of_number", lambda exponent, self: arrays.power(self, exponent), inputs=("exponent",),
     rules={"exponent": _pow_of_number_rule}, node="PowBackward2", dtypes="promote",
+    check=_check_power_of_number,
 )  # fmt: skip
 sqrt = elementwise("sqrt", arrays.sqrt, lambda g, result: g / (result + result), dtypes="float")
 rsqrt = elementwise(
@@ -299,20 +282,38 @@ trunc = _rounding("trunc", arrays.trunc, "trunc is not supported for complex inp
 round = _rounding("round", arrays.rint, "\"round_vml_cpu\" not implemented for '{}'")
 
 
+def _round_decimals(self: Raw, decimals: int) -> Raw:
+    scale = 10.0 ** builtins.abs(decimals)
+    if decimals < 0:
+        return arrays.rint(self / scale) * scale
+    return arrays.rint(self * scale) / scale if decimals else arrays.rint(self)
+
+
+def _check_round_decimals(self: Raw, decimals: int) -> None:
+    kernel("round_cpu" if decimals else "round_vml_cpu", "biuc")(self)
+
+
+round_decimals = elementwise(
+    "round_decimals", _round_decimals, lambda g: zeros_like(g), node="RoundBackward1",
+    check=_check_round_decimals,
+)  # fmt: skip
+
+
 def _share_of_extreme(g: Any, self: Any, other: Any, lost: Any) -> Any:
     """All of ``g`` for what was chosen, half of it where both are equal. A NaN loses to nothing,
     and nothing to it, so both get all."""
     return where(lost, zeros_like(g), where(eq(self, other), g / 2, g))
 
 
+# NumPy prefers the second of two zeros of different signs, PyTorch the first.
 maximum = elementwise(
-    "maximum", arrays.maximum,
+    "maximum", lambda self, other: arrays.maximum(other, self),
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)),
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)), dtypes="promote",
     check=refuses("c", "maximum not implemented for complex tensors.", RuntimeError),
 )  # fmt: skip
 minimum = elementwise(
-    "minimum", arrays.minimum,
+    "minimum", lambda self, other: arrays.minimum(other, self),
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)),
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)), dtypes="promote",
     check=refuses("c", "minimum not implemented for complex tensors.", RuntimeError),
@@ -326,6 +327,8 @@ def _within(x: Any, low: Any, high: Any) -> Any:
 
 
 def _clamp(self: Raw, min: Any = None, max: Any = None) -> Raw:
+    if self.dtype.kind == "f":  # NumPy is faster with two bounds than with one
+        min, max = -math.inf if min is None else min, math.inf if max is None else max
     return arrays.clip(self, min, max)
 
 
@@ -349,13 +352,19 @@ def _check_clamp(self: Raw, min: Any = None, max: Any = None) -> None:
     refuses("c", "clamp is not supported for complex types")(self, min, max)
 
 
+def _check_clamp_tensor(self: Raw, min: Any = None, max: Any = None) -> None:
+    _check_clamp(self, min, max)
+    if min is not None and max is not None:
+        kernel("clamp_cpu", "b")(self, min, max)
+
+
 clamp = elementwise(
     "clamp", _clamp, _clamp_rule, node="ClampBackward1", dtypes="promote", check=_check_clamp
 )
 clamp_tensor = Elementwise(
     "clamp_tensor", arrays.clip, inputs=("self", "min", "max"),
     rules={"self": _clamp_rule, "min": _clamp_min_rule, "max": _clamp_max_rule},
-    node="ClampBackward0", dtypes="promote", check=_check_clamp,
+    node="ClampBackward0", dtypes="promote", check=_check_clamp_tensor,
 )  # fmt: skip
 where: Selecting = Selecting(
     "where", arrays.where, inputs=("condition", "self", "other"),

@@ -1,1 +1,353 @@
-"""Under construction: see the index."""
+"""Embeddings: rows of a table looked up by number, one by one or in bags that are reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import linear as declare
+
+type_word = arrays.dtypes.type_word
+
+# -- single rows -----------------------------------------------------------------------------
+
+
+def _look_up(
+    weight: Raw, indices: Raw, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
+) -> Raw:
+    return weight[indices]
+
+
+def _share(indices: Raw, rows: int, padding_idx: int, scale_grad_by_freq: bool, dtype: Any) -> Raw:
+    """What part of the gradient of each looked-up row goes to its row of the table: none to that
+    of the padding, and the mean of all if asked for. None if all of it goes there."""
+    found: Raw = None
+    if scale_grad_by_freq:
+        each = arrays.windows.counts_of(indices, rows)
+        found = arrays.cast(1 / each[indices], dtype)
+    if padding_idx >= 0:
+        kept = arrays.cast(indices != padding_idx, dtype)
+        found = kept if found is None else found * kept
+    return None if found is None else found[..., None]
+
+
+def _add_rows(
+    self: Raw, indices: Raw, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Raw:
+    flat = indices.reshape(-1)
+    values = self.reshape(flat.size, self.shape[-1])
+    share = _share(flat, rows, padding_idx, scale_grad_by_freq, self.dtype)
+    return arrays.sorting.scatter_rows(rows, flat, values if share is None else values * share)
+
+
+def _add_rows_rule(
+    g: Any, indices: Raw, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Any:
+    found = linear.index(g, where=(indices,))
+    share = _share(indices, rows, padding_idx, scale_grad_by_freq, raw(g).dtype)
+    return found if share is None else found * share
+
+
+add_rows: Linear = declare(
+    "add_rows", _add_rows, _add_rows_rule, node="EmbeddingDenseBackwardBackward0"
+)
+
+
+def _embedding_rule(
+    g: Any, indices: Any, shape: Sequence[int], padding_idx: int, scale_grad_by_freq: bool
+) -> Any:
+    return add_rows(
+        g, indices=raw(indices), rows=shape[0], padding_idx=padding_idx,
+        scale_grad_by_freq=scale_grad_by_freq,
+    )  # fmt: skip
+
+
+embedding_rows = Operation(
+    "embedding", _look_up, inputs=("weight", "indices"), rules={"weight": _embedding_rule},
+    jvp=lambda t, indices: linear.index(t[0], where=(raw(indices),)),
+)  # fmt: skip
+
+
+def _check_indices(indices: Any, function: str) -> Raw:
+    places = raw(indices)
+    if places.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got torch.{type_word(places.dtype)}Tensor instead (while checking "
+            f"arguments for {function})"
+        )
+    return places
+
+
+def look_up(
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
+    """The rows of ``weight`` with some numbers (``torch.embedding``)."""
+    table = raw(weight)
+    if table.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    places = _check_indices(indices, "embedding")
+    if sparse:
+        raise NotImplementedError("gradients of embeddings are dense here: sparse=True is not")
+    if places.size:
+        if not len(table):
+            raise RuntimeError("index_select(): self indexing axis dim should be positive")
+        if arrays.amin(places) < 0 or arrays.amax(places) >= len(table):
+            raise IndexError("index out of range in self")
+    return embedding_rows(
+        weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),
+        sparse=False,
+    )  # fmt: skip
+
+
+def embedding(
+    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Any:  # fmt: skip
+    """The rows of a table with some numbers.
+
+    ``max_norm`` shortens the rows that are looked up, in the table itself, to a norm.
+
+    >>> import retrograd as torch
+    >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> rows = torch.nn.functional.embedding(torch.tensor([1, 1, 0]), table)
+    >>> rows.sum().backward()
+    >>> table.grad
+    tensor([[1., 1.],
+            [2., 2.]])
+    """
+    if padding_idx is not None:
+        count = weight.shape[0]
+        if not -count <= padding_idx < count:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx %= count
+    if max_norm is not None:
+        _shorten(weight, _check_indices(input, "embedding_renorm_"), max_norm, norm_type)
+    return look_up(
+        weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse
+    )
+
+
+def _shorten(weight: Any, indices: Raw, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of ``weight`` that are longer than ``max_norm``, in place and unrecorded."""
+    table = raw(weight)
+    rows = arrays.nonzero(arrays.windows.counts_of(indices, len(table)))[0]
+    if not rows.size:
+        return
+    norms = arrays.windows.row_norms(table[rows], norm_type)
+    long = norms > max_norm
+    if not arrays.any(long):
+        return
+    scale = arrays.cast(max_norm / (norms[long] + 1e-7), table.dtype)
+    fitted = arrays.copy(table)
+    fitted[rows[long]] *= scale[:, None]
+    weight.detach().copy_(fitted)
+
+
+# -- bags ------------------------------------------------------------------------------------
+
+_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def _bag(
+    weight: Raw, indices: Raw, offsets: Raw, per_sample_weights: Raw | None, mode: int,
+    include_last_offset: bool, padding_idx: int, scale_grad_by_freq: bool,
+) -> tuple[Raw, Raw, Raw, Raw]:  # fmt: skip
+    starts = offsets[:-1] if include_last_offset else offsets
+    count = len(starts)
+    bags = arrays.windows.bag_numbers(starts, indices.size)
+    places, members, factors = _members(indices, bags, per_sample_weights, padding_idx)
+    sizes = arrays.windows.counts_of(members, count)
+    rows = weight[places]
+    if mode == _MODES["max"]:
+        best, largest = arrays.windows.bag_maxima(rows, places, members, count)
+        return best, bags, sizes, largest
+    if factors is not None:
+        rows *= factors[:, None]
+    sums = arrays.sorting.scatter_rows(count, members, rows)
+    if mode == _MODES["mean"]:
+        sums /= arrays.cast(arrays.maximum(sizes, 1), sums.dtype)[:, None]
+    return sums, bags, sizes, sizes
+
+
+def _members(indices: Raw, bags: Raw, factors: Any, padding_idx: int) -> tuple[Raw, Raw, Any]:
+    """Rows, their bags and their factors, without those of the padding."""
+    if padding_idx < 0:
+        return indices, bags, factors
+    (kept,) = arrays.nonzero(indices != padding_idx)
+    if factors is not None:
+        factors = linear.index(factors, where=(kept,))
+    return indices[kept], bags[kept], factors
+
+
+def _bag_by_weight(
+    g: Any, indices: Any, offsets: Any, per_sample_weights: Any, result1: Any, result2: Any,
+    result3: Any, shape: Sequence[int], mode: int, padding_idx: int, scale_grad_by_freq: bool,
+) -> Any:  # fmt: skip
+    g = g[0]
+    sizes = raw(result2)
+    if mode == _MODES["max"]:
+        filled = arrays.cast(sizes > 0, raw(g).dtype)[:, None]
+        return linear.scatter_zeros(g * filled, shape=tuple(shape), dim=0, places=raw(result3))
+    places, members, factors = _members(raw(indices), raw(result1), per_sample_weights, padding_idx)
+    if mode == _MODES["mean"]:
+        g = g / arrays.cast(arrays.maximum(sizes, 1), raw(g).dtype)[:, None]
+    rows = linear.index(g, where=(members,))
+    if factors is not None:
+        rows = rows * linear.reshape(factors, (len(members), 1))
+    return add_rows(
+        rows, indices=places, rows=shape[0], padding_idx=-1, scale_grad_by_freq=scale_grad_by_freq
+    )
+
+
+def _bag_by_factors(
+    g: Any, weight: Any, indices: Any, offsets: Any, result1: Any, padding_idx: int
+) -> Any:
+    places = raw(indices)
+    found = linear.index(g[0], where=(raw(result1),)) * linear.index(weight, where=(places,))
+    found = linear.sum_dim(found, dim=(1,), keepdim=False)
+    if padding_idx < 0:
+        return found
+    return found * arrays.cast(places != padding_idx, raw(found).dtype)
+
+
+bag_rows = Operation(
+    "embedding_bag", _bag, inputs=("weight", "indices", "offsets", "per_sample_weights"),
+    rules={"weight": _bag_by_weight, "per_sample_weights": _bag_by_factors},
+    outputs=("result0", "result1", "result2", "result3"),
+)  # fmt: skip
+
+
+def _check_bags(
+    input: Any, weight: Any, offsets: Any, mode: str, sparse: bool, scale_grad_by_freq: bool,
+    per_sample_weights: Any,
+) -> None:  # fmt: skip
+    """What PyTorch refuses about arguments, in the order in which it looks."""
+    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
+        shapes = (f"torch.Size({list(x.shape)})" for x in (per_sample_weights, input))
+        raise ValueError(
+            "embedding_bag: If per_sample_weights ({}) is not None, then it must have the same "
+            "shape as the input ({})".format(*shapes)
+        )
+    if len(input.shape) == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+                f"of fixed length sequences. However, found offsets of type {_shown(offsets)}"
+            )
+    elif len(input.shape) == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if len(offsets.shape) != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    else:
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {len(input.shape)}"
+        )
+    if mode not in _MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max":
+        if scale_grad_by_freq:
+            raise ValueError("max mode does not support scaling the gradient by the frequency")
+        if sparse:
+            raise ValueError("max mode does not support sparse weights")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
+            f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        )
+
+
+def _shown(value: Any) -> str:
+    return "<class 'torch.Tensor'>" if hasattr(value, "_data") else str(type(value))
+
+
+def _check_arrays(table: Raw, indices: Raw, offsets: Raw, factors: Raw | None) -> None:
+    name = "embedding_bag"
+    if table.dtype.kind != "f":
+        word = type_word(table.dtype)
+        kind = f"CPU{word}Type" if table.dtype.kind == "c" else f"torch.{word}Tensor"
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
+            f"Half, BFloat16, Float, Double; but got {kind} instead (while checking arguments for "
+            f"{name})"
+        )
+    if offsets.size and offsets[0] != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {offsets[0]}"
+        )
+    if offsets.size and offsets[-1] > indices.size:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {indices.size} but got "
+            f"offsets[-1] of {offsets[-1]}"
+        )
+    if factors is not None and factors.dtype != table.dtype:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "
+            f"#1 'per_sample_weights'; but type torch.{type_word(table.dtype)}Tensor does not "
+            f"equal torch.{type_word(factors.dtype)}Tensor (while checking arguments for {name})"
+        )
+    wrong = indices[(indices < 0) | (indices >= len(table))]
+    if wrong.size:
+        raise RuntimeError(
+            "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
+            f"{wrong[0]}"
+        )
+
+
+def embedding_bag(
+    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    """The sums, means or largest elements of bags of rows of a table.
+
+    >>> import retrograd as torch
+    >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> bags = torch.tensor([0, 2, 1]), table, torch.tensor([0, 2])
+    >>> torch.nn.functional.embedding_bag(*bags, mode="sum")
+    tensor([[6., 8.],
+            [3., 4.]])
+    """
+    if raw(weight).dtype.name == "int64" and raw(input).dtype.kind == "f":
+        input, weight = weight, input  # the order that older programs have them in
+    _check_bags(input, weight, offsets, mode, sparse, scale_grad_by_freq, per_sample_weights)
+    _check_indices(input, "embedding_bag")
+    if sparse:
+        raise NotImplementedError("gradients of embeddings are dense here: sparse=True is not")
+    if len(input.shape) == 2:
+        bags, length = input.shape
+        if not length:
+            raise RuntimeError("step must be nonzero")
+        offsets = arrays.arange(0, bags * length, length)
+        if per_sample_weights is not None:
+            per_sample_weights = linear.reshape(per_sample_weights, (-1,))
+        indices = linear.reshape(input, (-1,))
+    else:
+        indices = input
+        _check_indices(offsets, "embedding_bag")
+    if padding_idx is not None:
+        count = weight.shape[0]
+        if not -count <= padding_idx < count:
+            raise RuntimeError(
+                f"padding_idx must be within the number of embeddings, {-count} through "
+                f"{count - 1}, but got {padding_idx}"
+            )
+        padding_idx %= count
+    factors = None if per_sample_weights is None else raw(per_sample_weights)
+    _check_arrays(raw(weight), raw(indices), raw(offsets), factors)
+    if max_norm is not None:
+        _shorten(weight, raw(indices), max_norm, norm_type)
+    return bag_rows(
+        weight, indices, offsets, per_sample_weights, mode=_MODES[mode],
+        include_last_offset=bool(include_last_offset),
+        padding_idx=-1 if padding_idx is None else padding_idx,
+        scale_grad_by_freq=bool(scale_grad_by_freq),
+    )[0]  # fmt: skip

@@ -8,37 +8,22 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._operation import Operation, raw
-from retrograd.ops.elementwise import zeros_like
 
 # -- products --------------------------------------------------------------------------------
 
 
 def _prod(self: Raw) -> Raw:
-    return arrays.prod(self)
+    return arrays.statistics.prod(self, None, False)
 
 
 def _prod_dim(self: Raw, dim: int, keepdim: bool) -> Raw:
-    return arrays.prod(self, dim, keepdim)
+    return arrays.statistics.prod(self, dim if self.ndim else None, keepdim)
 
 
 def _product_of_others(self: Any, dim: int) -> Any:
-    """For each element, the product of all the others along ``dim``: no division, so that zeros
-    do no harm. From the left and from the right, each an exclusive running product."""
-    size = self.shape[dim]
-    pieces = [linear.select(self, dim=dim, index=i) for i in range(size)]
-    left: list[Any] = [None] * size
-    right: list[Any] = [None] * size
-    for i in range(1, size):
-        before, after = pieces[i - 1], pieces[size - i]
-        left[i] = before if left[i - 1] is None else left[i - 1] * before
-        right[size - 1 - i] = after if right[size - i] is None else right[size - i] * after
-    others = [
-        a * b if a is not None and b is not None else b if a is None else a
-        for a, b in zip(left, right, strict=True)
-    ]
-    if size == 1:
-        others = [zeros_like(pieces[0]) + 1]
-    return linear.stack(others, dim=dim)
+    from retrograd.ops import scans  # loaded only once a product has zeros among its factors
+
+    return scans.product_of_others(self, dim)
 
 
 def _prod_rule(g: Any, self: Any, result: Any) -> Any:

@@ -75,9 +75,10 @@ def reshape(x: Any, size: Sequence[int]) -> Any:
     """The same elements in another shape, without copying where that can be."""
     if arrays.is_raw(x):
         return arrays.reshape(x, size)
+    if arrays.is_contiguous(raw(x)):
+        return view(x, size=tuple(size))
     if arrays.view_as_shape(raw(x), size) is not None:
-        same_order = arrays.is_contiguous(raw(x))
-        return (view if same_order else reshape_alias)(x, size=tuple(size))
+        return reshape_alias(x, size=tuple(size))
     return unsafe_view(x.clone(memory_format="contiguous"), size=tuple(size))
 
 
@@ -348,7 +349,7 @@ def _do_not_broadcast(where: tuple[Any, ...]) -> IndexError:
 
 
 def _index_add_zeros(self: Raw, shape: tuple[int, ...], where: tuple[Any, ...]) -> Raw:
-    return arrays.index_put(arrays.zeros(shape, self.dtype), where, self, True)
+    return arrays.sorting.add_index(shape, where, self)
 
 
 index = linear(
@@ -361,27 +362,31 @@ index_add_zeros: Linear = linear(
 )  # fmt: skip
 
 
-def _gather(self: Raw, dim: int, places: Raw) -> Raw:
-    return arrays.take_along(self, places, dim)
+def _gather(self: Raw, index: Raw, dim: int) -> Raw:
+    return arrays.sorting.gather(self, index, dim)
 
 
 def _scatter_zeros(self: Raw, shape: tuple[int, ...], dim: int, places: Raw) -> Raw:
-    return arrays.add_along(shape, places, self, dim)
+    return arrays.sorting.add_along(shape, places, self, dim)
 
 
-gather = linear(
-    "gather", _gather,
-    lambda g, shape, dim, places: scatter_zeros(g, shape=tuple(shape), dim=dim, places=places),
+gather: Linear = Linear(
+    "gather", _gather, inputs=("self", "index"),
+    rules={"self": lambda g, index, shape, dim:
+           scatter_zeros(g, shape=tuple(shape), dim=dim, places=raw(index))},
+    jvp=lambda t, index, dim: gather(t[0], index, dim=dim),
 )  # fmt: skip
 scatter_zeros: Linear = linear(
-    "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, dim=dim, places=places),
+    "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, places, dim=dim),
     node="ScatterAddBackward0",
 )  # fmt: skip
 
 
 def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool) -> Raw:
     try:
-        return arrays.index_put(self, where, values, accumulate)
+        if accumulate:
+            return self + arrays.sorting.add_index(self.shape, where, values)
+        return arrays.index_put(self, where, values)
     except IndexError:
         raise _do_not_broadcast(where) from None
     except ValueError:

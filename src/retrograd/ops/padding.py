@@ -1,1 +1,201 @@
-"""Under construction: see the index."""
+"""Padding: images with a frame around them, constant or made of their own elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import linear as declare
+from retrograd.ops._refusals import kernel
+
+Sizes = tuple[int, ...]
+
+
+def sides(pad: Sequence[int], ndim: int) -> tuple[Sizes, Sizes]:
+    """What to add before and after each of the last dimensions. ``pad`` begins with the last."""
+    before, after = tuple(pad[0::2])[::-1], tuple(pad[1::2])[::-1]
+    none = (0,) * (ndim - len(before))
+    return (*none, *before), (*none, *after)
+
+
+def _constant_pad(self: Raw, pad: Sizes, value: Any) -> Raw:
+    before, after = sides(pad, self.ndim)
+    sizes = tuple(b + s + a for b, s, a in zip(before, self.shape, after, strict=True))
+    found = arrays.windows.framed(arrays.writable(self), before, sizes, value)
+    return arrays.copy(found) if found.base is not None else found
+
+
+def _constant_pad_rule(g: Any, pad: Sizes) -> Any:
+    return constant_pad_nd(g, pad=tuple(-p for p in pad), value=0)
+
+
+def _constant_pad_tangent(t: Any, pad: Sizes) -> Any:
+    return constant_pad_nd(t, pad=pad, value=0)
+
+
+constant_pad_nd: Operation = Operation(
+    "constant_pad_nd", _constant_pad, inputs=("self",), rules={"self": _constant_pad_rule},
+    jvp=_constant_pad_tangent,
+)  # fmt: skip
+
+
+# -- frames of an image's own elements -------------------------------------------------------
+
+
+def _maps(mode: str, sizes: Sequence[int], padding: Sizes) -> list[Any]:
+    before, after = sides(padding, len(padding) // 2)
+    return [
+        arrays.images.padding(mode, n, b, a) for n, b, a in zip(sizes, before, after, strict=True)
+    ]
+
+
+def _framed(self: Raw, mode: str, padding: Sizes) -> Raw:
+    sizes = self.shape[self.ndim - len(padding) // 2 :]
+    return arrays.images.resample(self, _maps(mode, sizes, padding))
+
+
+def _unframed(self: Raw, like: Raw, mode: str, sizes: Sizes, padding: Sizes) -> Raw:
+    return arrays.images.unresample(self, _maps(mode, sizes, padding))
+
+
+def _framed_rule(g: Any, self: Any, mode: str, padding: Sizes) -> Any:
+    sizes = tuple(self.shape[len(self.shape) - len(padding) // 2 :])
+    like = None if mode == "circular" else self  # PyTorch's other nodes keep it
+    return unframed(g, like, mode=mode, sizes=sizes, padding=padding)
+
+
+def _unframed_rule(g: Any, mode: str, sizes: Sizes, padding: Sizes) -> Any:
+    return FRAMED[mode, len(sizes)](g, mode=mode, padding=padding)
+
+
+def _framing(mode: str, ndim: int) -> Linear:
+    word = {"reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}[mode]
+    name = f"{word.lower()}_pad{ndim}d"
+    return declare(name, _framed, _framed_rule, node=f"{word}Pad{ndim}DBackward0")
+
+
+FRAMED = {
+    (mode, n): _framing(mode, n) for mode in ("reflect", "replicate", "circular") for n in (1, 2, 3)
+}
+unframed = Operation(
+    "unframed", _unframed, inputs=("self", "like"),
+    rules={"self": _unframed_rule, "like": lambda g, shape: linear.new_zeros(g, shape)},
+)  # fmt: skip
+
+
+# -- what users call -------------------------------------------------------------------------
+
+
+def _whole(name: str, pad: Any) -> Sizes:
+    if hasattr(pad, "__index__") or isinstance(pad, float):
+        kind = type(pad).__name__
+        raise TypeError(f"{name}(): argument 'pad' (position 2) must be tuple of ints, not {kind}")
+    for position, p in enumerate(pad):
+        if not hasattr(p, "__index__"):
+            raise TypeError(
+                f"{name}(): argument 'pad' (position 2) must be tuple of ints, but found element "
+                f"of type {type(p).__name__} at pos {position}"
+            )
+    return tuple(int(p) for p in pad)
+
+
+def constant_pad(input: Any, pad: Any, value: Any = 0) -> Any:
+    """``input`` with a frame of ``value`` (``torch.constant_pad_nd``)."""
+    return _constant(input, _whole("constant_pad_nd", pad), value)
+
+
+def _constant(input: Any, pad: Sizes, value: Any) -> Any:
+    ndim = len(input.shape)
+    if len(pad) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    if len(pad) > 2 * ndim:
+        raise RuntimeError(
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad "
+            f"length is {len(pad)}while the input has {ndim}dimensions."
+        )
+    before, after = sides(pad, ndim)
+    for n, b, a in zip(input.shape, before, after, strict=True):
+        if n + min(b, 0) + min(a, 0) < 0:
+            raise RuntimeError("narrow(): length must be non-negative.")
+    return constant_pad_nd(input, pad=pad, value=value)
+
+
+def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """Images with a frame: of a constant, or of their own elements, reflected, repeated or around
+    the other side. ``pad`` counts from the last dimension; negative numbers crop.
+
+    >>> import retrograd as torch
+    >>> row = torch.tensor([[1.0, 2.0, 3.0]])
+    >>> torch.nn.functional.pad(row, (1, 2))
+    tensor([[0., 1., 2., 3., 0., 0.]])
+    >>> torch.nn.functional.pad(row, (1, 2), mode="reflect")
+    tensor([[2., 1., 2., 3., 2., 1.]])
+    """
+    sizes = _whole("pad", pad)
+    if isinstance(value, complex):
+        raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
+    ndim = len(input.shape)
+    if len(sizes) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(sizes) > 2 * ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(sizes)} and input of dimension {ndim}"
+        )
+    if mode == "constant":
+        return _constant(input, sizes, 0.0 if value is None else value)
+    if value not in (None, 0):
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    spatial = len(sizes) // 2
+    if spatial not in (1, 2, 3) or ndim not in (spatial + 1, spatial + 2):
+        raise NotImplementedError(
+            f"Padding size {len(sizes)} is not supported for {ndim}D input tensor."
+        )
+    _refuse_frame(raw(input), sizes, mode)
+    return FRAMED[mode, spatial](input, mode=mode, padding=sizes)
+
+
+def _refuse_frame(x: Raw, pad: Sizes, mode: str) -> None:
+    spatial, shape = len(pad) // 2, list(x.shape)
+    before, after = sides(pad, spatial)
+    sizes = shape[-spatial:]
+    if mode == "circular":
+        if any(max(b, a) > n for n, b, a in zip(sizes, before, after, strict=True)):
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+    elif 0 in shape[len(shape) - spatial - 1 :]:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch "
+            f"size and other non-zero dimensions for input, but got: {shape}"
+        )
+    if mode == "reflect":
+        for d in reversed(range(spatial)):
+            if before[d] >= sizes[d] or after[d] >= sizes[d]:
+                raise RuntimeError(
+                    f"Argument #{2 * (spatial - d) + 2}: Padding size should be less than the "
+                    f"corresponding input dimension, but got: padding ({before[d]}, {after[d]}) at "
+                    f"dimension {len(shape) - spatial + d} of input {shape}"
+                )
+    found = [n + b + a for n, b, a in zip(sizes, before, after, strict=True)]
+    if min(found) < 0 and max(found) > 0:
+        wanted = [*shape[:-spatial], *found]
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(found)}: {wanted}"
+        )
+    if max(found) < 1 and mode != "circular":
+        names = "DHW"[-spatial:]
+        have, got = (
+            [f"{c}: {n}" for c, n in zip(names, values, strict=True)] for values in (sizes, found)
+        )
+        comma = ", " if spatial == 2 else " "
+        raise RuntimeError(
+            f"input ({comma.join(have)}) is too small. Calculated output {' '.join(got)}"
+        )
+    if mode != "circular":
+        word = "reflection" if mode == "reflect" else "replication"
+        kernel(f"{word}_pad{spatial}d", "b")(x)

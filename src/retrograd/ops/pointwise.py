@@ -1,1 +1,379 @@
-"""Under construction: see the index."""
+"""Elementwise operations that fewer programs use; the everyday ones are in ``elementwise``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.arrays import _pointwise as pointwise
+from retrograd.ops import elementwise as basic
+from retrograd.ops._arguments import (
+    check_operands,
+    check_tensor,
+    either_number,
+    invalid_combination,
+    is_number,
+    on_tensors,
+    with_number,
+)
+from retrograd.ops._dims import broadcast
+from retrograd.ops._operation import (
+    Elementwise,
+    Operation,
+    Target,
+    elementwise,
+    raw,
+)
+from retrograd.ops._refusals import c_name, check_alpha, kernel, no_bool_subtraction, refuses
+from retrograd.ops._results import named_result
+from retrograd.ops.elementwise import (
+    cos,
+    eq,
+    exp,
+    le,
+    logical_and,
+    sin,
+    to_dtype,
+    where,
+    zeros_like,
+)
+
+# -- arithmetic ------------------------------------------------------------------------------
+
+
+def _rsub_scaled(self: Raw, other: Any, alpha: Any) -> Raw:
+    check_alpha(self.dtype, alpha)
+    return other - alpha * self
+
+
+def _rsub_rule(g: Any, alpha: Any) -> Any:
+    return -g if alpha == 1 else -g * alpha
+
+
+_rsub_number = elementwise(
+    "rsub_number", _rsub_scaled, _rsub_rule, node="RsubBackward1", dtypes="promote",
+    check=lambda self, other, alpha: no_bool_subtraction(self, other=other),
+)  # fmt: skip
+_rsub_tensor = elementwise(
+    "rsub_tensor", _rsub_scaled, _rsub_rule, lambda g: g, node="RsubBackward0", dtypes="promote",
+    check=lambda self, other, alpha: no_bool_subtraction(self, other),
+)  # fmt: skip
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """``other - alpha * input``."""
+    check_operands("rsub", input, other)
+    if is_number(input):
+        raise invalid_combination("rsub", input, other)
+    if is_number(other):
+        return _rsub_number(input, other=other, alpha=alpha)
+    broadcast(raw(other).shape, raw(input).shape)
+    return _rsub_tensor(input, other, alpha=alpha)
+
+
+def _addcmul(self: Raw, tensor1: Raw, tensor2: Raw, value: Any) -> Raw:
+    return pointwise.addcmul(self, tensor1, tensor2, value)
+
+
+def _addcdiv(self: Raw, tensor1: Raw, tensor2: Raw, value: Any) -> Raw:
+    return pointwise.addcdiv(self, tensor1, tensor2, value)
+
+
+_THREE = ("self", "tensor1", "tensor2")
+_addcmul_of = Elementwise(
+    "addcmul", _addcmul, inputs=_THREE, dtypes="promote", check=kernel("addcmul_cpu_out", "b"),
+    rules={
+        "self": lambda g: g,
+        "tensor1": lambda g, tensor2, value: g * (tensor2 * value),
+        "tensor2": lambda g, tensor1, value: g * (tensor1 * value),
+    },
+)  # fmt: skip
+_addcdiv_of = Elementwise(
+    "addcdiv", _addcdiv, inputs=_THREE, dtypes="promote",
+    rules={
+        "self": lambda g: g,
+        "tensor1": lambda g, tensor2, value: g * (value / tensor2),
+        "tensor2": lambda g, tensor1, tensor2, value:
+            -g * (value * tensor1 / (tensor2 * tensor2)),
+    },
+)  # fmt: skip
+
+
+def _fitting(value: Any, *operands: Any) -> Any:
+    """A factor in the dtype of the product it scales; what does not fit is refused."""
+    common = dtypes.result_type([raw(x) for x in operands])
+    if common.kind in "fc" and not isinstance(value, complex):
+        return value
+    return arrays.as_value(value, common).item()
+
+
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """``input + value * tensor1 * tensor2``."""
+    check_tensor("addcmul", "input", 1, input)
+    check_tensor("addcmul", "tensor1", 2, tensor1)
+    check_tensor("addcmul", "tensor2", 3, tensor2)
+    return _addcmul_of(input, tensor1, tensor2, value=_fitting(value, input, tensor1, tensor2))
+
+
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """``input + value * tensor1 / tensor2``."""
+    check_tensor("addcdiv", "input", 1, input)
+    check_tensor("addcdiv", "tensor1", 2, tensor1)
+    check_tensor("addcdiv", "tensor2", 3, tensor2)
+    if raw(tensor1).dtype.kind in "biu" and raw(tensor2).dtype.kind in "biu":
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release "
+            "addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv "
+            "behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2))"
+            ".to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for "
+            "float inputs. The future addcdiv behavior is just the latter implementation: (input "
+            "+ value * tensor1 / tensor2), for all dtypes."
+        )
+    return _addcdiv_of(input, tensor1, tensor2, value=_fitting(value, input, tensor1, tensor2))
+
+
+def _lerp(self: Raw, end: Raw, weight: Any) -> Raw:
+    return pointwise.lerp(self, end, weight)
+
+
+_lerp_number = Elementwise(
+    "lerp_number", _lerp, inputs=("self", "end"), node="LerpBackward0",
+    check=kernel("lerp_kernel_scalar", "biu"),
+    rules={"self": lambda g, weight: g * (1 - weight), "end": lambda g, weight: g * weight},
+)  # fmt: skip
+_lerp_tensor = Elementwise(
+    "lerp", _lerp, inputs=("self", "end", "weight"), node="LerpBackward1",
+    check=kernel("lerp_kernel_tensor", "biu"),
+    rules={
+        "self": lambda g, weight: g * (1 - weight),
+        "end": lambda g, weight: g * weight,
+        "weight": lambda g, self, end: g * (end - self),
+    },
+)  # fmt: skip
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """``input + weight * (end - input)``: the straight way from one tensor to another.
+
+    >>> import retrograd as torch
+    >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 6.]), 0.25)
+    tensor([1.5000, 3.0000])
+    """
+    given = {"end": end, "weight": weight}
+    if any(isinstance(x, str) or x is None for x in given.values()) or is_number(end):
+        raise invalid_combination("lerp", input, end, weight)
+    own = raw(input).dtype
+    for name, x in given.items():
+        other = own if is_number(x) else raw(x).dtype
+        # A weight with no dimensions is as good as a number, of whatever precision.
+        if other != own and not (name == "weight" and not raw(x).ndim and other.kind == "f"):
+            raise RuntimeError(
+                f"expected dtype {c_name(own)} for `{name}` but got dtype {c_name(other)}"
+            )
+    if is_number(weight):
+        if isinstance(weight, complex):
+            arrays.as_value(weight, own)
+        return _lerp_number(input, end, weight=weight)
+    if raw(weight).dtype != own:
+        weight = to_dtype(weight, dtype=own)
+    return _lerp_tensor(input, end, weight)
+
+
+# -- exponentials, roots and angles ----------------------------------------------------------
+
+
+def two_to(x: Any) -> Any:
+    return basic.exp2(x)
+
+
+logaddexp = on_tensors(
+    elementwise(
+        "logaddexp", pointwise.logaddexp,
+        lambda g, self, other: g / (1 + exp(other - self)),
+        lambda g, self, other: g / (1 + exp(self - other)),
+        dtypes="promote", check=kernel("logaddexp_cpu", "biu"),
+    ), "log(exp(input) + exp(other)), without overflow on the way.",
+)  # fmt: skip
+logaddexp2 = on_tensors(
+    elementwise(
+        "logaddexp2", pointwise.logaddexp2,
+        lambda g, self, other: g / (1 + two_to(other - self)),
+        lambda g, self, other: g / (1 + two_to(self - other)),
+        dtypes="promote", check=kernel("logaddexp2_cpu", "biuc"),
+    ), "log2(2 ** input + 2 ** other), without overflow on the way.",
+)  # fmt: skip
+hypot = on_tensors(
+    elementwise(
+        "hypot", pointwise.hypot,
+        lambda g, self, result: g * (self / result), lambda g, other, result: g * (other / result),
+        dtypes="promote", check=kernel("hypot_cpu", "biuc"),
+    ), "The length of the hypotenuse over the legs ``input`` and ``other``.",
+)  # fmt: skip
+
+
+def _sinc_rule(g: Any, self: Any) -> Any:
+    turned = self * math.pi
+    square = self * self * math.pi
+    slope = g * ((turned * cos(turned) - sin(turned)) / square)
+    return where(eq(square, 0), zeros_like(slope), slope)
+
+
+sinc = elementwise("sinc", pointwise.sinc, _sinc_rule, dtypes="float")
+frac = elementwise("frac", pointwise.frac, lambda g: g, check=kernel("frac_cpu", "biuc"))
+_DEGREE = math.pi / 180
+deg2rad = elementwise(
+    "deg2rad", lambda self: self * _DEGREE, lambda g: g * _DEGREE, node="Deg2RadBackward0",
+    dtypes="float",
+    check=refuses("c", "deg2rad is not supported for complex tensors.", RuntimeError),
+)  # fmt: skip
+rad2deg = elementwise(
+    "rad2deg", lambda self: self * (180 / math.pi), lambda g: g * (180 / math.pi),
+    node="Rad2DegBackward0", dtypes="float",
+    check=refuses("c", "rad2deg is not supported for complex tensors.", RuntimeError),
+)  # fmt: skip
+
+
+def _ldexp_rule(g: Any, other: Any) -> Any:
+    return g * two_to(other)
+
+
+ldexp = on_tensors(
+    elementwise(
+        "ldexp", pointwise.ldexp, _ldexp_rule, lambda g, result: g * result * math.log(2),
+        dtypes="float",
+    ), "``input * 2 ** other``.",
+)  # fmt: skip
+
+
+def _check_frexp(self: Raw) -> None:
+    if self.dtype.kind != "f":
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+
+
+def _frexp_rule(g: Any, exponent: Any) -> Any:
+    return g[0] / pointwise.two_to(raw(exponent), raw(g[0]).dtype)
+
+
+def _frexp_tangent(t: Any, exponent: Any) -> Any:
+    return t / pointwise.two_to(raw(exponent), raw(t).dtype), None
+
+
+_frexp = Operation(
+    "frexp", pointwise.frexp, inputs=("self",), outputs=("mantissa", "exponent"),
+    rules={"self": _frexp_rule}, jvp=_frexp_tangent, check=_check_frexp,
+)  # fmt: skip
+_FREXP = named_result("frexp", "mantissa", "exponent")
+
+
+def frexp(input: Any) -> Any:
+    """A mantissa in [0.5, 1) and an exponent of 2 for each element."""
+    check_tensor("frexp", "input", 1, input)
+    return _FREXP(_frexp(input))
+
+
+def float_power(input: Any, exponent: Any) -> Any:
+    """``input ** exponent`` in double precision."""
+    check_operands("float_power", input, exponent)
+    common = dtypes.result_type([raw(input), raw(exponent)])
+    wide = (dtypes.complex128 if common.kind == "c" else dtypes.float64).numpy
+    if type(input) is Target and raw(input).dtype != wide:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {dtypes.type_word(raw(input).dtype)} but "
+            f"the operation's result requires dtype {dtypes.type_word(wide)}"
+        )
+    input, exponent = (_in_dtype(x, wide) for x in (input, exponent))
+    if is_number(input):
+        return basic.pow_of_number(exponent, self=input)
+    if is_number(exponent):
+        return basic.pow_scalar(input, exponent=exponent)
+    return basic.pow_tensor(input, exponent)
+
+
+def _in_dtype(x: Any, dtype: Any) -> Any:
+    if is_number(x) or raw(x).dtype == dtype:
+        return x
+    return to_dtype(x, dtype=dtype)
+
+
+# -- x log y ---------------------------------------------------------------------------------
+
+
+def _xlogy_rule(g: Any, self: Any, other: Any) -> Any:
+    slope = _xlogy(g, other)
+    return where(logical_and(eq(self, 0), le(other, 0)), zeros_like(slope), slope)
+
+
+def _xlogy_number_rule(g: Any, self: Any, other: Any) -> Any:
+    slope = _xlogy_by(g, other=other)
+    return slope if other > 0 else where(eq(self, 0), zeros_like(slope), slope)
+
+
+def _xlogy_of_number(other: Raw, self: Any) -> Raw:
+    return arrays.special.xlogy(other.dtype.type(self), other)
+
+
+def _xlogy_by_number(self: Raw, other: Any) -> Raw:
+    return arrays.special.xlogy(self, self.dtype.type(other))
+
+
+_XLOGY = kernel("xlogy_cpu")
+_XLOGY_NUMBER = with_number(_XLOGY)
+_xlogy: Elementwise = elementwise(
+    "xlogy", lambda self, other: arrays.special.xlogy(self, other), _xlogy_rule,
+    lambda g, self, other: g * self / other, dtypes="float", check=_XLOGY,
+)  # fmt: skip
+_xlogy_of = Elementwise(
+    "xlogy_of_number", _xlogy_of_number, inputs=("other",), node="XlogyBackward1",
+    rules={"other": lambda g, other, self: g * self / other}, dtypes="float",
+    check=_XLOGY_NUMBER,
+)  # fmt: skip
+_xlogy_by: Elementwise = elementwise(
+    "xlogy_by_number", _xlogy_by_number, _xlogy_number_rule, node="XlogyBackward2",
+    dtypes="float", check=_XLOGY_NUMBER,
+)  # fmt: skip
+xlogy = either_number(
+    "xlogy", _xlogy, _xlogy_of, _xlogy_by,
+    "``input * log(other)``, which is 0 wherever ``input`` is, even if ``other`` is 0 too.",
+)  # fmt: skip
+
+
+def _xlog1py_rule(g: Any, self: Any, other: Any) -> Any:
+    slope = _xlog1py(g, other)
+    return where(logical_and(eq(self, 0), le(other, -1)), zeros_like(slope), slope)
+
+
+def _xlog1py_number_rule(g: Any, self: Any, other: Any) -> Any:
+    slope = _xlog1py_by(g, other=other)
+    return slope if other > -1 else where(eq(self, 0), zeros_like(slope), slope)
+
+
+def _xlog1py_of_number(other: Raw, self: Any) -> Raw:
+    return arrays.special.xlog1py(other.dtype.type(self), other)
+
+
+def _xlog1py_by_number(self: Raw, other: Any) -> Raw:
+    return arrays.special.xlog1py(self, self.dtype.type(other))
+
+
+_XLOG1PY = kernel("xlog1py_cpu")
+_XLOG1PY_NUMBER = with_number(_XLOG1PY)
+_xlog1py: Elementwise = elementwise(
+    "special_xlog1py", lambda self, other: arrays.special.xlog1py(self, other), _xlog1py_rule,
+    lambda g, self, other: g * self / (other + 1), dtypes="float", check=_XLOG1PY,
+    node="SpecialXlog1PyBackward0",
+)  # fmt: skip
+_xlog1py_of = Elementwise(
+    "xlog1py_of_number", _xlog1py_of_number, inputs=("other",), node="SpecialXlog1PyBackward1",
+    rules={"other": lambda g, other, self: g * self / (other + 1)}, dtypes="float",
+    check=_XLOG1PY_NUMBER,
+)  # fmt: skip
+_xlog1py_by: Elementwise = elementwise(
+    "xlog1py_by_number", _xlog1py_by_number, _xlog1py_number_rule,
+    node="SpecialXlog1PyBackward2", dtypes="float", check=_XLOG1PY_NUMBER,
+)  # fmt: skip
+xlog1py = either_number(
+    "special_xlog1py", _xlog1py, _xlog1py_of, _xlog1py_by,
+    "``input * log1p(other)``, which is 0 wherever ``input`` is.",
+)  # fmt: skip

@@ -59,9 +59,15 @@ def outer(self: Any, vec2: Any) -> Any:
 
 
 def _dot(self: Any, tensor: Any) -> Any:
-    a, b = raw(self), raw(tensor)
-    if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
+    if not (hasattr(self, "shape") and hasattr(tensor, "shape")):
         raise _not_a_tensor("dot", input=self, tensor=tensor)
+    check_dot(self, tensor)
+    return dot(self, tensor)
+
+
+def check_dot(self: Any, tensor: Any) -> None:
+    """Whether two tensors are vectors that can be multiplied."""
+    a, b = raw(self), raw(tensor)
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.dtype != b.dtype:
@@ -74,7 +80,6 @@ def _dot(self: Any, tensor: Any) -> Any:
             f"inconsistent tensor size, expected tensor [{a.size}] and src [{b.size}] to have the "
             f"same number of elements, but got {a.size} and {b.size} elements respectively"
         )
-    return dot(self, tensor)
 
 
 def _mv(self: Any, vec: Any) -> Any:

@@ -6,15 +6,34 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.ops import general, linear, selecting
+from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import Dims, many_dims, one_dim
-from retrograd.ops._operation import raw
-from retrograd.ops._refusals import refuses
+from retrograd.ops._operation import Planned, Target, TensorLike, raw
+from retrograd.ops._refusals import c_name, refuses
+from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import maximum, minimum, to_dtype
 
 
-def _in_dtype(self: Any, dtype: Any) -> Any:
-    wanted = getattr(dtype, "numpy", dtype)
-    return self if dtype is None or raw(self).dtype == wanted else to_dtype(self, dtype=wanted)
+def in_dtype(self: Any, dtype: Any) -> Any:
+    """``self`` converted to a dtype, if one is asked for."""
+    if dtype is None:
+        return self
+    wanted, given = getattr(dtype, "numpy", dtype), raw(self).dtype
+    if given == wanted:
+        return self
+    if isinstance(self, Target):
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {c_name(given)} and output tensor dtype "
+            f"{c_name(wanted)} should match"
+        )
+    return to_dtype(self, dtype=wanted)
+
+
+def narrowed(result: Any, dtype: Any) -> Any:
+    """A sum or product in the integer dtype asked for: it is computed in a wide one."""
+    if dtype is None or dtype.numpy.kind not in "biu" or isinstance(result, Planned):
+        return result
+    return in_dtype(result, dtype)
 
 
 def _refuse(
@@ -26,15 +45,16 @@ def _refuse(
 
 def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum of all elements, or along dimensions."""
-    self = _in_dtype(self, dtype)
+    self = in_dtype(self, dtype)
     if dim is None and not keepdim:
-        return linear.sum_all(self)
-    return linear.sum_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+        return narrowed(linear.sum_all(self), dtype)
+    total = linear.sum_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+    return narrowed(total, dtype)
 
 
 def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean of all elements, or along dimensions."""
-    self = _in_dtype(self, dtype)
+    self = in_dtype(self, dtype)
     given = raw(self).dtype
     if given.kind not in "fc":
         raise RuntimeError(
@@ -48,10 +68,11 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
 
 def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product of all elements, or along a dimension."""
-    self = _in_dtype(self, dtype)
+    self = in_dtype(self, dtype)
     if dim is None:
-        return general.prod_all(self)
-    return general.prod_dim(self, dim=one_dim(dim, len(self.shape)), keepdim=bool(keepdim))
+        return narrowed(general.prod_all(self), dtype)
+    product = general.prod_dim(self, dim=one_dim(dim, len(self.shape)), keepdim=bool(keepdim))
+    return narrowed(product, dtype)
 
 
 def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
@@ -95,45 +116,25 @@ def _extreme_dims(self: Any, name: str, kernel: str, dim: Dims) -> tuple[int, ..
     return dims
 
 
-class _Extreme(tuple[Any, Any]):
-    """A pair ``values, indices``, printed as PyTorch prints its return types."""
-
-    __slots__ = ()
-    operation = ""
-
-    @property
-    def values(self) -> Any:
-        return self[0]
-
-    @property
-    def indices(self) -> Any:
-        return self[1]
-
-    def __repr__(self) -> str:
-        return f"torch.return_types.{self.operation}(\nvalues={self[0]!r},\nindices={self[1]!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (tuple(self),)
+Max = named_result("max", "values", "indices")
+Min = named_result("min", "values", "indices")
 
 
-class Max(_Extreme):
-    """What ``max(dim)`` returns."""
-
-    __slots__ = ()
-    operation = "max"
-
-
-class Min(_Extreme):
-    """What ``min(dim)`` returns."""
-
-    __slots__ = ()
-    operation = "min"
+def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
+    """The second tensor, if that is how ``max`` or ``min`` is called."""
+    if other is None and (dim is None or isinstance(dim, int)):
+        return None
+    other = dim if other is None else other
+    if not isinstance(other, TensorLike) and not arrays.is_raw(other):
+        raise invalid_combination(name, self, other)
+    return other
 
 
-def max(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; or values and indices along ``dim``; or of two tensors elementwise."""
-    if dim is not None and not isinstance(dim, int):
-        return maximum(self, dim)
+    other = _other("max", self, dim, other)
+    if other is not None:
+        return maximum(self, other)
     _non_empty(self, "max", dim)
     if dim is None:
         _refuse(self, "c", "\"max_all\" not implemented for '{}'")
@@ -143,10 +144,11 @@ def max(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return Max(selecting.max_dim(self, dim=plain, keepdim=bool(keepdim)))
 
 
-def min(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; or values and indices along ``dim``; or of two tensors elementwise."""
-    if dim is not None and not isinstance(dim, int):
-        return minimum(self, dim)
+    other = _other("min", self, dim, other)
+    if other is not None:
+        return minimum(self, other)
     _non_empty(self, "min", dim)
     if dim is None:
         _refuse(self, "c", "\"min_all\" not implemented for '{}'")
@@ -192,5 +194,5 @@ def _truth_dims(self: Any, dim: Dims) -> tuple[int, ...]:
 
 def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along a dimension."""
-    self = _in_dtype(self, dtype)
-    return linear.cumsum(self, dim=one_dim(dim, len(self.shape)))
+    self = in_dtype(self, dtype)
+    return narrowed(linear.cumsum(self, dim=one_dim(dim, len(self.shape))), dtype)

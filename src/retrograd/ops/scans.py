@@ -1,1 +1,190 @@
-"""Under construction: see the index."""
+"""Scans: for each place along a dimension, something of all elements up to there.
+
+Their derivatives are scans themselves, from the other end. Those that are products need one more
+operation, the linear recurrence ``y[k] = x[k] + a[k] * y[k - 1]``: it divides by nothing, so zeros
+do no harm, and its own derivatives are recurrences again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._dims import one_dim
+from retrograd.ops._operation import Operation, Selecting, raw
+from retrograd.ops._refusals import refuses
+from retrograd.ops._results import named_result
+from retrograd.ops.elementwise import exp, where, zeros_like
+from retrograd.ops.reducing import cumsum, in_dtype, narrowed
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "product_of_others"]
+
+# -- linear recurrences ----------------------------------------------------------------------
+
+
+def _recurrence(self: Raw, factor: Raw, dim: int, reverse: bool) -> Raw:
+    return arrays.statistics.recurrence(self, factor, dim, reverse)
+
+
+def _shifted(x: Any, dim: int, back: bool, first: Any = 0) -> Any:
+    """``x`` moved by one place along ``dim``, forward or back, with ``first`` in the free place."""
+    before = (slice(None),) * dim
+    kept = linear.slice_(x, where=(*before, slice(1, None) if back else slice(None, -1)))
+    edge = linear.new_zeros(x, (*x.shape[:dim], 1, *x.shape[dim + 1 :])) + first
+    return linear.cat([kept, edge] if back else [edge, kept], dim=dim)
+
+
+def _recurrence_transposed(g: Any, factor: Any, dim: int, reverse: bool) -> Any:
+    # Backwards, each passes on to its predecessor what its predecessor's factor let through.
+    return recurrence(g, _shifted(factor, dim, not reverse), dim=dim, reverse=not reverse)
+
+
+def _recurrence_factor_rule(g: Any, factor: Any, result: Any, dim: int, reverse: bool) -> Any:
+    return _recurrence_transposed(g, factor, dim, reverse) * _shifted(result, dim, reverse)
+
+
+recurrence: Operation = Operation(
+    "recurrence", _recurrence, inputs=("self", "factor"),
+    rules={"self": _recurrence_transposed, "factor": _recurrence_factor_rule},
+)  # fmt: skip
+
+# -- products --------------------------------------------------------------------------------
+
+
+def _cumprod(self: Raw, dim: int) -> Raw:
+    return arrays.statistics.cumprod(self, dim)
+
+
+def _cumprod_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
+    if not self.shape or self.shape[dim] == 1 or 0 in self.shape:
+        return g
+    if arrays.all(raw(self)):
+        return linear.cumsum_from_end(g * result, dim=dim) / self
+    # What comes after a place, times the product of all before it.
+    after = recurrence(g, _shifted(self, dim, True), dim=dim, reverse=True)
+    return after * _shifted(result, dim, False, 1)
+
+
+cumprod_op = Operation(
+    "cumprod", _cumprod, inputs=("self",), rules={"self": _cumprod_rule}, dtypes="sum"
+)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """Running products along a dimension.
+
+    >>> import retrograd as torch
+    >>> torch.cumprod(torch.tensor([1., 2., 3., 4.]), 0)
+    tensor([ 1.,  2.,  6., 24.])
+    """
+    result = cumprod_op(in_dtype(input, dtype), dim=one_dim(dim, len(input.shape)))
+    return narrowed(result, dtype)
+
+
+def product_of_others(x: Any, dim: int) -> Any:
+    """For each element, the product of all the others along ``dim``: no division, so that zeros
+    do no harm. From the left and from the right, each a running product without its last."""
+    left = _shifted(cumprod_op(x, dim=dim), dim, False, 1)
+    turned = linear.flip(x, dims=(dim,))
+    right = _shifted(cumprod_op(turned, dim=dim), dim, False, 1)
+    return left * linear.flip(right, dims=(dim,))
+
+
+# -- extremes --------------------------------------------------------------------------------
+
+
+def _cummax(self: Raw, dim: int) -> tuple[Raw, Raw]:
+    return arrays.statistics.running_extreme(self, dim, arrays.maximum)
+
+
+def _cummin(self: Raw, dim: int) -> tuple[Raw, Raw]:
+    return arrays.statistics.running_extreme(self, dim, arrays.minimum)
+
+
+def _running_rule(g: Any, self: Any, indices: Any, dim: int) -> Any:
+    """Each element gets the gradients of all places it was the extreme of."""
+    if not self.shape:
+        return g[0]
+    if 0 in self.shape:
+        return self  # as good as any other array without elements
+    return linear.scatter_zeros(g[0], shape=tuple(self.shape), dim=dim, places=raw(indices))
+
+
+def _running_tangent(t: Any, indices: Any, dim: int) -> Any:
+    moved = linear.gather(t, raw(indices), dim=dim) if t.shape else t
+    return moved, None
+
+
+_OUTPUTS = ("values", "indices")
+cummax_op = Selecting(
+    "cummax", _cummax, inputs=("self",), rules={"self": _running_rule}, outputs=_OUTPUTS,
+    jvp=_running_tangent, check=refuses("c", "\"cummax_cpu\" not implemented for '{}'"),
+)  # fmt: skip
+cummin_op = Selecting(
+    "cummin", _cummin, inputs=("self",), rules={"self": _running_rule}, outputs=_OUTPUTS,
+    jvp=_running_tangent, check=refuses("c", "\"cummin_cpu\" not implemented for '{}'"),
+)  # fmt: skip
+Cummax = named_result("cummax", *_OUTPUTS)
+Cummin = named_result("cummin", *_OUTPUTS)
+
+
+def _running_dim(name: str, dim: int, ndim: int) -> int:
+    if not ndim and dim not in (0, -1):
+        raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
+    return one_dim(dim, ndim)
+
+
+def cummax(input: Any, dim: int) -> Any:
+    """The largest element so far along a dimension, and where it (last) was.
+
+    >>> import retrograd as torch
+    >>> torch.cummax(torch.tensor([1., 3., 2., 4.]), 0).values
+    tensor([1., 3., 3., 4.])
+    """
+    return Cummax(cummax_op(input, dim=_running_dim("cummax", dim, len(input.shape))))
+
+
+def cummin(input: Any, dim: int) -> Any:
+    """The smallest element so far along a dimension, and where it (last) was."""
+    return Cummin(cummin_op(input, dim=_running_dim("cummin", dim, len(input.shape))))
+
+
+# -- logarithms of sums ----------------------------------------------------------------------
+
+
+def _logcumsumexp(self: Raw, dim: int) -> Raw:
+    return arrays.statistics.logcumsumexp(self, dim)
+
+
+def _logcumsumexp_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
+    """From each sum to the next the share of an element shrinks by the ratio of the two, which is
+    at most one: nothing overflows."""
+    if not self.shape or 0 in self.shape:
+        return g
+    before = (slice(None),) * dim
+    sums = linear.slice_(result, where=(*before, slice(None, -1)))
+    step = sums - linear.slice_(result, where=(*before, slice(1, None)))
+    stays_infinite = arrays.isnan(raw(step)) & arrays.isinf(raw(sums))
+    if arrays.any(stays_infinite):
+        step = where(stays_infinite, zeros_like(step), step)
+    last = linear.new_zeros(step, (*self.shape[:dim], 1, *self.shape[dim + 1 :]))
+    ratio = linear.cat([exp(step), last], dim=dim)
+    return exp(self - result) * recurrence(g, ratio, dim=dim, reverse=True)
+
+
+logcumsumexp_op = Operation(
+    "logcumsumexp", _logcumsumexp, inputs=("self",), rules={"self": _logcumsumexp_rule},
+    check=refuses("biu", "\"logcumsumexp_out_cpu\" not implemented for '{}'"),
+)  # fmt: skip
+
+
+def logcumsumexp(input: Any, dim: int) -> Any:
+    """The logarithm of running sums of exponentials along a dimension, without overflow.
+
+    >>> import retrograd as torch
+    >>> torch.logcumsumexp(torch.zeros(3), 0)
+    tensor([0.0000, 0.6931, 1.0986])
+    """
+    return logcumsumexp_op(input, dim=one_dim(dim, len(input.shape)))

@@ -14,7 +14,7 @@ from retrograd.ops._operation import Selecting, constant, raw
 from retrograd.ops.elementwise import where, zeros_like
 
 
-def _evenly(g: Any, self: Any, result: Any) -> Any:
+def evenly(g: Any, self: Any, result: Any) -> Any:
     """Every element that equals the extreme gets the same share of its gradient."""
     values, extreme = raw(self), raw(result)
     chosen = arrays.equal(values, extreme)
@@ -32,7 +32,8 @@ def _amin(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
     return arrays.amin(self, dim, keepdim)
 
 
-def _evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+def evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """As ``evenly``, for the extremes along dimensions."""
     values, extreme = raw(self), raw(result)
     if not keepdim:
         g, extreme = (linear.kept(x, values.shape, dim) for x in (g, extreme))
@@ -43,37 +44,33 @@ def _evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: b
 
 
 max_all = Selecting(
-    "max", lambda self: arrays.amax(self), inputs=("self",), rules={"self": _evenly},
+    "max", lambda self: arrays.amax(self), inputs=("self",), rules={"self": evenly},
     node="MaxBackward1",
 )  # fmt: skip
 min_all = Selecting(
-    "min", lambda self: arrays.amin(self), inputs=("self",), rules={"self": _evenly},
+    "min", lambda self: arrays.amin(self), inputs=("self",), rules={"self": evenly},
     node="MinBackward1",
 )  # fmt: skip
-amax_dim = Selecting("amax", _amax, inputs=("self",), rules={"self": _evenly_dim})
-amin_dim = Selecting("amin", _amin, inputs=("self",), rules={"self": _evenly_dim})
+amax_dim = Selecting("amax", _amax, inputs=("self",), rules={"self": evenly_dim})
+amin_dim = Selecting("amin", _amin, inputs=("self",), rules={"self": evenly_dim})
 
 
 def _max_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
-    return _at(self, arrays.argmax, dim, keepdim)
+    return _at(self, arrays.amax, arrays.argmax, dim, keepdim)
 
 
 def _min_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
-    return _at(self, arrays.argmin, dim, keepdim)
+    return _at(self, arrays.amin, arrays.argmin, dim, keepdim)
 
 
-def _at(self: Raw, choose: Any, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
+def _at(self: Raw, extreme: Any, choose: Any, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
     if not self.ndim:
         return arrays.copy(self), arrays.asarray(0, arrays.int64)
-    places = choose(self, dim, True)
-    values = arrays.take_along(self, places, dim)
-    if keepdim:
-        return values, places
-    shape = tuple(s for d, s in enumerate(self.shape) if d != dim)
-    return values.reshape(shape), places.reshape(shape)
+    return extreme(self, dim, keepdim), choose(self, dim, keepdim)
 
 
-def _scatter_rule(g: Any, indices: Any, shape: Any, dim: int, keepdim: bool) -> Any:
+def scatter_rule(g: Any, indices: Any, shape: Any, dim: int, keepdim: bool) -> Any:
+    """All of the gradient goes to the elements that were chosen."""
     if not shape:
         return g[0]
     value_grad, places = g[0], indices
@@ -82,16 +79,26 @@ def _scatter_rule(g: Any, indices: Any, shape: Any, dim: int, keepdim: bool) -> 
     return linear.scatter_zeros(value_grad, shape=tuple(shape), dim=dim, places=raw(places))
 
 
-max_dim = Selecting(
-    "max_dim", _max_dim, inputs=("self",), rules={"self": _scatter_rule},
-    outputs=("values", "indices"),
-    node="MaxBackward0",
-)  # fmt: skip
-min_dim = Selecting(
-    "min_dim", _min_dim, inputs=("self",), rules={"self": _scatter_rule},
-    outputs=("values", "indices"),
-    node="MinBackward0",
-)  # fmt: skip
+def gather_tangent(t: Any, indices: Any, dim: int, keepdim: bool) -> Any:
+    """The tangents of the elements that were chosen; their places do not move."""
+    if not t.shape:
+        return t, None
+    places = raw(indices) if keepdim else linear.kept(raw(indices), t.shape, (dim,))
+    moved = linear.gather(t, places, dim=dim)
+    return moved if keepdim else linear.reshape(moved, raw(indices).shape), None
+
+
+def choosing(name: str, node: str, forward: Any, check: Any = None) -> Selecting:
+    """An operation ``f(self, dim=, keepdim=)`` that chooses one element along a dimension, and says
+    which."""
+    return Selecting(
+        name, forward, inputs=("self",), rules={"self": scatter_rule}, jvp=gather_tangent,
+        outputs=("values", "indices"), node=node, check=check,
+    )  # fmt: skip
+
+
+max_dim = choosing("max_dim", "MaxBackward0", _max_dim)
+min_dim = choosing("min_dim", "MinBackward0", _min_dim)
 
 
 def _argmax(self: Raw, dim: int | None, keepdim: bool) -> Raw:

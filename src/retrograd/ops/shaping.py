@@ -7,13 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
+from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._dims import as_shape, infer, many_dims, numel, one_dim
-from retrograd.ops._operation import raw
+from retrograd.ops._operation import TensorLike, constant, raw
 
 
-def view(self: Any, *shape: Any) -> Any:
-    """The same elements in another shape, sharing memory; RuntimeError where that cannot be."""
+def view(self: Any, *shape: Any, dtype: Any = None) -> Any:
+    """The same elements in another shape, sharing memory; RuntimeError where that cannot be.
+
+    Given a dtype, the same bytes as elements of that.
+
+    >>> import retrograd as torch
+    >>> torch.tensor([1.0, 2.0]).view(torch.int32)
+    tensor([1065353216, 1073741824], dtype=torch.int32)
+    """
+    size = _quickly_inferred(self, shape) if dtype is None else None
+    if size is not None:
+        return linear.view(self, size=size)
+    wanted = shape[0] if len(shape) == 1 else dtype
+    if isinstance(wanted, dtypes.dtype):
+        return _view_as_dtype(self, wanted.numpy)
     size = infer(as_shape(shape), numel(self.shape))
     if arrays.view_as_shape(raw(self), size) is None:
         raise RuntimeError(
@@ -23,34 +37,87 @@ def view(self: Any, *shape: Any) -> Any:
     return linear.view(self, size=size)
 
 
+def _quickly_inferred(self: Any, shape: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """The shape to view a tensor in whose elements lie in reading order; None if it is not such a
+    tensor, or if something is wrong: then it is for others to say what."""
+    data = raw(self)
+    if not isinstance(data, arrays.ndarray) or not data.flags.c_contiguous:
+        return None
+    if len(shape) == 1 and type(shape[0]) is not int:
+        shape = shape[0]
+    try:
+        if min(shape, default=0) < -1:
+            return None
+        size: tuple[int, ...] = data.reshape(shape).shape
+    except (TypeError, ValueError):
+        return None
+    return size
+
+
+def _view_as_dtype(self: Any, dtype: Any) -> Any:
+    data = arrays.writable(raw(self))
+    old, new = data.dtype.itemsize, dtype.itemsize
+    words = f"view {dtypes.type_word(data.dtype)} as {dtypes.type_word(dtype)}"
+    words += " (different element sizes)"
+    if old == new:
+        return as_dtype(self.detach(), dtype=dtype)  # bits have no derivative
+    if not data.ndim:
+        raise RuntimeError(f"self.dim() cannot be 0 to {words}")
+    step = arrays.strides(data)[-1]
+    if step != 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 to {words}, but got {step}")
+    if new > old:
+        ratio, size = new // old, data.shape[-1]
+        if size % ratio:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {ratio} to {words}, but got {size}"
+            )
+        for d, stride in enumerate(arrays.strides(data)[:-1]):
+            if stride % ratio:
+                raise RuntimeError(
+                    f"self.stride({d}) must be divisible by {ratio} to {words}, but got {stride}"
+                )
+    return as_dtype(self.detach(), dtype=dtype)
+
+
+as_dtype = constant(
+    "view_dtype", lambda self, dtype: arrays.layout.view_dtype(self, dtype), view=True,
+    dtypes="free",
+)  # fmt: skip
+
+
 def reshape(self: Any, *shape: Any) -> Any:
     """The same elements in another shape, without copying where that can be."""
+    size = _quickly_inferred(self, shape)
+    if size is not None:
+        return linear.view(self, size=size)
     return linear.reshape(self, infer(as_shape(shape), numel(self.shape)))
 
 
 def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Several neighbouring dimensions as one."""
-    ndim = len(self.shape)
+    shape = raw(self).shape
+    ndim = len(shape)
     start, end = one_dim(start_dim, ndim), one_dim(end_dim, ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if ndim == 0:
-        return reshape(self, (1,))
+        return linear.reshape(self, (1,))
     if start == end:
         return self
-    joined = numel(self.shape[start : end + 1])  # not -1, which cannot be told of an empty tensor
-    return reshape(self, (*self.shape[:start], joined, *self.shape[end + 1 :]))
+    joined = numel(shape[start : end + 1])  # not -1, which cannot be told of an empty tensor
+    return linear.reshape(self, (*shape[:start], joined, *shape[end + 1 :]))
 
 
 def transpose(self: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
-    ndim = len(self.shape)
+    ndim = raw(self).ndim
     return linear.transpose(self, dim0=one_dim(dim0, ndim), dim1=one_dim(dim1, ndim))
 
 
 def t(self: Any) -> Any:
     """The transpose of a matrix; vectors and scalars stay as they are."""
-    ndim = len(self.shape)
+    ndim = raw(self).ndim
     if ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
     return linear.t(self)
@@ -58,7 +125,7 @@ def t(self: Any) -> Any:
 
 def permute(self: Any, *dims: Any) -> Any:
     """The dimensions in another order."""
-    order, ndim = as_shape(dims), len(self.shape)
+    order, ndim = as_shape(dims), raw(self).ndim
     if len(order) != ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
@@ -100,7 +167,7 @@ def movedim(self: Any, source: Any, destination: Any) -> Any:
 
 def expand(self: Any, *sizes: Any) -> Any:
     """Size-1 dimensions repeated to the sizes given, without copying; -1 keeps a size."""
-    target, have = as_shape(sizes), tuple(self.shape)
+    target, have = as_shape(sizes), raw(self).shape
     added = len(target) - len(have)
     if added < 0:
         raise RuntimeError(
@@ -139,18 +206,19 @@ def broadcast_to(self: Any, size: Sequence[int]) -> Any:
 
 def unsqueeze(self: Any, dim: int) -> Any:
     """A new dimension of size 1."""
-    return linear.unsqueeze(self, dim=one_dim(dim, len(self.shape) + 1))
+    return linear.unsqueeze(self, dim=one_dim(dim, raw(self).ndim + 1))
 
 
 def squeeze(self: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or those of them that ``dim`` names."""
-    ndim = len(self.shape)
+    shape = raw(self).shape
+    ndim = len(shape)
     how, dims = linear.squeeze, tuple(range(ndim))
     if hasattr(dim, "__index__"):
         how, dims = linear.squeeze_dim, many_dims(operator.index(dim), ndim)
     elif dim is not None:
         how, dims = linear.squeeze_dims, many_dims(dim, ndim) if dim else ()
-    return how(self, dims=tuple(d for d in dims if self.shape[d] == 1))
+    return how(self, dims=tuple([d for d in dims if shape[d] == 1]))
 
 
 def _listed(name: str, tensors: Any) -> list[Any]:
@@ -161,7 +229,7 @@ def _listed(name: str, tensors: Any) -> list[Any]:
             f"{type(tensors).__name__}"
         )
     for number, x in enumerate(tensors):
-        if not hasattr(x, "shape"):
+        if not isinstance(x, TensorLike) and not arrays.is_raw(x):
             raise TypeError(
                 f"expected Tensor as element {number} in argument 0, but got {type(x).__name__}"
             )
@@ -173,26 +241,27 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     tensors = _listed("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    for number, x in enumerate(tensors):
-        if not x.shape:
-            raise RuntimeError(
-                f"zero-dimensional tensor (at position {number}) cannot be concatenated"
-            )
-    first = next((x for x in tensors if tuple(x.shape) != (0,)), tensors[0])
-    plain = one_dim(dim, len(first.shape))
-    for number, x in enumerate(tensors):
-        if tuple(x.shape) != (0,):
-            _check_joinable(first, x, number, plain)
+    shapes = [raw(x).shape for x in tensors]
+    first = shapes[0]
+    if () in shapes:
+        raise RuntimeError(
+            f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
+        )
+    if first == (0,):
+        first = next((s for s in shapes if s != (0,)), first)
+    plain = one_dim(dim, len(first))
+    for number, shape in enumerate(shapes):
+        if shape not in (first, (0,)):
+            _check_joinable(first, shape, number, plain)
     return linear.cat(tensors, dim=plain)
 
 
-def _check_joinable(first: Any, x: Any, number: int, dim: int) -> None:
-    if len(x.shape) != len(first.shape):
+def _check_joinable(first: tuple[int, ...], shape: tuple[int, ...], number: int, dim: int) -> None:
+    if len(shape) != len(first):
         raise RuntimeError(
-            "Tensors must have same number of dimensions: got "
-            f"{len(first.shape)} and {len(x.shape)}"
+            f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
         )
-    for d, (a, b) in enumerate(zip(first.shape, x.shape, strict=True)):
+    for d, (a, b) in enumerate(zip(first, shape, strict=True)):
         if d != dim and a != b:
             raise RuntimeError(
                 f"Sizes of tensors must match except in dimension {dim}. "
@@ -205,12 +274,13 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     tensors = _listed("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    first = tuple(tensors[0].shape)
-    for number, x in enumerate(tensors):
-        if tuple(x.shape) != first:
+    shapes = [raw(x).shape for x in tensors]
+    first = shapes[0]
+    for number, shape in enumerate(shapes):
+        if shape != first:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 "
-                f"and {list(x.shape)} at entry {number}"
+                f"and {list(shape)} at entry {number}"
             )
     return linear.stack(tensors, dim=one_dim(dim, len(first) + 1))
 
@@ -218,8 +288,14 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Pieces of one size (the last may be smaller) or of the sizes given."""
     if not hasattr(split_size, "__index__"):
-        return _split_with_sizes(self, as_shape((split_size,)), dim)
-    split_size = operator.index(split_size)
+        sizes, plain = checked_sizes(self, as_shape((split_size,)), dim)
+        return tuple(linear.split_with_sizes(self, sizes=sizes, dim=plain))
+    sizes, plain = sizes_of_pieces(self, operator.index(split_size), dim)
+    return tuple(linear.split(self, sizes=sizes, dim=plain))
+
+
+def sizes_of_pieces(self: Any, split_size: int, dim: int) -> tuple[tuple[int, ...], int]:
+    """The sizes of pieces of one size, but for the last, and the dimension made plain."""
     if not self.shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     plain = one_dim(dim, len(self.shape))
@@ -234,10 +310,11 @@ def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any
         )
     whole, rest = divmod(length, split_size) if split_size else (1, 0)
     sizes = (split_size,) * whole + ((rest,) if rest else ())
-    return tuple(linear.split(self, sizes=sizes or (0,), dim=plain))
+    return sizes or (0,), plain
 
 
-def _split_with_sizes(self: Any, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
+def checked_sizes(self: Any, sizes: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int]:
+    """Sizes of pieces that make up a dimension, and that made plain."""
     if not self.shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     plain = one_dim(dim, len(self.shape))
@@ -252,17 +329,22 @@ def _split_with_sizes(self: Any, sizes: tuple[int, ...], dim: int) -> tuple[Any,
             f"split_with_sizes expects split_sizes to sum exactly to {length} (input tensor's "
             f"size at dimension {plain}), but got split_sizes={list(sizes)}"
         )
-    return tuple(linear.split_with_sizes(self, sizes=sizes, dim=plain))
+    return sizes, plain
 
 
 def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most ``chunks`` pieces of equal size, but for the last."""
+    return split(self, size_of_chunks(self, chunks, dim), dim)
+
+
+def size_of_chunks(self: Any, chunks: int, dim: int) -> int | tuple[int, ...]:
+    """The size of ``chunks`` pieces, or, of nothing, the sizes of as many."""
     if not self.shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     length = self.shape[one_dim(dim, len(self.shape))]
-    return split(self, -(-length // chunks) if length else (0,) * chunks, dim)
+    return -(-length // chunks) if length else (0,) * chunks
 
 
 def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
@@ -275,6 +357,12 @@ def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
 
 def select(self: Any, dim: int, index: int) -> Any:
     """The slice at ``index`` along a dimension, which it loses."""
+    plain, place = checked_selection(self, dim, index)
+    return linear.select(self, dim=plain, index=place)
+
+
+def checked_selection(self: Any, dim: int, index: int) -> tuple[int, int]:
+    """A dimension and a place along it, both counted from the front."""
     if not self.shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     plain = one_dim(dim, len(self.shape))
@@ -284,11 +372,16 @@ def select(self: Any, dim: int, index: int) -> Any:
             f"select(): index {index} out of range for tensor of size {list(self.shape)} "
             f"at dimension {plain}"
         )
-    return linear.select(self, dim=plain, index=operator.index(index) % size)
+    return plain, operator.index(index) % size
 
 
 def narrow(self: Any, dim: int, start: int, length: int) -> Any:
     """``length`` slices from ``start`` on along a dimension."""
+    return linear.slice_(self, where=checked_narrowing(self, dim, start, length))
+
+
+def checked_narrowing(self: Any, dim: int, start: int, length: int) -> tuple[slice, ...]:
+    """The index of ``length`` slices from ``start`` on."""
     if not self.shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
@@ -302,12 +395,13 @@ def narrow(self: Any, dim: int, start: int, length: int) -> Any:
     start += size if start < 0 else 0
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return linear.slice_(self, where=(slice(None),) * plain + (slice(start, start + length),))
+    return (*(slice(None),) * plain, slice(start, start + length))
 
 
 def flip(self: Any, *dims: Any) -> Any:
     """The elements in reverse order along dimensions."""
-    return linear.flip(self, dims=many_dims(as_shape(dims), len(self.shape)) if dims else ())
+    given = as_shape(dims)
+    return linear.flip(self, dims=many_dims(given, len(self.shape)) if given else ())
 
 
 # -- complex tensors as real ones ------------------------------------------------------------

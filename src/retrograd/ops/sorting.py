@@ -1,1 +1,386 @@
-"""Under construction: see the index."""
+"""Order: sorting, the largest elements, different values, and searching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear
+from retrograd.ops._dims import as_shape, one_dim
+from retrograd.ops._operation import Operation, Selecting, constant, raw
+from retrograd.ops._results import named_result
+
+# -- sorting ---------------------------------------------------------------------------------
+
+
+def _sort(self: Raw, dim: int, descending: bool) -> tuple[Raw, Raw]:
+    return arrays.sorting.sort(self, dim, descending)
+
+
+def _topk(self: Raw, k: int, dim: int, largest: bool) -> tuple[Raw, Raw]:
+    return arrays.sorting.topk(self, k, dim, largest)
+
+
+def _argsort(self: Raw, dim: int, descending: bool) -> Raw:
+    return arrays.sorting.argsort(self, dim, descending)
+
+
+def _back(g: Any, indices: Any, shape: Any, dim: int) -> Any:
+    """Each gradient goes to where its value came from."""
+    if not shape:
+        return g[0]
+    return linear.scatter_zeros(g[0], shape=tuple(shape), dim=dim, places=raw(indices))
+
+
+def _along(t: Any, indices: Any, dim: int) -> tuple[Any, None]:
+    return linear.gather(t, indices, dim=dim), None
+
+
+def _sorting(name: str, node: str, forward: Any = _sort) -> Selecting:
+    return Selecting(
+        name, forward, inputs=("self",), rules={"self": _back}, outputs=("values", "indices"),
+        node=node, jvp=_along,
+    )  # fmt: skip
+
+
+sort_by_value = _sorting("sort", "SortBackward0")
+sort_stable = _sorting("sort_stable", "SortBackward1")  # the same, called in another way
+topk_values = _sorting("topk", "TopkBackward0", _topk)
+argsort_by_value = constant("argsort", _argsort)
+
+
+def _refuse_complex(self: Any, name: str) -> None:
+    if raw(self).dtype.kind == "c":
+        raise RuntimeError(f" {name} does not support complex dtypes on CPU")
+
+
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
+    """Sorted values along ``dim``, and where each came from.
+
+    Equal elements keep their order, whether ``stable`` is asked for or not. NaN is the largest.
+
+    >>> import retrograd as torch
+    >>> torch.sort(torch.tensor([3., 1., 2.]), descending=True)
+    torch.return_types.sort(
+    values=tensor([3., 2., 1.]),
+    indices=tensor([0, 2, 1]))
+    """
+    if isinstance(dim, bool):
+        raise TypeError(
+            "sort() received an invalid combination of arguments - got (Tensor, bool), but "
+            "expected one of:"
+        )
+    plain = one_dim(dim, len(input.shape))
+    _refuse_complex(input, "Sort")
+    how = sort_by_value if stable is None else sort_stable
+    return named_result("sort", "values", "indices")(
+        how(input, dim=plain, descending=bool(descending))
+    )
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
+    """The places from which ``sort`` takes its values.
+
+    >>> import retrograd as torch
+    >>> torch.argsort(torch.tensor([3., 1., 2.]))
+    tensor([1, 2, 0])
+    """
+    plain = one_dim(dim, len(input.shape))
+    _refuse_complex(input, "Sort")
+    return argsort_by_value(input, dim=plain, descending=bool(descending))
+
+
+def msort(input: Any) -> Any:
+    """Sorted values along the first dimension."""
+    return sort(input, 0)[0]
+
+
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The ``k`` largest (or smallest) elements along ``dim``, and where they are.
+
+    They are in order, whether ``sorted`` or not.
+
+    >>> import retrograd as torch
+    >>> torch.topk(torch.tensor([3., 1., 2.]), 2).values
+    tensor([3., 2.])
+    """
+    plain = one_dim(dim, len(input.shape))
+    if not 0 <= k <= (input.shape[plain] if input.shape else 1):
+        raise RuntimeError("selected index k out of range")
+    _refuse_complex(input, "topk")
+    if raw(input).dtype.kind == "b":
+        raise RuntimeError("topk does not support bool dtypes on CPU")
+    return named_result("topk", "values", "indices")(
+        topk_values(input, k=int(k), dim=plain, largest=bool(largest))
+    )
+
+
+# -- different values ------------------------------------------------------------------------
+
+
+def _unique(self: Raw, with_inverse: bool, with_counts: bool) -> tuple[Raw, Raw, Raw]:
+    return arrays.sorting.unique(self, with_inverse, with_counts)
+
+
+def _unique_dim(self: Raw, dim: int) -> tuple[Raw, Raw, Raw]:
+    return arrays.sorting.unique_slices(self, dim)
+
+
+def _unique_consecutive(self: Raw, dim: int | None) -> tuple[Raw, Raw, Raw]:
+    return arrays.sorting.unique_runs(self, dim)
+
+
+def _without_derivative(name: str, forward: Any, node: str, words: str) -> Operation:
+    """Results that PyTorch gives a history but no derivative: an element of them stands for
+    several of the input."""
+
+    def rule(g: Any) -> Any:
+        raise NotImplementedError(f"the derivative for '{words}' is not implemented.")
+
+    return Operation(
+        name, forward, inputs=("self",), rules={"self": rule}, node=node,
+        outputs=("values", "inverse", "counts"),
+    )  # fmt: skip
+
+
+unique_values = _without_derivative("unique", _unique, "Unique2Backward0", "_unique2")
+unique_slices = _without_derivative("unique_dim", _unique_dim, "UniqueDimBackward0", "unique_dim")
+unique_runs = _without_derivative(
+    "unique_consecutive", _unique_consecutive, "UniqueConsecutiveBackward0", "unique_consecutive"
+)
+
+
+def _asked_for(found: Any, return_inverse: bool, return_counts: bool) -> Any:
+    values, inverse, counts = found
+    more = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
+    return (values, *more) if more else values
+
+
+def _refuse_complex_values(input: Any) -> None:
+    if raw(input).dtype.kind == "c":
+        word = dtypes.type_word(raw(input).dtype)
+        raise NotImplementedError(f"\"unique\" not implemented for '{word}'")
+
+
+def unique(
+    input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The different elements, or slices along ``dim``, in order; on request also which of them each
+    element is, and how often each occurs.
+
+    >>> import retrograd as torch
+    >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    if dim is None:
+        _refuse_complex_values(input)
+        found = unique_values(input, with_inverse=return_inverse, with_counts=return_counts)
+        return _asked_for(found, return_inverse, return_counts)
+    plain = _slices_dim(input, dim)
+    return _asked_for(unique_slices(input, dim=plain), return_inverse, return_counts)
+
+
+def _slices_dim(input: Any, dim: int) -> int:
+    plain = one_dim(dim, len(input.shape))
+    shape = tuple(input.shape)
+    if 0 in shape[:plain] + shape[plain + 1 :]:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+    _refuse_complex_values(input)
+    return plain
+
+
+def unique_consecutive(
+    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """As ``unique``, but only neighbours are compared, and the order stays."""
+    _refuse_complex_values(input)
+    plain = None if dim is None else _slices_dim(input, dim)
+    return _asked_for(unique_runs(input, dim=plain), return_inverse, return_counts)
+
+
+# -- searching -------------------------------------------------------------------------------
+
+
+def _searchsorted(bounds: Raw, values: Raw, right: bool, dtype: Any) -> Raw:
+    common = dtypes.promote(bounds.dtype, values.dtype)
+    if common.kind == "c":
+        word = dtypes.type_word(common)
+        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{word}'")
+    found = arrays.sorting.search(arrays.cast(bounds, common), arrays.cast(values, common), right)
+    return arrays.cast(found, dtype)
+
+
+search_for = constant("searchsorted", _searchsorted, inputs=("sorted_sequence", "input"))
+
+
+def _search(bounds: Any, wanted: Any, right: bool, out_int32: bool) -> Any:
+    if not hasattr(wanted, "shape"):
+        own = raw(bounds).dtype
+        kinds = {bool: "b", int: "i", float: "f", complex: "c"}
+        ranks = "bifc"
+        if ranks.index(kinds[type(wanted)]) > ranks.index(own.kind.replace("u", "i")):
+            own = dtypes.result_type([raw(bounds), wanted])
+        wanted = arrays.asarray(wanted, own)
+    dtype = arrays.asarray(0).dtype if not out_int32 else dtypes.int32.numpy
+    return search_for(bounds, wanted, right=right, dtype=dtype)
+
+
+def searchsorted(
+    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Any = None,
+) -> Any:  # fmt: skip
+    """Where each element of ``input`` belongs in a sorted sequence (or in the row of sequences that
+    has its place).
+
+    >>> import retrograd as torch
+    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
+    tensor([1, 3])
+    """
+    if side is not None and side not in ("left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if side == "left" and right:
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True"
+        )
+    bounds = raw(sorted_sequence)
+    if not bounds.ndim:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+            "dimension"
+        )
+    shape = tuple(input.shape) if hasattr(input, "shape") else ()
+    if bounds.ndim > 1 and (len(shape) != bounds.ndim or shape[:-1] != bounds.shape[:-1]):
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries tensor {list(bounds.shape)} and input value tensor {list(shape)}"
+        )
+    if sorter is not None:
+        _check_sorter(raw(sorter), bounds)
+        sorted_sequence = linear.gather(sorted_sequence, sorter, dim=bounds.ndim - 1)
+    return _search(sorted_sequence, input, right or side == "right", out_int32)
+
+
+def _check_sorter(order: Raw, bounds: Raw) -> None:
+    if order.shape != bounds.shape:
+        raise RuntimeError(
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+            f"tensor {list(bounds.shape)}and got sorter tensor {list(order.shape)}"
+        )
+    if order.dtype != arrays.int64:
+        raise RuntimeError(
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            f"{dtypes.type_word(order.dtype)}"
+        )
+    if arrays.sorting.outside(order, 0, bounds.shape[-1]) is not None:
+        raise RuntimeError("torch.searchsorted(): sorter index out of range")
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """Between which of the sorted ``boundaries`` each element lies.
+
+    >>> import retrograd as torch
+    >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 3]))
+    tensor([0, 2])
+    """
+    if len(boundaries.shape) != 1:
+        raise RuntimeError(
+            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries.shape)})"
+        )
+    return _search(boundaries, input, right, out_int32)
+
+
+# -- places ----------------------------------------------------------------------------------
+
+
+def _unravel(self: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
+    return arrays.sorting.unravel(self, shape)
+
+
+_unravelled = constant("unravel_index", _unravel, outputs=())
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """Positions in reading order as a place along each dimension.
+
+    >>> import retrograd as torch
+    >>> torch.unravel_index(torch.tensor([4, 1]), (2, 3))
+    (tensor([1, 0]), tensor([1, 1]))
+    """
+    values = raw(indices)
+    if values.dtype.kind not in "iu":
+        raise TypeError(
+            "expected 'indices' to be integer dtype, but got "
+            f"{dtypes.from_numpy_dtype(values.dtype)}"
+        )
+    sizes = as_shape((shape,))
+    if any(s < 0 for s in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    return tuple(_unravelled(indices, shape=sizes))
+
+
+def _nonzero(self: Raw) -> Raw:
+    return arrays.sorting.nonzero(self)
+
+
+def _nonzero_columns(self: Raw) -> tuple[Raw, ...]:
+    found = arrays.sorting.nonzero(self if self.ndim else self.reshape(1))
+    return tuple(arrays.copy(found[:, d]) for d in range(found.shape[1]))
+
+
+nonzero_rows = constant("nonzero", _nonzero)
+nonzero_columns = constant("nonzero_numpy", _nonzero_columns, outputs=())
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Where the elements are that are not zero: a row for each, or a tensor for each dimension.
+
+    >>> import retrograd as torch
+    >>> torch.nonzero(torch.tensor([[0, 7], [8, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    return nonzero_columns(input) if as_tuple else nonzero_rows(input)
+
+
+def argwhere(input: Any) -> Any:
+    """Where the elements are that are not zero, a row for each."""
+    return nonzero_rows(input)
+
+
+def _one_hot(self: Raw, num_classes: int) -> Raw:
+    return arrays.sorting.one_hot(self, num_classes)
+
+
+one_hot_rows = constant("one_hot", _one_hot)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """For each number a row of zeros with a one at its place.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.one_hot(torch.tensor([2, 0]))
+    tensor([[0, 0, 1],
+            [1, 0, 0]])
+    """
+    places = raw(tensor)
+    if places.dtype != arrays.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not places.size:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return one_hot_rows(tensor, num_classes=num_classes)
+    if places.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = int(places.max()) + 1
+    elif places.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return one_hot_rows(tensor, num_classes=num_classes)

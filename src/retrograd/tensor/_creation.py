@@ -1,8 +1,8 @@
-"""Making tensors: from data, filled, in ranges, at random."""
+"""Making tensors: from data, and filled with one value."""
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,18 +11,21 @@ from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
-from retrograd.ops._dims import as_shape
 from retrograd.tensor._methods import to
 from retrograd.tensor._tensor import Tensor, device
 
+# -- what all of them do ---------------------------------------------------------------------
 
-def new_tensor(data: Raw, requires_grad: Any = False, place: Any = None) -> Tensor:
+
+def new_tensor(
+    data: Raw, requires_grad: Any = False, place: Any = None, name: str = "tensor"
+) -> Tensor:
     """A leaf."""
     if place is not None:
         device(place)
     if not isinstance(requires_grad, bool):
         raise TypeError(
-            f"argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"
+            f"{name}(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"
         )
     made: Tensor = wrap(data)
     if requires_grad:
@@ -36,12 +39,74 @@ def new_tensor(data: Raw, requires_grad: Any = False, place: Any = None) -> Tens
     return made
 
 
-def _numpy_dtype(dtype: Any, default: Any = None) -> Any:
+_PYTHONS = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_,
+            complex: dtypes.complex128}  # fmt: skip
+
+
+def numpy_dtype(dtype: Any, default: Any = None, name: str = "tensor") -> Any:
+    """The array library's name for a dtype; a default, or the default float, for None."""
     if dtype is None:
         return dtypes.default_float() if default is None else default
     if not isinstance(dtype, dtypes.dtype):
-        raise TypeError(f"dtype must be torch.dtype, not {type(dtype).__name__}")
+        if dtype not in _PYTHONS:
+            raise TypeError(
+                f"{name}(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}"
+            )
+        dtype = _PYTHONS[dtype]
     return dtype.numpy
+
+
+def finished(
+    name: str, data: Raw, out: Any, dtype: Any, requires_grad: Any = False, place: Any = None
+) -> Tensor:
+    """A leaf, or ``data`` written over the tensor ``out``, which takes its shape."""
+    if out is None:
+        return new_tensor(data, requires_grad, place, name)
+    if dtype is not None and dtype is not out.dtype:
+        words = [dtypes.type_word(d.numpy) for d in (dtype, out.dtype)]
+        raise RuntimeError(f"dtype {words[0]} does not match dtype of out parameter ({words[1]})")
+    if modes.grad_enabled and out.requires_grad:
+        raise RuntimeError(
+            f"aten::{name}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad."
+        )
+    if out._data.shape != data.shape:
+        out._data = arrays.empty(data.shape, out._data.dtype)
+    out.copy_(wrap(data))
+    written: Tensor = out
+    return written
+
+
+def size_of(name: str, given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    """``f(2, 3)``, ``f((2, 3))`` and ``f(size=(2, 3))`` alike."""
+    if size is not None:
+        given = (size,)
+    if not given:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    if len(given) == 1 and (isinstance(given[0], bool) or not hasattr(given[0], "__index__")):
+        if not isinstance(given[0], (list, tuple)):
+            raise TypeError(
+                f"{name}(): argument 'size' (position 1) must be tuple of ints, not "
+                f"{type(given[0]).__name__}"
+            )
+        given = tuple(given[0])
+    try:
+        sizes = tuple([operator.index(s) for s in given])
+    except TypeError:
+        place, wrong = next(
+            (n, s) for n, s in enumerate(given, 1) if not hasattr(s, "__index__")
+        )  # fmt: skip
+        raise TypeError(
+            f"{name}(): argument 'size' failed to unpack the object at pos {place} with error "
+            f'"type must be tuple of ints,but got {type(wrong).__name__}"'
+        ) from None
+    if sizes and min(sizes) < 0:
+        if name == "zeros":
+            raise RuntimeError("zeros: Dimension size must be non-negative.")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(sizes)}: {list(sizes)}"
+        )
+    return sizes
 
 
 # -- from data -------------------------------------------------------------------------------
@@ -57,7 +122,7 @@ def tensor(
     >>> torch.tensor([1.0, 3.0], requires_grad=True)
     tensor([1., 3.], requires_grad=True)
     """
-    wanted = None if dtype is None else _numpy_dtype(dtype)
+    wanted = None if dtype is None else numpy_dtype(dtype)
     return new_tensor(from_data(data, wanted), requires_grad, device)
 
 
@@ -66,50 +131,93 @@ def from_data(data: Any, dtype: Any) -> Raw:
     if isinstance(data, Tensor):
         data = data._data
     if arrays.is_raw(data):
-        dtypes.from_numpy_dtype(data.dtype)  # TypeError if there is no such dtype
-        return arrays.array(data, dtype)
+        check_array(data)
+        return arrays.array(arrays.cast(data, dtype) if dtype is not None else data)
     flat, shape = flatten_data(data)
     if dtype is None:
         dtype = dtypes.result_type(flat) if flat else dtypes.default_float()
     flat = [x.item() if arrays.is_raw(x) else x for x in flat]
-    if dtype.kind in "iu" and any(isinstance(x, int) and abs(x) >= 2**63 for x in flat):
-        raise ValueError("Overflow when unpacking long long")
+    if dtype.kind in "iu":
+        flat = [_as_integer(x, dtype) for x in flat]
+    elif dtype.kind == "f" and any(isinstance(x, complex) for x in flat):
+        raise TypeError("must be real number, not complex")
     return arrays.reshape(arrays.array(flat, dtype), shape)
+
+
+def _as_integer(x: Any, dtype: Any) -> int:
+    """``x`` as an element of an integer dtype; unsigned ones may wrap around once."""
+    try:
+        whole = operator.index(x) if not isinstance(x, (bool, float)) else int(x)
+    except (ValueError, OverflowError):
+        whole = 2**70  # not a number, or none of this size
+    if isinstance(x, int) and not -(2**63) <= x < 2**64 - (2**63 if dtype.kind == "i" else 0):
+        raise ValueError("Overflow when unpacking long long")
+    bits = 8 * dtype.itemsize
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (
+        -(1 << bits) + 1, (1 << bits) - 1)  # fmt: skip
+    if not least <= whole <= most:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    return whole % (1 << bits) if dtype.kind == "u" else whole
+
+
+def check_array(data: Raw) -> None:
+    """Refuse arrays that no tensor can hold."""
+    if not data.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion "
+            "between byte orders is currently not supported."
+        )
+    if data.dtype.kind not in "biufc" or data.dtype.itemsize > 8 * (1 + (data.dtype.kind == "c")):
+        raise TypeError(
+            f"can't convert np.ndarray of type {data.dtype.type.__module__}."
+            f"{data.dtype.type.__name__}. The only supported types are: float64, float32, float16, "
+            "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
+            "bool."
+        )
 
 
 def flatten_data(data: Any) -> tuple[list[Any], tuple[int, ...]]:
     """The numbers in nested sequences, and the shape that the nesting spells."""
     shape: list[int] = []
     level: list[Any] = [data]
-    while level and (isinstance(level[0], (list, tuple, range)) or _has_dims(level[0])):
+    while level and _is_sequence(level[0]):
         length = len(level[0])
         for x in level:
-            if not isinstance(x, (list, tuple, range)) and not _has_dims(x):
+            if not _is_sequence(x):
                 raise TypeError("not a sequence")
             if len(x) != length:
                 raise ValueError(
                     f"expected sequence of length {length} at dim {len(shape)} (got {len(x)})"
                 )
         shape.append(length)
-        level = [y for x in level for y in (x.tolist() if _has_dims(x) else x)]
-    for i, x in enumerate(level):
-        if isinstance(x, Tensor):
-            level[i] = x.item() if x.ndim == 0 else x
-        elif isinstance(x, str):
-            raise (
-                ValueError("too many dimensions 'str'")
-                if shape
-                else TypeError("new(): invalid data type 'str'")
-            )
-        elif isinstance(x, (list, tuple)):
-            raise ValueError(f"expected a number at dim {len(shape)}, but got a sequence")
-        elif not isinstance(x, (bool, int, float, complex)) and not arrays.is_raw(x):
-            raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
-    return level, tuple(shape)
+        level = [y for x in level for y in x]
+    return [_as_number(x, bool(shape)) for x in level], tuple(shape)
 
 
-def _has_dims(x: Any) -> bool:
-    return (isinstance(x, Tensor) or arrays.is_raw(x)) and x.ndim > 0
+def _as_number(x: Any, nested: bool) -> Any:
+    """An element of nested sequences, if it is a number."""
+    if isinstance(x, (bool, int, float, complex)) or (arrays.is_raw(x) and not x.ndim):
+        return x
+    if isinstance(x, Tensor):
+        if x.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return x._data.reshape(()) if x._data.ndim else x._data
+    if isinstance(x, (str, bytes)):
+        kind = type(x).__name__
+        raise (
+            ValueError(f"too many dimensions '{kind}'")
+            if nested
+            else TypeError(f"new(): invalid data type '{kind}'")
+        )
+    if isinstance(x, (list, tuple)):
+        raise TypeError(f"'{type(x).__name__}' object cannot be interpreted as an integer")
+    raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
+
+
+def _is_sequence(x: Any) -> bool:
+    if isinstance(x, (list, tuple, range)):
+        return True
+    return arrays.is_raw(x) and x.ndim > 0
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -121,18 +229,54 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     if isinstance(data, Tensor):
         return to(data, dtype) if dtype is not None else data
-    if arrays.is_raw(data) and (dtype is None or data.dtype == dtype.numpy):
+    wanted = None if dtype is None else numpy_dtype(dtype, name="as_tensor")
+    if arrays.is_raw(data) and wanted in (None, data.dtype):
         return from_numpy(arrays.writable(data))
     return tensor(data, dtype=dtype, device=device)
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
             requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``obj`` as a tensor; ``copy=True`` for one of its own."""
+    """``obj`` as a tensor: itself or its memory where that can be, unless ``copy`` says otherwise.
+
+    >>> import retrograd as torch
+    >>> torch.asarray([1.0, 2.0], requires_grad=True)
+    tensor([1., 2.], requires_grad=True)
+    """
+    if isinstance(obj, Tensor):
+        return _of_tensor(obj, dtype, copy, requires_grad)
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        from retrograd.tensor._memory import frombuffer
+
+        made = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
+        return new_tensor(arrays.copy(made._data) if copy else made._data, requires_grad, device)
+    if copy is False and not arrays.is_raw(obj):
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if copy is False and dtype is not None and obj.dtype != dtype.numpy:
+        raise _no_alias(obj.dtype, dtype.numpy)
     made = tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype, device)
-    if requires_grad:
-        made.requires_grad_()
+    return new_tensor(made._data, requires_grad, device, "asarray")
+
+
+def _of_tensor(obj: Tensor, dtype: Any, copy: bool | None, requires_grad: bool) -> Tensor:
+    wanted = obj._data.dtype if dtype is None else numpy_dtype(dtype, name="asarray")
+    if wanted != obj._data.dtype and copy is False:
+        raise _no_alias(obj._data.dtype, wanted)
+    made = obj
+    if copy:
+        made = to(obj, dtypes.from_numpy_dtype(wanted), copy=True)
+    elif wanted != obj._data.dtype:
+        made = to(obj, dtypes.from_numpy_dtype(wanted))
+    if requires_grad and not made.requires_grad:
+        return new_tensor(made._data, True, name="asarray")
     return made
+
+
+def _no_alias(have: Any, wanted: Any) -> ValueError:
+    return ValueError(
+        f"can't alias tensor with dtype '{dtypes.type_word(have)}' into dtype "
+        f"'{dtypes.type_word(wanted)}'."
+    )
 
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -144,8 +288,10 @@ def from_numpy(ndarray: Any) -> Tensor:
     tensor([5., 0.], dtype=torch.float64)
     """
     if not isinstance(ndarray, arrays.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    dtypes.from_numpy_dtype(ndarray.dtype)
+        kind = type(ndarray)
+        name = f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
+        raise TypeError(f"expected np.ndarray (got {name})")
+    check_array(ndarray)
     return new_tensor(ndarray)
 
 
@@ -161,12 +307,12 @@ def _filled(
     fill: Callable[[tuple[int, ...], Any], Raw], name: str, doc: str
 ) -> Callable[..., Tensor]:
     def function(
-        *size: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-        **ignored: Any,
+        *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
+        device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+        memory_format: Any = None, names: Any = None,
     ) -> Tensor:  # fmt: skip
-        if "size" in ignored:
-            size = (ignored.pop("size"),)
-        return new_tensor(fill(as_shape(size), _numpy_dtype(dtype)), requires_grad, device)
+        data = fill(size_of(name, sizes, size), numpy_dtype(dtype, name=name))
+        return finished(name, data, out, dtype, requires_grad, device)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -178,147 +324,119 @@ ones = _filled(arrays.ones, "ones", "A tensor of ones of a shape.")
 empty = _filled(arrays.empty, "empty", "A tensor of a shape, not initialised.")
 
 
-def full(size: Sequence[int], fill_value: Any, *, dtype: Any = None, requires_grad: bool = False,
-         device: Any = None, **ignored: Any) -> Tensor:  # fmt: skip
+def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = None,
+         layout: Any = None, device: Any = None, pin_memory: bool = False,
+         requires_grad: bool = False, names: Any = None) -> Tensor:  # fmt: skip
     """A tensor of a shape with one value everywhere.
 
     >>> import retrograd as torch
     >>> torch.full((2,), 3)
     tensor([3, 3])
     """
-    value = fill_value._data if isinstance(fill_value, Tensor) else fill_value
-    wanted = _numpy_dtype(dtype, dtypes.result_type([value]))
-    return new_tensor(arrays.full(as_shape((size,)), value, wanted), requires_grad, device)
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(
+            f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
+        )
+    value = _fill_value("full", fill_value)
+    wanted = numpy_dtype(dtype, dtypes.result_type([value]), "full")
+    if out is not None:
+        wanted = out._data.dtype
+    data = arrays.full(size_of("full", (tuple(size),)), arrays.as_value(value, wanted), wanted)
+    return finished("full", data, out, dtype, requires_grad, device)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False,
-        device: Any = None, **ignored: Any) -> Tensor:  # fmt: skip
+def _fill_value(name: str, value: Any) -> Any:
+    """A number, or what a tensor without dimensions holds."""
+    if isinstance(value, Tensor) and not value.ndim:
+        return value._data
+    if arrays.is_raw(value) and not value.ndim:
+        return value.item()
+    if not isinstance(value, (bool, int, float, complex)):
+        raise TypeError(
+            f"{name}(): argument 'fill_value' (position 2) must be Number, not "
+            f"{type(value).__name__}"
+        )
+    return value
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+                  pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """A number as a tensor without dimensions, of the default float dtype unless said otherwise."""
+    data = arrays.as_value(s, numpy_dtype(dtype, name="scalar_tensor"))
+    return new_tensor(data, requires_grad, device, "scalar_tensor")
+
+
+def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
+        device: Any = None, pin_memory: bool = False,
+        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A matrix with ones on the diagonal."""
-    return new_tensor(arrays.eye(n, m, dtype=_numpy_dtype(dtype)), requires_grad, device)
+    m = n if m is None else m
+    for position, (letter, size) in enumerate((("n", n), ("m", m)), 1):
+        if not hasattr(size, "__index__"):
+            raise TypeError(
+                f"eye(): argument '{letter}' (position {position}) must be int, not "
+                f"{type(size).__name__}"
+            )
+        if size < 0:
+            raise RuntimeError(f"{letter} must be greater or equal to 0, got {size}")
+    data = arrays.eye(n, m, dtype=numpy_dtype(dtype, name="eye"))
+    return finished("eye", data, out, dtype, requires_grad, device)
 
 
-def zeros_like(input: Tensor, **options: Any) -> Tensor:
-    """Zeros of the shape and dtype of another tensor."""
-    return _like(input, arrays.zeros, options)
+# -- like another tensor ---------------------------------------------------------------------
 
 
-def ones_like(input: Tensor, **options: Any) -> Tensor:
-    """Ones of the shape and dtype of another tensor."""
-    return _like(input, arrays.ones, options)
-
-
-def empty_like(input: Tensor, **options: Any) -> Tensor:
-    """A tensor of the shape and dtype of another, not initialised."""
-    return _like(input, arrays.empty, options)
-
-
-def full_like(input: Tensor, fill_value: Any, **options: Any) -> Tensor:
-    """One value everywhere, in the shape and dtype of another tensor."""
-    return _like(input, lambda shape, dtype: arrays.full(shape, fill_value, dtype), options)
-
-
-def _like(input: Tensor, fill: Callable[[Any, Any], Raw], options: dict[str, Any]) -> Tensor:
-    wanted = _numpy_dtype(options.get("dtype"), input._data.dtype)
-    data = fill(input._data.shape, wanted)
-    return new_tensor(data, options.get("requires_grad", False), options.get("device"))
-
-
-# -- ranges ----------------------------------------------------------------------------------
-
-
-def arange(*bounds: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None,
-           **named: Any) -> Tensor:  # fmt: skip
-    """``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``.
-
-    >>> import retrograd as torch
-    >>> torch.arange(-1.0, 1.0, 0.5)
-    tensor([-1.0000, -0.5000,  0.0000,  0.5000])
-    """
-    start, end, step = _bounds(bounds, named)
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    whole = all(isinstance(x, int) for x in (start, end, step))
-    wanted = _numpy_dtype(dtype, arrays.int64 if whole else dtypes.default_float())
-    count = math.ceil((end - start) / step)
-    if whole and wanted.kind in "iu":
-        data = arrays.cast(arrays.arange(start, end, step), wanted)
-    else:  # as PyTorch: computed in double precision from the index, then rounded once
-        data = arrays.cast(start + step * arrays.arange(count, dtype=arrays.float64), wanted)
-    return new_tensor(data, requires_grad, device)
-
-
-def _bounds(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
-    values = [x.item() if isinstance(x, Tensor) else x for x in given]
-    if len(values) == 1:
-        values = [0, *values]
-    start = named.get("start", values[0] if values else 0)
-    end = named.get("end", values[1] if len(values) > 1 else None)
-    return start, end, named.get("step", values[2] if len(values) > 2 else 1)
-
-
-def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, requires_grad: bool = False,
-             device: Any = None, **ignored: Any) -> Tensor:  # fmt: skip
-    """``steps`` numbers from ``start`` to ``end``, both included."""
-    return new_tensor(
-        arrays.linspace(float(start), float(end), steps, _numpy_dtype(dtype)), requires_grad, device
-    )
-
-
-# -- at random -------------------------------------------------------------------------------
-
-
-def _sampled(distribution: str, name: str, doc: str) -> Callable[..., Tensor]:
+def _like(
+    fill: Callable[[tuple[int, ...], Any], Raw], name: str, doc: str
+) -> Callable[..., Tensor]:
     def function(
-        *size: Any, dtype: Any = None, requires_grad: bool = False, generator: Any = None,
-        device: Any = None, **ignored: Any,
+        input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
-        sample = getattr(arrays.random, distribution)
-        data = sample(as_shape(size), _numpy_dtype(dtype), generator)
-        return new_tensor(data, requires_grad, device)
+        data = in_layout_of(name, input, dtype, memory_format, fill)
+        return new_tensor(data, requires_grad, device, name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
 
 
-rand = _sampled("uniform", "rand", "Uniform random numbers in [0, 1).")
-randn = _sampled("normal", "randn", "Normal random numbers, mean 0 and deviation 1.")
+def in_layout_of(
+    name: str, input: Any, dtype: Any, memory_format: Any, fill: Callable[[Any, Any], Raw]
+) -> Raw:
+    """What ``fill`` gives for the shape and dtype of a tensor, laid out in memory alike."""
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    like = input._data
+    wanted = numpy_dtype(dtype, like.dtype, name)
+    if memory_format == "contiguous" or arrays.is_contiguous(like):
+        return fill(like.shape, wanted)
+    order = arrays.layout_order(like)
+    data = fill(tuple(like.shape[d] for d in order), wanted)
+    return arrays.permute(data, tuple(order.index(d) for d in range(like.ndim)))
 
 
-def randint(low: int, high: Any = None, size: Any = None, *, dtype: Any = None,
-            requires_grad: bool = False, generator: Any = None, device: Any = None,
-            **ignored: Any) -> Tensor:  # fmt: skip
-    """Random integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
-    if size is None:
-        low, high, size = 0, low, high
-    wanted = _numpy_dtype(dtype, arrays.int64)
-    data = arrays.random.integers(low, high, as_shape((size,)), wanted, generator)
-    return new_tensor(data, requires_grad, device)
+zeros_like = _like(arrays.zeros, "zeros_like", "Zeros of the shape and dtype of another tensor.")
+ones_like = _like(arrays.ones, "ones_like", "Ones of the shape and dtype of another tensor.")
+empty_like = _like(
+    arrays.empty, "empty_like", "A tensor of the shape and dtype of another, not initialised."
+)
 
 
-def randperm(n: int, *, dtype: Any = None, generator: Any = None, **ignored: Any) -> Tensor:
-    """The numbers 0 to n - 1 in random order."""
-    return new_tensor(arrays.random.permutation(n, _numpy_dtype(dtype, arrays.int64), generator))
+def full_like(
+    input: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """One value everywhere, in the shape and dtype of another tensor."""
+    value = _fill_value("full_like", fill_value)
 
+    def fill(shape: tuple[int, ...], wanted: Any) -> Raw:
+        return arrays.full(shape, arrays.as_value(value, wanted), wanted)
 
-def rand_like(input: Tensor, **options: Any) -> Tensor:
-    """Uniform random numbers in the shape and dtype of another tensor."""
-    return _like(input, arrays.random.uniform, options)
-
-
-def randn_like(input: Tensor, **options: Any) -> Tensor:
-    """Normal random numbers in the shape and dtype of another tensor."""
-    return _like(input, arrays.random.normal, options)
-
-
-def randint_like(input: Tensor, low: int, high: Any = None, **options: Any) -> Tensor:
-    """Random integers in the shape and dtype of another tensor."""
-    low, high = (0, low) if high is None else (low, high)
-    return _like(
-        input, lambda shape, dtype: arrays.random.integers(low, high, shape, dtype), options
-    )
+    data = in_layout_of("full_like", input, dtype, memory_format, fill)
+    return new_tensor(data, requires_grad, device, "full_like")
 
 
 # -- of a tensor's own kind ------------------------------------------------------------------

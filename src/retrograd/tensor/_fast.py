@@ -291,12 +291,120 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
 
 
 def general(op: Operation) -> Callable[..., Any]:
-    """Any other call: arrays positional, options by keyword."""
+    """Any other call: arrays positional, options by keyword. Several inputs, outputs and saved
+    values, as long as there is nothing to convert."""
+    forward, check, several_inputs = op.forward, op.check, op.inputs == ("tensors",)
+    may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
+    recordable, single = op.differentiable, op.output_names == ("result",)
+    with_number, last = op.number, op.inputs[-1]
+    has_rule = [True] * len(op.inputs) if op.joint else [rule is not None for rule in op.rules]
+    fits = op.broadcasts or op.joint is not None
+    # What to save: the position of an input or of an output, and whose gradients need it.
+    plan = [
+        (op.inputs.index(name), users) if name in op.inputs
+        else (-1 - op.output_names.index(name), users)
+        for name, users in op.needed_by.items()
+    ]  # fmt: skip
+    kind = None
 
     def function(*args: Any, **options: Any) -> Any:
-        return apply(op, args, options)
+        nonlocal kind
+        if switch.active or op.view:
+            return apply(op, args, options)
+        if with_number is not None and type(args[-1]) in (float, int, bool):
+            options[last] = args[-1]
+            return with_number.function(*args[:-1], **options)  # type: ignore[misc]
+        operands = args[0] if several_inputs else args
+        raws, nodes, dtype, recorded = [], [], None, False
+        for i, x in enumerate(operands):
+            if x is None:
+                raws.append(None)
+                nodes.append(None)
+                continue
+            if not isinstance(x, Tensor):
+                return apply(op, args, options)
+            data = x._data
+            own = data.dtype
+            if own is FLOAT32 or own is FLOAT64:
+                if dtype is None:
+                    dtype = own
+                elif dtype is not own and not may_differ:
+                    return apply(op, args, options)
+            elif own.kind == "c" or not (may_differ or (i == 0 and op.dtypes == "where")):
+                return apply(op, args, options)
+            node = None
+            if recordable and (several_inputs or has_rule[i]):
+                node = x._node if x._meta is None else origin(x)
+                recorded = recorded or node is not None
+            raws.append(data)
+            nodes.append(node)
+        for v in options.values():
+            if type(v) is complex:
+                return apply(op, args, options)
+        if check is not None:
+            check(*raws, **options)
+        try:
+            found = forward(raws, **options) if several_inputs else forward(*raws, **options)
+        except (TypeError, ValueError):
+            return apply(op, args, options)  # which says what is wrong
+        outputs = found if type(found) is tuple else (found,)
+        results = []
+        for y in outputs:
+            result = new(Tensor)
+            result._data = y
+            result._meta = result._version_counter = result._node = None
+            results.append(result)
+        if recorded:
+            if kind is None:
+                kind = op.node_class
+            node = kind()
+            record(node, operands, raws, nodes, options, results, plan, single, fits)
+        return results[0] if type(found) is not tuple else tuple(results)
 
     return function
+
+
+def record(
+    node: Any, operands: Any, raws: list[Any], nodes: list[Any], options: dict[str, Any],
+    results: list[Tensor], plan: list[tuple[int, tuple[int, ...]]], single: bool, fits: bool,
+) -> None:  # fmt: skip
+    """Make ``node`` the node of ``results``."""
+    node.order = next(orders)
+    node.next_nodes = tuple(nodes)
+    node.extras = node.saved = node.outputs = None
+    node.options = options
+    node.infos = infos = tuple([((), None) if x is None else (x.shape, x.dtype) for x in raws])
+    if single:
+        results[0]._node = node
+    else:
+        node.outputs = tuple([(r._data.shape, r._data.dtype) for r in results])
+        for i, result in enumerate(results):
+            if result._data.dtype.kind in "fc":
+                result._node = node
+                result._number = i
+    if plan:
+        saved: list[Any] = []
+        for position, users in plan:
+            if position < 0:
+                tensor = results[-1 - position]
+            else:
+                tensor = operands[position]
+                if tensor is None or not any([nodes[i] is not None for i in users]):
+                    saved += (None, UNCHANGING, 0)
+                    continue
+            version = tensor._version_counter or watch(tensor)
+            saved += (tensor._data, version, version.count)
+        node.saved = tuple(saved)
+    if fits:
+        node.more().fit = tuple([info if info[1] is not None else None for info in infos])
+    numbers = [
+        None if n is None or x._meta is None else x._meta.number
+        for n, x in zip(nodes, operands, strict=True)
+    ]
+    if numbers.count(None) != len(numbers):
+        node.more().next_numbers = tuple(numbers)
+    frame = known.user_frame(_getframe(2))
+    node.code, node.lasti = frame.f_code, frame.f_lasti
 
 
 def bind(op: Operation) -> Callable[..., Any]:

@@ -11,107 +11,125 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
+from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear, shaping
+from retrograd.ops._places import as_places_or_mask, check_index, check_index_put, is_byte
+from retrograd.tensor._fast import bind
 from retrograd.tensor._inplace import write_in_place
 from retrograd.tensor._tensor import Tensor
 
-_ALLOWED = (
-    "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-    "indices (got {})"
-)
-
 
 def as_index_array(item: Any) -> Any:
-    """An index given as a tensor, array or list, as a raw integer or boolean array."""
+    """An index given as a tensor, array or list, as a raw array of places or a mask."""
     if isinstance(item, Tensor):
-        raw = arrays.copy(item._data)  # it may be written before the gradient needs it
-    else:
-        raw = arrays.asarray([x._data if isinstance(x, Tensor) else x for x in item]
-                             if isinstance(item, (list, tuple)) else item)  # fmt: skip
-        if raw.size == 0:
-            raw = arrays.cast(raw, arrays.int64)
-    if raw.dtype.kind not in "biu":
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    return arrays.cast(raw, arrays.bool_) if raw.dtype.name == "uint8" else raw
+        # A copy: it may be written before the gradient needs it.
+        return as_places_or_mask(arrays.copy(item._data))
+    if not arrays.is_raw(item):
+        refuse_words(item)
+        item = arrays.asarray(item)
+    dtypes.from_numpy_dtype(item.dtype)  # for the error of what is no number
+    if item.dtype.kind == "b" or is_byte(item.dtype):
+        return as_places_or_mask(item)
+    return arrays.cast(item, arrays.int64)
 
 
-def is_index_array(item: Any) -> bool:
-    return isinstance(item, (Tensor, list, tuple)) or arrays.is_raw(item)
+def refuse_words(items: Any) -> None:
+    """Strings are sequences, but not of numbers."""
+    if isinstance(items, str):
+        raise TypeError("new(): invalid data type 'str'")
+    for item in items:
+        if isinstance(item, (str, list, tuple)):
+            refuse_words(item)
 
 
-def split_index(
-    self: Tensor, index: Any, to_write: bool = False
-) -> tuple[Tensor, tuple[Any, ...] | None]:
+def as_items(index: Any) -> tuple[Any, ...]:
+    """What an index says about each dimension. A list means the same as a tuple if there is
+    anything in it that a list of numbers would not have, such as another list."""
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, Sequence) and not isinstance(index, str) and len(index) < 32:
+        for item in index:
+            if item is None or item is Ellipsis or isinstance(item, (Tensor, slice, Sequence)):
+                return tuple(index)
+    return (index,)
+
+
+def split_index(self: Tensor, index: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
     """The view that the basic parts of an index give, and the arrays that remain, if any.
 
-    A slice that is all of its dimension takes no step, unless it is all there is to be read.
+    A slice that is all of its dimension takes no step.
     """
-    if isinstance(index, slice) and not to_write:
-        return one_slice(self, 0, index), None
-    if type(index) is int:
-        return one_element(self, 0, index), None
-    items = index if isinstance(index, tuple) else (index,)
-    taken = sum(dims_taken(item) for item in items)
-    if taken > self.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
-    view, dim, remaining = self, 0, {}
+    items = [plain_item(item) for item in as_items(index)]
+    taken = sum([dims_taken(item) for item in items])
+    ndim = self._data.ndim
+    if taken > ndim:
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    view, dim = self, 0
+    remaining: dict[int, Any] = {}
     for position, item in enumerate(items):
-        if item is Ellipsis:
-            dim += self.ndim - taken
-        elif item is None:
-            view, dim = linear.unsqueeze(view, dim=dim), dim + 1
-        elif isinstance(item, slice):
-            if not is_whole(item, view, dim):
+        kind = type(item)
+        if kind is slice:
+            if not is_whole(item, view._data.shape[dim]):
                 view = one_slice(view, dim, item)
             dim += 1
-        elif isinstance(item, (bool, arrays.bool_type)):
-            view = linear.unsqueeze(view, dim=dim)
-            remaining[dim] = arrays.asarray([bool(item)])
-            dim += 1
-        elif is_integer(item):
-            before = items[:position]
-            named = dim + sum(is_integer(x) for x in before) - sum(x is None for x in before)
-            view = one_element(view, dim, operator.index(item), named)
-        elif is_index_array(item):
-            array = as_index_array(item)
-            if array.dtype.kind == "b" and not array.ndim:  # as True or False
-                view, array = linear.unsqueeze(view, dim=dim), array.reshape(1)
-            check_mask(array, view, dim, len(remaining))
-            remaining[dim] = array
-            dim += max(array.ndim, 1) if array.dtype.kind == "b" else 1
-        elif isinstance(item, str):
-            raise TypeError("new(): invalid data type 'str'")
+        elif item is Ellipsis:
+            dim += ndim - taken
+        elif item is None:
+            view, dim = _unsqueeze(view, dim=dim), dim + 1
+        elif kind is int:
+            view = one_element(view, dim, item, items[:position])
         else:
-            raise IndexError(_ALLOWED.format(type(item).__name__))
+            if item.dtype.kind == "b" and not item.ndim:  # a dimension of its own, 1 or 0 long
+                view, item = _unsqueeze(view, dim=dim), item.reshape(1)
+            check_index(item, view._data.shape, dim, len(remaining))
+            remaining[dim] = item
+            dim += item.ndim if item.dtype.kind == "b" else 1
     return view, arrays_by_dim(remaining, dim) if remaining else None
 
 
-def is_whole(item: slice, view: Tensor, dim: int) -> bool:
+def plain_item(item: Any) -> Any:
+    """An item of an index as an integer, a slice, None, an ellipsis, or a raw array of places or
+    truths."""
+    kind = type(item)
+    if kind is int or kind is slice or item is None or item is Ellipsis:
+        return item
+    if kind is bool:
+        return arrays.asarray(item)
+    if is_integer(item):
+        return operator.index(item)
+    if isinstance(item, (Tensor, Sequence, arrays.ndarray)):
+        return as_index_array(item)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+        f"indices (got {name})"
+    )
+
+
+def is_whole(item: slice, size: int) -> bool:
     """Whether a slice takes all of a dimension, as PyTorch sees it: a start counted from the end
     is not looked into."""
-    if not view.ndim or item.start not in (None, 0) or item.step not in (None, 1):
+    if item.start not in (None, 0) or item.step not in (None, 1):
         return False
-    return item.stop is None or operator.index(item.stop) >= view.shape[dim]
+    return item.stop is None or operator.index(item.stop) >= size
 
 
 def dims_taken(item: Any) -> int:
     """How many dimensions of the tensor an item of an index speaks of."""
-    if item is None or item is Ellipsis or isinstance(item, (bool, arrays.bool_type)):
+    if item is None or item is Ellipsis:
         return 0
-    if isinstance(item, Tensor) or arrays.is_raw(item):
-        raw = item._data if isinstance(item, Tensor) else item
-        return raw.ndim if raw.dtype.kind == "b" or raw.dtype.name == "uint8" else 1
-    if isinstance(item, (list, tuple)):
-        raw = as_index_array(item)
-        return raw.ndim if raw.dtype.kind == "b" else 1
-    return 1
+    is_mask = isinstance(item, arrays.ndarray) and item.dtype.kind == "b"
+    return item.ndim if is_mask else 1
 
 
 def is_integer(item: Any) -> bool:
+    """Whether an item of an index is one number: a Python integer, or an array of one."""
     if isinstance(item, Tensor):
-        return item.ndim == 0 and item._data.dtype.kind in "iu"
-    return hasattr(item, "__index__") and not (arrays.is_raw(item) and item.ndim)
+        item = item._data
+    if arrays.is_raw(item):
+        return not item.ndim and item.dtype.kind in "iu" and not is_byte(item.dtype)
+    return hasattr(item, "__index__")
 
 
 def arrays_by_dim(remaining: dict[int, Any], ndim: int) -> tuple[Any, ...]:
@@ -127,36 +145,28 @@ def arrays_by_dim(remaining: dict[int, Any], ndim: int) -> tuple[Any, ...]:
     return tuple(where)
 
 
-def check_mask(array: Any, view: Tensor, dim: int, position: int) -> None:
-    if array.dtype.kind == "b":
-        for k, size in enumerate(array.shape):
-            if view.shape[dim + k] != size:
-                raise IndexError(
-                    f"The shape of the mask {list(array.shape)} at index {k} does not match the "
-                    f"shape of the indexed tensor {list(view.shape)} at index {dim + k}"
-                )
-        return
-    size = view.shape[dim]
-    if array.size and not size:
-        raise IndexError("index is out of bounds for dimension with size 0")
-    if array.size and (array.max() >= size or array.min() < -size):
-        bad = next(int(i) for i in array.ravel() if not -size <= i < size)
-        raise IndexError(f"index {bad} is out of bounds for dimension {position} with size {size}")
-
-
 def one_slice(view: Tensor, dim: int, item: slice) -> Tensor:
-    if not view.ndim:
+    if not view._data.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    item.indices(0)  # for the errors of what is no index, and of a step of zero
-    if item.step is not None and operator.index(item.step) <= 0:
+    start, stop, step = item.start, item.stop, item.step
+    for bound in (start, stop, step):
+        if bound is not None and type(bound) is not int:
+            item.indices(0)  # for the errors of what is no index
+            item = slice(*[b if b is None else operator.index(b) for b in (start, stop, step)])
+            break
+    if step is not None and item.step <= 0:
+        item.indices(0)  # for the error of a step of zero
         raise ValueError("step must be greater than zero")
-    bounds = [b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)]
-    result: Tensor = linear.slice_(view, where=(slice(None),) * dim + (slice(*bounds),))
+    result: Tensor = _slice(view, where=(_WHOLE,) * dim + (item,))
     return result
 
 
-def one_element(view: Tensor, dim: int, index: int, named: int = 0) -> Tensor:
-    """``view`` at ``index`` along ``dim``, which was dimension ``named`` of what was indexed."""
+_slice, _select, _unsqueeze = map(bind, (linear.slice_, linear.select, linear.unsqueeze))
+_WHOLE = slice(None)
+
+
+def one_element(view: Tensor, dim: int, index: int, before: Sequence[Any] = ()) -> Tensor:
+    """``view`` at ``index`` along ``dim``; ``before`` are the items of the index before this."""
     shape = view._data.shape
     if not shape:
         raise IndexError(
@@ -165,13 +175,19 @@ def one_element(view: Tensor, dim: int, index: int, named: int = 0) -> Tensor:
         )
     size = shape[dim]
     if not -size <= index < size:
+        named = dim + sum([type(x) is int for x in before]) - sum([x is None for x in before])
         raise IndexError(f"index {index} is out of bounds for dimension {named} with size {size}")
-    result: Tensor = linear.select(view, dim=dim, index=index % size)
+    result: Tensor = _select(view, dim=dim, index=index % size)
     return result
 
 
 def getitem(self: Tensor, index: Any) -> Any:
     """``self[index]``: a view for basic indices, a copy where arrays or masks take part."""
+    kind = type(index)
+    if kind is int:
+        return one_element(self, 0, index)
+    if kind is slice:
+        return one_slice(self, 0, index)
     view, where = split_index(self, index)
     if where is None:
         return linear.alias(self) if view is self else view
@@ -180,28 +196,16 @@ def getitem(self: Tensor, index: Any) -> Any:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, written into memory and recorded in the graph."""
-    view, where = split_index(self, index, to_write=True)
+    view, where = split_index(self, index)
     if not isinstance(value, Tensor):
         value = as_value(value, self)
     if where is not None:
-        check_same_dtype(view, value, where)
+        check_index_put(view, value, where)
         write_in_place(linear.index_put, [view, value], {"where": where, "accumulate": False})
     elif view.ndim and not value.ndim:
         write_in_place(elementwise.fill, [view, value], {})
     else:
         write_in_place(elementwise.copy, [view, brought_to(view.shape, value)], {})
-
-
-def check_same_dtype(view: Tensor, value: Tensor, where: tuple[Any, ...]) -> None:
-    """PyTorch converts a single value put at a mask, and no other."""
-    have, want = value._data.dtype, view._data.dtype
-    at_mask = len(where) == 1 and where[0].dtype.kind == "b"
-    if have != want and not (at_mask and not value.ndim):
-        words = [arrays.dtypes.type_word(d) for d in (want, have)]
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{words[0]} for the destination and {words[1]} for the source."
-        )
 
 
 def as_value(value: Any, like: Tensor) -> Any:

@@ -21,12 +21,15 @@ from retrograd.tensor._calls import (
     pack_saved,
     save_values,
 )
+from retrograd.tensor._shape_in_place import take_shape
 from retrograd.tensor._tensor import Tensor
 
 
 def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
+    if op.view:
+        return take_shape(op, target, options)
     op, operands, options = for_number(op, operands, options)
     recorded = check_write(target, any_requires_grad(operands[1:])) and op.has_rules
     target._data = memory = arrays.writable(target._data)

@@ -8,12 +8,21 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, products, reducing, shaping
+from retrograd.ops import dividing, elementwise, products, reducing, shaping
+from retrograd.ops._arguments import (
+    check_operands,
+    check_tensor,
+    invalid_combination,
+    is_number,
+    on_tensor,
+    on_tensors,
+)
 from retrograd.ops._operation import TABLE, Operation
+from retrograd.tensor import _writing
 from retrograd.tensor._calls import apply, is_operand
 from retrograd.tensor._fast import binary, bind
 from retrograd.tensor._indexing import getitem, setitem
-from retrograd.tensor._inplace import in_place, write_in_place
+from retrograd.tensor._inplace import in_place_of
 from retrograd.tensor._public import bind_methods, public
 from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor, device
@@ -26,7 +35,9 @@ Operation.bind = staticmethod(bind)  # for those that are declared later
 
 def _alpha(plain: Operation, scaled: Operation) -> Callable[..., Any]:
     def function(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-        return plain.function(input, other) if alpha == 1 else scaled(input, other, alpha=alpha)  # type: ignore[misc]
+        if type(alpha) is int and alpha == 1:
+            return plain.function(input, other)  # type: ignore[misc]
+        return scaled(input, other, alpha=alpha)
 
     return function
 
@@ -39,35 +50,25 @@ def pow(input: Any, exponent: Any) -> Any:
     tensor([1., 9.])
     """
     if not isinstance(input, Tensor):
+        check_operands("pow", input, exponent)
         return elementwise.pow_of_number(exponent, self=input)
-    if input._data.dtype.kind in "biu":
-        check_integer_power(exponent)
-    if isinstance(exponent, Tensor):
-        return elementwise.pow_tensor(input, exponent)
-    return _pow_scalar(input, exponent=exponent)
+    if is_number(exponent):
+        return _pow_scalar(input, exponent=exponent)
+    if not is_operand(exponent):
+        raise invalid_combination("pow", input, exponent)
+    return elementwise.pow_tensor(input, exponent)
 
 
 _pow_scalar, _rsub = FUNCTIONS["pow_scalar"], FUNCTIONS["rsub"]
 _mm = TABLE["mm"].function or products.mm
 
 
-def check_integer_power(exponent: Any) -> None:
-    """Refuse negative integers as exponents of integers: no integer is 2 ** -1."""
-    exponent = exponent._data if isinstance(exponent, Tensor) else exponent
-    if dtypes.result_type([exponent]).kind in "biu" and arrays.any(arrays.less(exponent, 0)):
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-
-
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """``input / other``, rounded to ``"trunc"`` or ``"floor"`` on request."""
     if rounding_mode is None:
         return _div(input, other)
-    if rounding_mode in ("floor", "trunc"):
-        return elementwise.div_rounded(input, other, rounding_mode=rounding_mode)
-    raise RuntimeError(
-        "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
-        f"'{rounding_mode}'"
-    )
+    dividing.check_rounding_mode(rounding_mode)
+    return dividing.div_rounded(input, other, rounding_mode=rounding_mode)
 
 
 _div = FUNCTIONS["div"]
@@ -78,28 +79,41 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     it holds, as one tensor of indices for each dimension."""
     if input is None and other is None:
         return tuple(wrap(places) for places in arrays.nonzero(condition._data))
+    if not (is_operand(input) and is_operand(other)):
+        given = (condition, input) if other is None else (condition, input, other)
+        raise invalid_combination("where", *given)
     if condition._data.dtype.kind != "b" and condition._data.dtype.name != "uint8":
         raise RuntimeError(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
             f"{dtypes.type_word(condition._data.dtype)}"
         )
-    return elementwise.where(condition, input, other)
+    return _where(condition, input, other)
+
+
+_where = FUNCTIONS["where"]
 
 
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """Every element moved into ``[min, max]``; the bounds are numbers or tensors."""
     if isinstance(min, Tensor) or isinstance(max, Tensor):
+        if is_number(min) or is_number(max):
+            raise invalid_combination("clamp", input, min, max)
         return elementwise.clamp_tensor(input, min, max)
-    return elementwise.clamp(input, min=min, max=max)
+    return _clamp(input, min=min, max=max)
+
+
+_clamp = FUNCTIONS["clamp"]
 
 
 def conj(input: Any) -> Any:
     """The complex conjugate; a real tensor is its own."""
+    check_tensor("conj", "input", 1, input)
     return elementwise.conj(input) if input.is_complex() else input
 
 
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy that gradients flow through."""
+    check_tensor("clone", "input", 1, input)
     if memory_format == "contiguous":
         return _contiguous_clone(input)
     return elementwise.clone(input)
@@ -118,19 +132,52 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where ``mask`` holds, ``input`` elsewhere."""
-    return elementwise.masked_fill(input, mask, value)
+    return _masked_fill(input, mask, value)
+
+
+_masked_fill = FUNCTIONS["masked_fill"]
 
 
 def square(input: Any) -> Any:
     """``input ** 2``."""
+    check_tensor("square", "input", 1, input)
     return elementwise.pow_scalar(input, exponent=2)
+
+
+def round(input: Any, *, decimals: int | None = None) -> Any:
+    """To the nearest integer, or to a number of ``decimals``; a half goes to the even side.
+
+    >>> import retrograd as torch
+    >>> torch.round(torch.tensor([0.5, 1.5, -2.7]))
+    tensor([ 0.,  2., -3.])
+    """
+    check_tensor("round", "input", 1, input)
+    if decimals is None:
+        return elementwise.round(input)
+    return elementwise.round_decimals(input, decimals=decimals)
+
+
+def positive(input: Any) -> Any:
+    """The tensor itself."""
+    check_tensor("positive", "input", 1, input)
+    if input._data.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
 
 
 FUNCTIONS.update(
     add=_alpha(elementwise.add, elementwise.add_scaled),
     sub=_alpha(elementwise.sub, elementwise.sub_scaled),
     pow=pow, div=div, where=where, clamp=clamp, conj=conj, clone=clone,
-    masked_fill=masked_fill, square=square, matmul=products.matmul, mm=products._mm,
+    masked_fill=masked_fill, square=square, round=round, positive=positive, fmod=dividing.fmod,
+    maximum=on_tensors(elementwise.maximum, "The greater of two elements; NaN if one is."),
+    minimum=on_tensors(elementwise.minimum, "The smaller of two elements; NaN if one is."),
+    sgn=on_tensor(elementwise.sgn, "The sign; for complex numbers, the point of the unit circle."),
+    atan2=on_tensors(elementwise.atan2, "The angle of the point ``(other, input)``."),
+    logical_and=on_tensors(elementwise.logical_and, "Whether both are true (not zero)."),
+    logical_or=on_tensors(elementwise.logical_or, "Whether one is true (not zero)."),
+    logical_xor=on_tensors(elementwise.logical_xor, "Whether exactly one is true (not zero)."),
+    matmul=products.matmul, mm=products._mm,
     mv=products._mv, dot=products._dot, bmm=products._bmm, outer=products.outer,
 )  # fmt: skip
 for module, names in (
@@ -140,7 +187,8 @@ for module, names in (
 ):  # fmt: skip
     FUNCTIONS.update({name: getattr(module, name) for name in names.split()})
 _ALIASES = {
-    "negative": "neg", "absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+    "negative": "neg", "absolute": "abs", "fix": "trunc", "arcsin": "asin", "arccos": "acos",
+    "arctan": "atan",
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "clip": "clamp",
     "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "concat": "cat",
@@ -154,7 +202,7 @@ _INTERNAL = {
     "min_dim", "index_add_zeros", "scatter_zeros", "index", "gather", "index_put", "zeros_like",
     "div_rounded", "remainder_number", "floor_divide_number", "threshold_backward", "clamp_tensor",
     "masked_fill_number", "fill_number", "reshape_alias", "squeeze_dims", "unsafe_squeeze", "rsub",
-    "cumsum_from_end",
+    "cumsum_from_end", "round_decimals", "fmod_number",
 }  # fmt: skip
 PUBLIC = {name: f for name, f in FUNCTIONS.items() if name not in _INTERNAL}
 
@@ -223,58 +271,6 @@ def type_as(self: Tensor, other: Tensor) -> Any:
     return to(self, other.dtype)
 
 
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite with the elements of ``src``, broadcast and cast."""
-    return write_in_place(elementwise.copy, [self, src], {})
-
-
-def fill_(self: Tensor, value: Any) -> Tensor:
-    """Overwrite every element with ``value``."""
-    if not isinstance(value, Tensor):
-        return write_in_place(elementwise.fill_number, [self], {"value": value})
-    return write_in_place(elementwise.fill, [self, value], {})
-
-
-def zero_(self: Tensor) -> Tensor:
-    """Overwrite every element with zero."""
-    return write_in_place(elementwise.zero, [self], {})
-
-
-def pow_(self: Tensor, exponent: Any) -> Tensor:
-    """In-place version of ``pow``."""
-    if isinstance(exponent, Tensor):
-        return _pow_tensor_(self, exponent)
-    return _pow_scalar_(self, exponent=exponent)
-
-
-def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """In-place version of ``clamp``."""
-    if isinstance(min, Tensor) or isinstance(max, Tensor):
-        return _clamp_tensor_(self, min, max)
-    return _clamp_(self, min=min, max=max)
-
-
-def _alpha_(plain: Operation, scaled: Operation) -> Callable[..., Tensor]:
-    once, times = in_place(plain), in_place(scaled)
-
-    def method(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-        return once(self, other) if alpha == 1 else times(self, other, alpha=alpha)
-
-    return method
-
-
-_pow_tensor_, _pow_scalar_ = in_place(elementwise.pow_tensor), in_place(elementwise.pow_scalar)
-_clamp_, _clamp_tensor_ = in_place(elementwise.clamp), in_place(elementwise.clamp_tensor)
-_IN_PLACE = (
-    "mul div neg reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos "
-    "atan sinh cosh tanh asinh acosh atanh sigmoid relu abs sign floor ceil trunc round remainder "
-    "floor_divide masked_fill logical_and logical_or logical_xor logical_not bitwise_and "
-    "bitwise_or bitwise_xor bitwise_not eq ne lt le gt ge cumsum"
-)
-for _name in _IN_PLACE.split():
-    setattr(Tensor, f"{_name}_", in_place(TABLE[_name]))
-
-
 # -- operators -------------------------------------------------------------------------------
 
 
@@ -294,6 +290,8 @@ def rdiv(self: Tensor, other: Any) -> Any:
 
 def rpow(self: Tensor, other: Any) -> Any:
     """``other ** self``."""
+    if not is_operand(other):
+        return NotImplemented
     return pow(wrap(other) if arrays.is_raw(other) else other, self)
 
 
@@ -346,6 +344,12 @@ def _augmented(name: str) -> Callable[..., Any]:
     return method
 
 
+def _shift(way: str, input: Any, other: Any) -> Any:
+    from retrograd.ops import choosing
+
+    return getattr(choosing, f"bitwise_{way}_shift")(input, other)
+
+
 _HOT = {name: binary(TABLE[name], as_operator=True)
         for name in ("add", "sub", "mul", "div")}  # fmt: skip
 _OPERATORS = {
@@ -358,26 +362,31 @@ _OPERATORS = {
     "__rmod__": _reflected("remainder"), "__rfloordiv__": _reflected("floor_divide"),
     "__rand__": _reflected("bitwise_and"), "__ror__": _reflected("bitwise_or"),
     "__rxor__": _reflected("bitwise_xor"),
+    "__lshift__": _known(lambda self, other: self.bitwise_left_shift(other)),
+    "__rshift__": _known(lambda self, other: self.bitwise_right_shift(other)),
+    "__rlshift__": _known(lambda self, other: _shift("left", other, self)),
+    "__rrshift__": _known(lambda self, other: _shift("right", other, self)),
+    "__ilshift__": _augmented("bitwise_left_shift_"),
+    "__irshift__": _augmented("bitwise_right_shift_"),
     "__eq__": _known(FUNCTIONS["eq"], False), "__ne__": _known(FUNCTIONS["ne"], True),
     "__lt__": _known(FUNCTIONS["lt"]), "__le__": _known(FUNCTIONS["le"]),
     "__gt__": _known(FUNCTIONS["gt"]), "__ge__": _known(FUNCTIONS["ge"]),
-    "__neg__": FUNCTIONS["neg"], "__pos__": lambda self: self, "__abs__": FUNCTIONS["abs"],
+    "__neg__": FUNCTIONS["neg"], "__pos__": positive, "__abs__": FUNCTIONS["abs"],
     "__invert__": invert, "__getitem__": getitem, "__setitem__": setitem,
     "__iadd__": _augmented("add_"), "__isub__": _augmented("sub_"), "__imul__": _augmented("mul_"),
     "__itruediv__": _augmented("div_"), "__ipow__": _augmented("pow_"),
     "__iand__": _augmented("bitwise_and_"), "__ior__": _augmented("bitwise_or_"),
     "__ixor__": _augmented("bitwise_xor_"), "__ifloordiv__": _augmented("floor_divide_"),
-    "__imod__": _augmented("remainder_"),
+    "__imod__": _augmented("remainder_"), "__rdiv__": rdiv, "__div__": _HOT["div"],
+    "__idiv__": _augmented("div_"),
 }  # fmt: skip
 _METHODS = {
-    "add_": _alpha_(elementwise.add, elementwise.add_scaled),
-    "sub_": _alpha_(elementwise.sub, elementwise.sub_scaled),
     "where": lambda self, condition, other: where(condition, self, other),
     "view": view, "expand": shaping.expand, "to": to, "type": type_, "equal": equal,
     "expand_as": lambda self, other: shaping.expand(self, other.shape),
     "view_as": lambda self, other: shaping.view(self, other.shape),
-    "type_as": type_as, "copy_": copy_, "fill_": fill_, "zero_": zero_, "pow_": pow_,
-    "clamp_": clamp_, "contiguous": contiguous, "cpu": lambda self: self,
+    "type_as": type_as, "square_": in_place_of(square), "round_": in_place_of(round),
+    "contiguous": contiguous, "cpu": lambda self: self,
     "reshape_as": lambda self, other: shaping.reshape(self, other.shape),
     **{name: _caster(d) for name, d in {
         "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
@@ -403,6 +412,10 @@ _PROPERTIES = {
     "H": property(lambda self: conj(_matrices_transposed(self))),
     "imag": property(shaping.imag),
 }  # fmt: skip
-for _name, _member in {**_METHODS, **_OPERATORS, **_PROPERTIES}.items():
+for _name, _member in {**_writing.METHODS, **_METHODS, **_OPERATORS, **_PROPERTIES}.items():
     setattr(Tensor, _name, _member)
 bind_methods()
+for _alias, _name in _ALIASES.items():
+    if hasattr(Tensor, f"{_name}_"):
+        setattr(Tensor, f"{_alias}_", getattr(Tensor, f"{_name}_"))
+PUBLIC.update({name: public(function) for name, function in _writing.FUNCTIONS.items()})

@@ -21,13 +21,15 @@ _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
 def public(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` with the arguments that PyTorch takes everywhere: ``out``, a tensor to write the
     result into; ``input`` by name; ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``."""
-    first = function.__code__.co_varnames[0] if hasattr(function, "__code__") else "input"
+    code = getattr(function, "__code__", None)
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+    takes_input = "input" in parameters  # by that name; if not, it is the first
 
     def called(*args: Any, **named: Any) -> Any:
         if not named:
             return function(*args)
         out = named.pop("out", None)
-        if "input" in named and first != "input":
+        if "input" in named and not takes_input:
             args = (named.pop("input"), *args)
         for theirs, ours in _SPELLINGS.items():
             if theirs in named:

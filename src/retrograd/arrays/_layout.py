@@ -1,0 +1,174 @@
+"""How elements lie: windows, diagonals and other views by strides, and copies in another order."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided as numpy_as_strided
+
+from retrograd.arrays._numpy import Raw, writable
+
+# -- views -----------------------------------------------------------------------------------
+
+
+def diagonal(x: Raw, offset: int, axis1: int, axis2: int) -> Raw:
+    """The diagonal of two dimensions as the last one: a view, as writable as ``x``."""
+    found = x.diagonal(offset, axis1, axis2)
+    if x.flags.writeable:
+        found.flags.writeable = True
+    return found
+
+
+def trace(x: Raw) -> Raw:
+    return np.trace(x)
+
+
+def tril(x: Raw, k: int) -> Raw:
+    """``x`` with zeros above the ``k``-th diagonal."""
+    return np.where(_known_triangle(x.shape[-2], x.shape[-1], k), x, _zero(x))
+
+
+def triu(x: Raw, k: int) -> Raw:
+    """``x`` with zeros below the ``k``-th diagonal."""
+    return np.where(_known_triangle(x.shape[-2], x.shape[-1], k - 1), _zero(x), x)
+
+
+def _zero(x: Raw) -> Raw:
+    return np.zeros((), x.dtype)
+
+
+def _known_triangle(rows: int, columns: int, k: int) -> Raw:
+    return (_small_triangle if rows * columns <= _SMALL else _triangle)(rows, columns, k)
+
+
+def _triangle(rows: int, columns: int, k: int) -> Raw:
+    return np.tri(rows, columns, k, bool)
+
+
+_SMALL = 1 << 16  # elements that it is worth while to keep
+_small_triangle = lru_cache(maxsize=64)(_triangle)
+
+
+def fill_diagonal(x: Raw, value: Raw, wrap: bool) -> None:
+    """Overwrite the diagonal; of a tall matrix, on request, again after each square."""
+    np.fill_diagonal(x, value, wrap)
+
+
+def unfold(x: Raw, axis: int, size: int, step: int) -> Raw:
+    """All windows of ``size`` along ``axis``, ``step`` apart, as a new last dimension: a view."""
+    x = writable(x)
+    if not x.ndim:
+        return numpy_as_strided(x, (size,), (x.itemsize,))
+    shape, steps = list(x.shape), list(x.strides)
+    shape[axis] = (shape[axis] - size) // step + 1
+    steps[axis] *= step
+    steps.append(x.strides[axis])
+    if x.flags.c_contiguous and x.flags.writeable:  # the same, without the checks
+        return np.ndarray((*shape, size), x.dtype, x, 0, steps)
+    return numpy_as_strided(x, (*shape, size), steps)
+
+
+def add_windows(shape: tuple[int, ...], windows: Raw, axis: int, size: int, step: int) -> Raw:
+    """Zeros of ``shape`` to which windows as ``unfold`` makes them are added in their places."""
+    out = np.zeros(shape, windows.dtype)
+    if not shape:
+        return out + windows.sum() if size else out
+    count = windows.shape[axis]
+    for n in range(size):  # the n-th elements of all windows, which are different places
+        part = (slice(None),) * axis + (slice(n, n + step * (count - 1) + 1, step),)
+        out[part] += windows[..., n]
+    return out
+
+
+class _Layout:
+    """A layout of memory, for NumPy to make an array of; keeps the owner of the memory alive."""
+
+    def __init__(self, interface: dict[str, Any], owner: Raw) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def as_strided(x: Raw, shape: tuple[int, ...], steps: tuple[int, ...], start: int) -> Raw:
+    """The memory of ``x``, from ``start`` elements after its first on, with other strides (all in
+    elements)."""
+    if 0 in shape:
+        return np.empty(shape, x.dtype)
+    owner = x
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    address, writeable = x.__array_interface__["data"][0] + start * x.itemsize, x.flags.writeable
+    last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) * x.itemsize
+    low, high = np.lib.array_utils.byte_bounds(owner)
+    if address < low or address + last + x.itemsize > high:
+        raise RuntimeError("as_strided: this is not in the memory of the tensor")
+    interface = {
+        "shape": shape, "strides": tuple(s * x.itemsize for s in steps), "version": 3,
+        "typestr": x.dtype.str, "data": (address, not writeable),
+    }  # fmt: skip
+    return np.asarray(_Layout(interface, x))
+
+
+def strided_positions(shape: tuple[int, ...], steps: tuple[int, ...], start: int) -> Raw:
+    """Which element of a memory each element of a layout is."""
+    out = np.full(shape, start, np.int64)
+    for d, (size, step) in enumerate(zip(shape, steps, strict=True)):
+        out += (np.arange(size) * step).reshape(-1, *(1,) * (len(shape) - d - 1))
+    return out
+
+
+def times_each(positions: Raw) -> Raw | None:
+    """For each position, how many equal it; None if they are all different."""
+    _, inverse, counts = np.unique(positions, return_inverse=True, return_counts=True)
+    return None if counts.max(initial=1) == 1 else counts[inverse].reshape(positions.shape)
+
+
+def extent(x: Raw) -> int:
+    """How many elements the memory of ``x`` spans."""
+    low, high = np.lib.array_utils.byte_bounds(writable(x))
+    return int(high - low) // x.itemsize if x.size else 0
+
+
+def view_dtype(x: Raw, dtype: np.dtype[Any]) -> Raw:
+    """The same bytes as elements of another dtype."""
+    return writable(x).view(dtype)
+
+
+# -- copies in another order -----------------------------------------------------------------
+
+
+def roll(x: Raw, shifts: tuple[int, ...], axes: tuple[int, ...] | None) -> Raw:
+    """The elements moved along ``axes`` (None: in reading order), round the end."""
+    if axes is None:
+        return roll(np.reshape(x, -1), shifts, (0,)).reshape(x.shape)
+    for shift, axis in zip(shifts, axes, strict=True):
+        size = x.shape[axis]
+        cut = -shift % size if size else 0
+        before = (slice(None),) * axis
+        x = np.concatenate((x[(*before, slice(cut, None))], x[(*before, slice(0, cut))]), axis)
+    return x if x.flags.c_contiguous else x.copy(order="C")
+
+
+def rot90(x: Raw, k: int, axes: tuple[int, int]) -> Raw:
+    return np.array(np.rot90(x, k, axes), order="C")
+
+
+def tile(x: Raw, repeats: tuple[int, ...]) -> Raw:
+    """``x`` repeated along its dimensions, copied once."""
+    x = writable(x)
+    shape = (1,) * (len(repeats) - x.ndim) + x.shape
+    apart = [n for size in shape for n in (1, size)]
+    wide = [n for pair in zip(repeats, shape, strict=True) for n in pair]
+    whole = [n * size for n, size in zip(repeats, shape, strict=True)]
+    return np.array(np.broadcast_to(x.reshape(apart), wide), order="C").reshape(whole)
+
+
+# -- places ----------------------------------------------------------------------------------
+
+
+def triangle(rows: int, columns: int, offset: int, lower: bool) -> Raw:
+    """The rows and the columns of the places on one side of a diagonal."""
+    row, column = np.arange(rows)[:, None], np.arange(columns)
+    inside = column - row <= offset if lower else column - row >= offset
+    return np.array(np.nonzero(inside))

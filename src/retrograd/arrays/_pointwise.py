@@ -1,0 +1,185 @@
+"""Less common functions of one element or of two, as PyTorch defines them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from retrograd.arrays._numpy import Raw, copy, where
+from retrograd.arrays._sharing import in_blocks
+
+nextafter, gcd, lcm, fmax, fmin, copysign = (
+    np.nextafter, np.gcd, np.lcm, np.fmax, np.fmin, np.copysign)  # fmt: skip
+
+
+def addcmul(x: Raw, y: Raw, z: Raw, value: Any) -> Raw:
+    product = y * z
+    return x + (product if value == 1 else value * product)
+
+
+def addcdiv(x: Raw, y: Raw, z: Raw, value: Any) -> Raw:
+    return x + (y / z if value == 1 else value * y / z)
+
+
+def lerp(start: Raw, end: Raw, weight: Any) -> Raw:
+    """From the nearer end, so that a weight of 1 gives ``end`` exactly."""
+    if isinstance(weight, np.ndarray) and weight.ndim:
+        return in_blocks(_lerp, start, end, weight)
+    way = end - start
+    if abs(weight) < 0.5:
+        return start + weight * way
+    return end - (1 - weight) * way
+
+
+def _lerp(start: Raw, end: Raw, weight: Raw) -> Raw:
+    way = end - start
+    return where(np.abs(weight) < 0.5, start + weight * way, end - (1 - weight) * way)
+
+
+def logaddexp(x: Raw, y: Raw) -> Raw:
+    return in_blocks(_complex_logaddexp if x.dtype.kind == "c" else _logaddexp, x, y)
+
+
+def logaddexp2(x: Raw, y: Raw) -> Raw:
+    return in_blocks(_logaddexp2, x, y)
+
+
+def _logaddexp(x: Raw, y: Raw) -> Raw:
+    result = np.log1p(np.exp(-np.abs(x - y))) + np.maximum(x, y)
+    # Infinities of one sign: their difference says nothing.
+    return np.logaddexp(x, y) if np.isnan(result).any() else result
+
+
+def _logaddexp2(x: Raw, y: Raw) -> Raw:
+    result = np.log1p(np.exp2(-np.abs(x - y))) / math.log(2) + np.maximum(x, y)
+    return np.logaddexp2(x, y) if np.isnan(result).any() else result
+
+
+def _complex_logaddexp(x: Raw, y: Raw) -> Raw:
+    first = x.real < y.real
+    low: Raw = np.where(first, x, y)
+    high: Raw = np.where(first, y, x)
+    result = high + np.log1p(np.exp(low - high))
+    # Infinite alike: their difference says nothing. Of two -inf, either is the result.
+    both = ~np.isfinite(low.real) & (low.real == high.real)
+    alike = np.where(low.real < 0, low, np.log(np.exp(low) + np.exp(high)))
+    return np.where(both, alike, result)
+
+
+def hypot(x: Raw, y: Raw) -> Raw:
+    return in_blocks(_hypot, x, y)
+
+
+def _hypot(x: Raw, y: Raw) -> Raw:
+    if x.dtype != np.float32 or np.size(x) < _MANY:
+        return np.hypot(x, y)
+    # In double precision, squares of single precision neither overflow nor vanish.
+    square = np.square(x, dtype=np.float64)
+    square += np.square(y, dtype=np.float64)
+    result = np.sqrt(square, out=square).astype(np.float32)
+    return np.hypot(x, y) if np.isnan(result).any() else result
+
+
+_MANY = 1 << 9  # elements from which several steps on all of them are faster than one by one
+
+
+def sinc(x: Raw) -> Raw:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    return in_blocks(_sinc, x)
+
+
+def _sinc(x: Raw) -> Raw:
+    turned = x * math.pi
+    return np.where(turned == 0, x.dtype.type(1), np.sin(turned) / turned)
+
+
+def frac(x: Raw) -> Raw:
+    return x - np.trunc(x)
+
+
+def angle(x: Raw) -> Raw:
+    if x.dtype.kind == "c":
+        return np.arctan2(x.imag, x.real)
+    turned = (x < 0) * x.dtype.type(math.pi)
+    unknown = np.isnan(x)
+    return np.where(unknown, x, turned) if unknown.any() else turned
+
+
+def complex_of(real: Raw, imag: Raw) -> Raw:
+    result = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real, 1j))
+    result.real, result.imag = real, imag
+    return result
+
+
+def polar(size: Raw, angle: Raw) -> Raw:
+    return complex_of(size * np.cos(angle), size * np.sin(angle))
+
+
+def heaviside(x: Raw, values: Raw) -> Raw:
+    return np.where(x == 0, values, (x > 0).astype(x.dtype))
+
+
+def nan_to_num(x: Raw, nan: float, posinf: float | None, neginf: float | None) -> Raw:
+    # A finite sum has no term that is not, and mostly there is none to replace.
+    if x.dtype.kind not in "fc" or np.isfinite(np.add.reduce(x, None)):
+        return copy(x)
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+def signbit(x: Raw) -> Raw:
+    return np.signbit(x) if x.dtype.kind == "f" else x < x.dtype.type(0)
+
+
+def two_to(exponent: Raw, dtype: Any) -> Raw:
+    return np.exp2(exponent, dtype=dtype)
+
+
+def ldexp(x: Raw, exponent: Raw) -> Raw:
+    return x * np.exp2(exponent)
+
+
+def frexp(x: Raw) -> tuple[Raw, Raw]:
+    mantissa, exponent = np.frexp(x)
+    return mantissa, exponent.astype(np.int32)
+
+
+def left_shift(x: Raw, places: Raw) -> Raw:
+    """Bits pushed out are lost, however far; a negative distance is as good as too far."""
+    fits = (places >= 0) & (places < 8 * x.dtype.itemsize)
+    return np.where(fits, np.left_shift(x, np.where(fits, places, 0)), x.dtype.type(0))
+
+
+def right_shift(x: Raw, places: Raw) -> Raw:
+    most = x.dtype.type(8 * x.dtype.itemsize - 1)
+    far = (places < 0) | (places > most)
+    shifted = np.right_shift(x, np.where(far, most, places))
+    return shifted if x.dtype.kind == "i" else np.where(far, x.dtype.type(0), shifted)
+
+
+def isclose(x: Raw, y: Raw, rtol: float, atol: float, equal_nan: bool) -> Raw:
+    close = np.equal(x, y)
+    if equal_nan and x.dtype.kind in "fc":
+        close = close | (np.isnan(x) & np.isnan(y))
+    if x.dtype.kind == "b":  # which have no difference
+        x, y = np.asarray(x, np.int8), np.asarray(y, np.int8)
+    distance = np.abs(x - y)
+    allowed = atol + np.abs(rtol * y)
+    return close | (np.isfinite(distance) & (distance <= allowed))
+
+
+def isposinf(x: Raw) -> Raw:
+    return np.isposinf(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
+
+
+def isneginf(x: Raw) -> Raw:
+    return np.isneginf(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
+
+
+def isreal(x: Raw) -> Raw:
+    return x.imag == 0 if x.dtype.kind == "c" else np.ones(x.shape, bool)
+
+
+def isin(x: Raw, among: Raw, invert: bool) -> Raw:
+    return np.isin(x, among, invert=invert)

@@ -1,0 +1,128 @@
+"""Softmax and its kin: kernels along the second of two or three axes, on blocks that fit the
+processor's cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from retrograd.arrays import _blocks as blocks
+from retrograd.arrays._numpy import Raw
+
+_SAFE = 60.0  # exponentials of numbers below can be summed and divided in float32
+
+
+def _are_rows(x: Raw) -> bool:
+    """Whether ``x`` is a large matrix of short rows. There reductions take several times as long as
+    einsum, which on longer rows would lose digits."""
+    return bool(x.ndim == 2 and x.size >= 1 << 14 and x.shape[1] <= 1 << 12)
+
+
+def _sums(x: Raw) -> Raw:
+    if _are_rows(x) and x.flags.c_contiguous:
+        return np.einsum("ij->i", x)[:, None]
+    return np.add.reduce(x, 1, keepdims=True)
+
+
+def _products(x: Raw, y: Raw) -> Raw:
+    """The sums of ``x * y``."""
+    if _are_rows(x) and y.flags.c_contiguous:
+        return np.einsum("ij,ij->i", x, y)[:, None]
+    return np.add.reduce(np.multiply(x, y), 1, keepdims=True)
+
+
+def _maxima(x: Raw) -> Raw:
+    if _are_rows(x) and x.shape[1] < 64 and x.flags.c_contiguous:
+        return np.maximum.reduce(np.ascontiguousarray(x.T), 0)[:, None]
+    return np.maximum.reduce(x, 1, keepdims=True)
+
+
+def _exponentials(x: Raw, out: Raw) -> tuple[Raw, Any]:
+    """``exp(x - shift)`` in ``out``; the sums of that, and the shift: none if the numbers are such
+    that without it nothing overflows and no sum vanishes."""
+    if x.size > 1 << 12 and np.maximum.reduce(x, None) < _SAFE:
+        np.exp(x, out=out)
+        sums = _sums(out)
+        if np.minimum.reduce(sums, None) > 1e-26:
+            return sums, None
+    shift = _maxima(x)
+    np.subtract(x, shift, out=out)
+    np.exp(out, out=out)
+    return _sums(out), shift
+
+
+def _softmax(x: Raw, out: Raw) -> None:
+    sums, _ = _exponentials(x, out)
+    np.divide(out, sums, out=out)
+
+
+def _log_softmax(x: Raw, out: Raw) -> None:
+    sums, shift = _exponentials(x, out)
+    logs = np.log(sums)
+    if shift is not None:
+        x = np.subtract(x, shift, out=out)
+    np.subtract(x, logs, out=out)
+
+
+def _softmax_slope(g: Raw, y: Raw, out: Raw) -> None:
+    np.subtract(g, _products(g, y), out=out)
+    np.multiply(out, y, out=out)
+
+
+def _log_softmax_slope(g: Raw, y: Raw, out: Raw) -> None:
+    np.exp(y, out=out)
+    np.multiply(out, _sums(g), out=out)
+    np.subtract(g, out, out=out)
+
+
+def _along(kernel: Callable[..., None], axis: int, *inputs: Raw) -> Raw:
+    """A new array, filled by ``kernel(*inputs, out)`` with ``axis`` as the second of their axes."""
+    like = inputs[-1]
+    if like.dtype.char == "e":
+        return _along(kernel, axis, *(x.astype(np.float32) for x in inputs)).astype(like.dtype)
+    out = np.empty(like.shape, like.dtype)
+    if not out.size:
+        return out
+    if out.ndim == 2 and axis == 1 and out.nbytes <= blocks.BLOCK_BYTES:
+        kernel(*inputs, out)
+        return out
+    shape = out.shape or (1,)
+    size, inner = shape[axis], math.prod(shape[axis + 1 :])
+    parts = [np.reshape(x, (-1, size) if inner == 1 else (-1, size, inner)) for x in (*inputs, out)]
+    if len(parts[0]) == 1 and inner > 1:
+        parts = [x[0].T for x in parts]
+    if out.nbytes <= blocks.BLOCK_BYTES:
+        kernel(*parts)
+    else:
+        blocks.run(kernel, *parts, work=8)
+    return out if out.ndim else out[()]
+
+
+def softmax(x: Raw, axis: int) -> Raw:
+    """Exponentials, divided by their sum along an axis."""
+    return _along(_softmax, axis, x)
+
+
+def softmax_slope(g: Raw, y: Raw, axis: int) -> Raw:
+    """``y * (g - sum(g * y))``."""
+    return _along(_softmax_slope, axis, g, y)
+
+
+def log_softmax(x: Raw, axis: int) -> Raw:
+    """``x`` less the logarithm of the sum of exponentials along an axis."""
+    return _along(_log_softmax, axis, x)
+
+
+def log_softmax_slope(g: Raw, y: Raw, axis: int) -> Raw:
+    """``g - exp(y) * sum(g)``."""
+    return _along(_log_softmax_slope, axis, g, y)
+
+
+def place(shape: tuple[int, ...], places: Raw, values: Raw) -> Raw:
+    """Zeros of ``shape`` but for ``values`` at ``places`` in reading order, none of them twice."""
+    out = np.zeros(shape, values.dtype)
+    out.reshape(-1)[places] = values
+    return out

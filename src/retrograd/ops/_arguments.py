@@ -1,0 +1,127 @@
+"""Arguments that may be tensors or numbers, told apart, and the errors for those that may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import dtypes
+from retrograd.ops._operation import Operation, Target, TensorLike, raw
+from retrograd.ops._refusals import Check
+
+_TENSORS = (TensorLike, *arrays.RAW_TYPES)
+
+
+def is_number(x: Any) -> bool:
+    """Whether ``x`` is a number of Python's. (np.float64 derives from float, but is an array.)"""
+    return isinstance(x, (bool, int, float, complex)) and not arrays.is_raw(x)
+
+
+def check_tensor(function: str, argument: str, position: int, value: Any) -> None:
+    """Refuse a number where a tensor is due, in PyTorch's words."""
+    if not isinstance(value, _TENSORS):
+        raise TypeError(
+            f"{function}(): argument '{argument}' (position {position}) must be Tensor, not "
+            f"{type(value).__name__}"
+        )
+
+
+def check_int(function: str, argument: str, position: int, value: Any) -> None:
+    """Refuse what is no integer, in PyTorch's words."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(
+            f"{function}(): argument '{argument}' (position {position}) must be int, not "
+            f"{type(value).__name__}"
+        )
+
+
+def invalid_combination(function: str, *given: Any) -> TypeError:
+    """The error for arguments that fit none of several ways to call ``function``."""
+    kinds = ", ".join("Tensor" if isinstance(x, _TENSORS) else type(x).__name__ for x in given)
+    return TypeError(
+        f"{function}() received an invalid combination of arguments - got ({kinds}), but expected "
+        "one of:"
+    )
+
+
+def check_operands(function: str, *given: Any) -> None:
+    """Refuse what is neither a tensor nor a number; and numbers, if there is no tensor."""
+    known = all(isinstance(x, _TENSORS) or is_number(x) for x in given)
+    if not known or not any(isinstance(x, _TENSORS) for x in given):
+        raise invalid_combination(function, *given)
+
+
+def on_tensor(operation: Operation, doc: str) -> Callable[..., Any]:
+    """``operation`` as users call it, with one tensor."""
+    name = operation.name
+
+    def function(input: Any) -> Any:
+        check_tensor(name, "input", 1, input)
+        return operation(input)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def with_number(check: Check) -> Check:
+    """A check of operands, for an operation that takes one of them as an option."""
+    return lambda *operands, **numbers: check(*operands, *numbers.values())
+
+
+def check_target(input: Any, other: Any) -> None:
+    """If ``input`` is to be written: whether what is computed from both can be."""
+    if type(input) is Target:
+        have = dtypes.from_numpy_dtype(dtypes.result_type([raw(input), raw(other)]))
+        if not dtypes.can_cast(have, input.dtype):
+            words = [dtypes.type_word(d.numpy) for d in (have, input.dtype)]
+            raise RuntimeError(
+                f"result type {words[0]} can't be cast to the desired output type {words[1]}"
+            )
+
+
+def on_either(operation: Operation, doc: str) -> Callable[..., Any]:
+    """``operation`` as users call it, where either operand, but not both, may be a number."""
+    name = operation.name
+
+    def function(input: Any, other: Any) -> Any:
+        check_operands(name, input, other)
+        check_target(input, other)
+        return operation(input, other)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def on_tensors(operation: Operation, doc: str) -> Callable[..., Any]:
+    """``operation`` as users call it, with two tensors and no numbers."""
+    name = operation.name
+
+    def function(input: Any, other: Any) -> Any:
+        check_tensor(name, "input", 1, input)
+        check_tensor(name, "other", 2, other)
+        if operation.dtypes == "promote":
+            check_target(input, other)
+        return operation(input, other)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def either_number(
+    name: str, both: Operation, first: Operation, second: Operation, doc: str
+) -> Callable[..., Any]:
+    """``f(input, other)`` where either may be a number, which has an operation of its own."""
+
+    def function(input: Any, other: Any) -> Any:
+        check_operands(name, input, other)
+        if is_number(input):
+            return first(other, self=input)
+        return second(input, other=other) if is_number(other) else both(input, other)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function

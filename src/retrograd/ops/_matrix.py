@@ -1,0 +1,163 @@
+"""What rules and checks of linear algebra have in common. All of it takes arrays and Tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.ops import linear
+from retrograd.ops._operation import raw
+from retrograd.ops.elementwise import conj, where, zeros_like
+
+type_word = arrays.dtypes.type_word
+
+
+# -- parts of matrices -----------------------------------------------------------------------
+
+
+def transposed(x: Any) -> Any:
+    """The matrices of ``x``, rows for columns."""
+    ndim = len(x.shape)
+    return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1)
+
+
+def adjoint(x: Any) -> Any:
+    """The matrices of ``x`` transposed and conjugated."""
+    return conj(transposed(x)) if is_complex(x) else transposed(x)
+
+
+def is_complex(x: Any) -> bool:
+    return bool(raw(x).dtype.kind == "c")
+
+
+def lower(x: Any, k: int = 0) -> Any:
+    """``x`` with zeros above its ``k``-th diagonal."""
+    if arrays.is_raw(x):
+        return arrays.linalg.tril(x, k)
+    return where(arrays.linalg.tril(_all_true(x), k), x, zeros_like(x))
+
+
+def upper(x: Any, k: int = 0) -> Any:
+    """``x`` with zeros below its ``k``-th diagonal."""
+    if arrays.is_raw(x):
+        return arrays.linalg.triu(x, k)
+    return where(arrays.linalg.triu(_all_true(x), k), x, zeros_like(x))
+
+
+def _all_true(x: Any) -> Any:
+    return arrays.ones(tuple(x.shape[-2:]), arrays.bool_)
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonals of matrices."""
+    if arrays.is_raw(x):
+        return arrays.linalg.diagonal(x)
+    places = arrays.arange(min(x.shape[-2:]))
+    return linear.index(x, where=(*(slice(None),) * (len(x.shape) - 2), places, places))
+
+
+def on_diagonal(x: Any) -> Any:
+    """Matrices with ``x`` on their diagonals and zeros elsewhere."""
+    eye = arrays.eye(x.shape[-1], dtype=arrays.bool_)
+    column = linear.reshape(x, (*x.shape, 1))
+    return where(eye, column, zeros_like(raw(column)))
+
+
+def off_diagonal(x: Any) -> Any:
+    """``x`` with zeros on its diagonal."""
+    eye = arrays.eye(x.shape[-1], dtype=arrays.bool_)
+    return where(eye, zeros_like(raw(x)), x)
+
+
+def halved_diagonal(x: Any) -> Any:
+    """``x`` with half of its diagonal."""
+    half = arrays.eye(x.shape[-1], dtype=arrays.real(raw(x)).dtype) * -0.5 + 1
+    return x * arrays.cast(half, arrays.real(raw(x)).dtype)
+
+
+def columns_of(x: Any, start: int, stop: int) -> Any:
+    """Some columns of matrices."""
+    return linear.slice_(x, where=(..., slice(start, stop)))
+
+
+def rows_of(x: Any, start: int, stop: int) -> Any:
+    """Some rows of matrices."""
+    return linear.slice_(x, where=(..., slice(start, stop), slice(None)))
+
+
+def as_column(x: Any) -> Any:
+    """Vectors as matrices of one column; what scales the rows of a matrix."""
+    return linear.reshape(x, (*x.shape, 1))
+
+
+def as_row(x: Any) -> Any:
+    """Vectors as matrices of one row; what scales the columns of a matrix."""
+    return linear.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+def total(*parts: Any) -> Any:
+    """The sum of what is there."""
+    found = None
+    for part in parts:
+        if part is not None:
+            found = part if found is None else found + part
+    return found
+
+
+# -- refusals --------------------------------------------------------------------------------
+
+
+def check_tensors(function: str, **given: Any) -> None:
+    """TypeError for an argument that is no tensor."""
+    for position, (name, x) in enumerate(given.items()):
+        if not hasattr(x, "shape"):
+            raise TypeError(
+                f"{function}(): argument '{name}' (position {position + 1}) must be Tensor, not "
+                f"{type(x).__name__}"
+            )
+
+
+def check_matrices(function: str, x: Any, name: str = "A") -> None:
+    if len(x.shape) < 2:
+        raise RuntimeError(f"{function}: The input tensor {name} must have at least 2 dimensions.")
+
+
+def check_square(function: str, x: Any, name: str = "A") -> None:
+    check_matrices(function, x, name)
+    rows, columns = x.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(
+            f"{function}: {name} must be batches of square matrices, but they are {rows} by "
+            f"{columns} matrices"
+        )
+
+
+def check_float(function: str, x: Any, low_precision: bool = True) -> None:
+    """Refuse integers and, unless ``low_precision``, half floats."""
+    dtype = raw(x).dtype
+    if dtype.kind not in "fc":
+        raise RuntimeError(
+            f"{function}: Expected a floating point or complex tensor as input. "
+            f"Got {type_word(dtype)}"
+        )
+    if not low_precision and dtype.name == "float16":
+        raise RuntimeError(
+            f"{function}: Low precision dtypes not supported. Got {type_word(dtype)}"
+        )
+
+
+def check_kernel(kernel: str, x: Any) -> None:
+    """Refuse what LAPACK has no numbers for."""
+    dtype = raw(x).dtype
+    if dtype.kind not in "fc" or dtype.name == "float16":
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_word(dtype)}'")
+
+
+def check_same_dtype(function: str, a: tuple[str, Any], b: tuple[str, Any], end: str = "") -> None:
+    (first, x), (second, y) = a, b
+    have, want = raw(x).dtype, raw(y).dtype
+    if have != want:
+        raise RuntimeError(
+            f"{function}Expected {first} and {second} to have the same dtype, but found {first} "
+            f"of type {type_word(have)} and {second} of type {type_word(want)} instead{end}"
+        )

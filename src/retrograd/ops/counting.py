@@ -1,0 +1,218 @@
+"""Counts: of elements that are not zero, of integers, and of numbers in bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear
+from retrograd.ops._arguments import check_int
+from retrograd.ops._dims import Dims, many_dims
+from retrograd.ops._operation import Operation, TensorLike, constant, raw
+from retrograd.ops._operation import linear as declare_linear
+from retrograd.ops._refusals import c_name, kernel
+from retrograd.ops._results import named_result
+
+# -- not zero --------------------------------------------------------------------------------
+
+
+def _count_nonzero(self: Raw, dim: tuple[int, ...]) -> Raw:
+    return arrays.statistics.count_nonzero(self, dim)
+
+
+count_nonzero_op = constant("count_nonzero", _count_nonzero)
+
+
+def count_nonzero(input: Any, dim: Dims = None) -> Any:
+    """How many elements are not zero, in all or along dimensions.
+
+    >>> import retrograd as torch
+    >>> torch.count_nonzero(torch.tensor([[0., 1.], [2., 3.]]), dim=0)
+    tensor([1, 2])
+    """
+    return count_nonzero_op(input, dim=many_dims(dim, len(input.shape)))
+
+
+# -- integers --------------------------------------------------------------------------------
+
+
+def _bincount(self: Raw, minlength: int) -> Raw:
+    return arrays.statistics.bincount(self, None, minlength)
+
+
+def _weighed(self: Raw, places: Raw, minlength: int) -> Raw:
+    return arrays.statistics.bincount(places, self, minlength)
+
+
+bincount_op = constant("bincount", _bincount, check=kernel("bincount_cpu", "bfc"))
+weighed_bincount = declare_linear(
+    "weighed_bincount", _weighed, lambda g, places: linear.index(g, where=(places,)),
+    node="BincountBackward0",
+)  # fmt: skip
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each non-negative integer occurs; or the sums of the weights of its occurrences.
+
+    >>> import retrograd as torch
+    >>> torch.bincount(torch.tensor([1, 3, 1]))
+    tensor([0, 2, 0, 1])
+    """
+    values = raw(input)
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if values.ndim != 1 or (values.dtype.kind in "iu" and arrays.any(values < 0)):
+        if values.dtype.kind in "iu":
+            raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+        kernel("bincount_cpu", "bfc")(values)
+    if weights is None or not values.size:
+        return bincount_op(input, minlength=int(minlength))
+    if raw(weights).shape != values.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    kernel("bincount_cpu", "bfc")(values)
+    if raw(weights).dtype.kind not in "f":
+        weights = weights.double()
+    places = arrays.copy(values)
+    return weighed_bincount(weights, places=places, minlength=int(minlength))
+
+
+# -- bins ------------------------------------------------------------------------------------
+
+
+def _histc(self: Raw, bins: int, min: float, max: float) -> Raw:
+    return arrays.statistics.counts_in_range(self, bins, min, max)
+
+
+histc_op = constant("histc", _histc)
+
+
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements lie in each of some bins of equal width between ``min`` and ``max``, or,
+    if these are equal, between the smallest and the largest element.
+
+    >>> import retrograd as torch
+    >>> torch.histc(torch.tensor([1., 2., 1.]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    check_int("histc", "bins", 2, bins)
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    values = raw(input)
+    if min == max and values.size:
+        kernel("aminmax_cpu", "c")(values)
+        min, max = (float(f(values)) for f in (arrays.amin, arrays.amax))
+    if not _finite(min) or not _finite(max):
+        raise RuntimeError(f"torch.histc: range of [{min:g}, {max:g}] is not finite")
+    if min == max:
+        min, max = min - 1, max + 1
+    if min > max:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    kernel("histogram_cpu", "biuc")(values)
+    return histc_op(input, bins=int(bins), min=min, max=max)
+
+
+def _finite(x: float) -> bool:
+    return x - x == 0
+
+
+def _histogram(self: Raw, edges: Raw, density: bool) -> tuple[Raw, Raw]:
+    return arrays.statistics.histogram(self, None, edges, density), arrays.copy(edges)
+
+
+def _weighed_histogram(self: Raw, weight: Raw, edges: Raw, density: bool) -> tuple[Raw, Raw]:
+    return arrays.statistics.histogram(self, weight, edges, density), arrays.copy(edges)
+
+
+def _no_histogram_rule(g: Any) -> Any:
+    raise RuntimeError("derivative for aten::histogram is not implemented")
+
+
+def _histogram_of(name: str, forward: Any, *inputs: str) -> Operation:
+    return Operation(
+        name, forward, inputs=inputs, rules=dict.fromkeys(inputs, _no_histogram_rule),
+        outputs=("hist", "bin_edges"), node="NotImplemented", dtypes="free",
+    )  # fmt: skip
+
+
+histogram_op = _histogram_of("histogram", _histogram, "self")
+weighed_histogram = _histogram_of("weighed_histogram", _weighed_histogram, "self", "weight")
+
+
+def _edges(values: Raw, bins: Any, limits: Sequence[float] | None) -> Raw:
+    """The edges between bins, if they are given or can be made."""
+    if isinstance(bins, TensorLike):
+        edges = raw(bins)
+        if edges.dtype != values.dtype:
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
+                f"got input with dtype {c_name(values.dtype)} and bins for dimension 0 with dtype "
+                f"{c_name(edges.dtype)}"
+            )
+        if edges.ndim != 1:
+            raise RuntimeError(
+                f"torch.histogramdd: bins tensor should have one dimension, but got {edges.ndim} "
+                "dimensions in the bins tensor for dimension 0"
+            )
+        if not edges.size:
+            raise RuntimeError(
+                "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements "
+                "in the bins tensor for dimension 0"
+            )
+        return arrays.copy(edges)
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    low, high = (0.0, 1.0)
+    if limits is not None:
+        if len(limits) != 2:
+            raise RuntimeError(
+                "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, "
+                f"but got {len(limits)}"
+            )
+        low, high = limits
+    elif values.size:
+        low, high = (float(f(values)) for f in (arrays.amin, arrays.amax))
+    if not _finite(low) or not _finite(high):
+        raise RuntimeError(
+            f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite"
+        )
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for "
+            "dimension 0"
+        )
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return arrays.statistics.even_edges(low, high, bins, values.dtype)
+
+
+def histogram(
+    input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
+    density: bool = False,
+) -> Any:  # fmt: skip
+    """How many elements, or which sum of their weights, lies in each bin, and the edges of the
+    bins. ``bins`` is how many there are, or their edges.
+
+    >>> import retrograd as torch
+    >>> torch.histogram(torch.tensor([1., 2., 1.]), bins=2, range=(0., 3.)).hist
+    tensor([2., 1.])
+    """
+    values = raw(input)
+    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
+        raise NotImplementedError(
+            f"\"histogramdd\" not implemented for '{dtypes.type_word(values.dtype)}'"
+        )
+    edges = _edges(values, bins, range)
+    if weight is not None and raw(weight).shape != values.shape:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
+            "input tensor excluding its innermost dimension, but got input with shape "
+            f"{[values.size, 1]} and weight with shape {[raw(weight).size]}"
+        )
+    options = {"edges": edges, "density": bool(density)}
+    if weight is None:
+        found = histogram_op(input, **options)
+    else:
+        found = weighed_histogram(input, weight, **options)
+    return named_result("histogram", "hist", "bin_edges")(found)

@@ -1,0 +1,248 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear, shaping
+from retrograd.ops._dims import numel, one_dim
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import linear as declare
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import zeros_like
+
+# -- diagonals -------------------------------------------------------------------------------
+
+
+def _diagonal(self: Raw, offset: int, dim1: int, dim2: int) -> Raw:
+    return arrays.layout.diagonal(self, offset, dim1, dim2)
+
+
+def _diagonal_copy(self: Raw, offset: int, dim1: int, dim2: int) -> Raw:
+    return arrays.array(arrays.layout.diagonal(self, offset, dim1, dim2))
+
+
+def _put_diagonal(self: Raw, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Raw:
+    out = arrays.zeros(shape, self.dtype)
+    arrays.layout.diagonal(out, offset, dim1, dim2)[...] = self
+    return out
+
+
+def _onto_diagonal(g: Any, shape: Any, offset: int, dim1: int, dim2: int) -> Any:
+    return put_diagonal(g, shape=tuple(shape), offset=offset, dim1=dim1, dim2=dim2)
+
+
+def _of_diagonal(g: Any, offset: int, dim1: int, dim2: int) -> Any:
+    return diagonal_at(g, offset=offset, dim1=dim1, dim2=dim2)
+
+
+diagonal_at: Linear = declare("diagonal", _diagonal, _onto_diagonal, view=True)
+diagonal_copied = declare(
+    "diagonal_copy", _diagonal_copy, _onto_diagonal, node="DiagonalBackward0_copy"
+)
+put_diagonal: Linear = declare("diag_embed", _put_diagonal, _of_diagonal)
+
+
+def _diagonal_scatter(self: Raw, src: Raw, offset: int, dim1: int, dim2: int) -> Raw:
+    out = arrays.copy(arrays.writable(self))
+    arrays.write(arrays.layout.diagonal(out, offset, dim1, dim2), src)
+    return out
+
+
+def _without_diagonal(g: Any, offset: int, dim1: int, dim2: int) -> Any:
+    zeros = zeros_like(diagonal_at(g, offset=offset, dim1=dim1, dim2=dim2))
+    return diagonal_scatter_at(g, zeros, offset=offset, dim1=dim1, dim2=dim2)
+
+
+diagonal_scatter_at: Operation = Operation(
+    "diagonal_scatter", _diagonal_scatter, inputs=("self", "src"), dtypes="first", broadcasts=True,
+    rules={"self": _without_diagonal, "src": _of_diagonal},
+)  # fmt: skip
+
+
+def _fill_diagonal(self: Raw, value: Any, wrap: bool) -> Raw:
+    out = arrays.copy(arrays.writable(self))
+    arrays.layout.fill_diagonal(out, arrays.as_value(value, self.dtype), wrap)
+    return out
+
+
+fill_diagonal_at: Operation = Operation(
+    "fill_diagonal", _fill_diagonal, inputs=("self",),
+    rules={"self": lambda g, wrap: fill_diagonal_at(g, value=0, wrap=wrap)},
+)  # fmt: skip
+
+
+def _two_dims(dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
+    first, second = one_dim(dim1, ndim), one_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return first, second
+
+
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of two dimensions, which come last as one; a view.
+
+    >>> import retrograd as torch
+    >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    first, second = _two_dims(dim1, dim2, len(input.shape))
+    return diagonal_at(input, offset=operator.index(offset), dim1=first, dim2=second)
+
+
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """The last dimension as the diagonal of two dimensions, with zeros elsewhere.
+
+    >>> import retrograd as torch
+    >>> torch.diag_embed(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    ndim = len(input.shape)
+    first, second = _two_dims(dim1, dim2, ndim + 1)
+    size = (input.shape[-1] if ndim else 1) + abs(operator.index(offset))
+    shape = list(input.shape[:-1])
+    for d in sorted((first, second)):
+        shape.insert(d, size)
+    return put_diagonal(input, shape=tuple(shape), offset=offset, dim1=first, dim2=second)
+
+
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """A matrix with a vector on its diagonal, or the diagonal of a matrix.
+
+    >>> import retrograd as torch
+    >>> torch.diag(torch.tensor([1, 2]), 1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
+    ndim = len(input.shape)
+    if ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
+    if ndim == 1:
+        return diag_embed(input, diagonal)
+    return diagonal_copied(input, offset=operator.index(diagonal), dim1=0, dim2=1)
+
+
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A matrix with all elements, in reading order, on its diagonal."""
+    flat = linear.view(input.contiguous(), size=(numel(input.shape),))
+    return diag_embed(flat, offset)
+
+
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """A copy of ``input`` with ``src`` for its diagonal."""
+    first, second = _two_dims(dim1, dim2, len(input.shape))
+    place = arrays.layout.diagonal(raw(input), operator.index(offset), first, second)
+    check_src(src, place.shape)
+    return diagonal_scatter_at(input, src, offset=offset, dim1=first, dim2=second)
+
+
+def check_src(src: Any, shape: Any) -> None:
+    """Whether ``src`` has the shape of the place that it is to be put in."""
+    if tuple(src.shape) != tuple(shape):
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)},"
+            f" slice size = {list(shape)}"
+        )
+
+
+def fill_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """``input`` with a number on its diagonal; with ``wrap``, in a tall matrix again and again."""
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) != 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    return fill_diagonal_at(input, value=fill_value, wrap=wrap)
+
+
+def _trace_transpose(g: Any, shape: Any) -> Any:
+    spread = linear.expand(g, size=(min(shape),))
+    return put_diagonal(spread, shape=tuple(shape), offset=0, dim1=0, dim2=1)
+
+
+trace_of = declare("trace", arrays.layout.trace, _trace_transpose, dtypes="sum")
+
+
+def trace(input: Any) -> Any:
+    """The sum of the diagonal of a matrix.
+
+    >>> import retrograd as torch
+    >>> torch.trace(torch.tensor([[1., 2.], [3., 4.]]))
+    tensor(5.)
+    """
+    if len(input.shape) != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {len(input.shape)}")
+    kernel("trace", "b")(raw(input))
+    return trace_of(input)
+
+
+# -- triangles -------------------------------------------------------------------------------
+
+
+def _tril(self: Raw, diagonal: int) -> Raw:
+    return arrays.layout.tril(self, diagonal)
+
+
+def _triu(self: Raw, diagonal: int) -> Raw:
+    return arrays.layout.triu(self, diagonal)
+
+
+lower: Linear = declare("tril", _tril, lambda g, diagonal: lower(g, diagonal=diagonal))
+upper: Linear = declare("triu", _triu, lambda g, diagonal: upper(g, diagonal=diagonal))
+
+
+def _as_diagonal(name: str, input: Any, diagonal: Any) -> int:
+    if not hasattr(diagonal, "__index__"):
+        raise TypeError(
+            f"{name}(): argument 'diagonal' (position 1) must be int, not {type(diagonal).__name__}"
+        )
+    if len(input.shape) < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    return operator.index(diagonal)
+
+
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """Matrices with zeros above a diagonal.
+
+    >>> import retrograd as torch
+    >>> torch.tril(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
+    return lower(input, diagonal=_as_diagonal("tril", input, diagonal))
+
+
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """Matrices with zeros below a diagonal."""
+    return upper(input, diagonal=_as_diagonal("triu", input, diagonal))
+
+
+# -- powers ----------------------------------------------------------------------------------
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
+    """The powers of the elements of a vector, a row for each; the highest first, or last.
+
+    >>> import retrograd as torch
+    >>> torch.vander(torch.tensor([2, 3]), 3)
+    tensor([[4, 2, 1],
+            [9, 3, 1]])
+    """
+    if len(x.shape) != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    if N is not None and N < 0:
+        raise RuntimeError("N must be non-negative.")
+    count = x.shape[0] if N is None else N
+    if raw(x).dtype.kind in "biu":
+        x = x.to(dtypes.int64)
+    if not count:
+        return x.new_empty((x.shape[0], 0))
+    powers = [zeros_like(x) + 1]
+    while len(powers) < count:
+        powers.append(x if len(powers) == 1 else powers[-1] * x)
+    return shaping.stack(powers if increasing else powers[::-1], 1)

@@ -1,0 +1,104 @@
+"""Division with rounding, and what is left over by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.arrays import _dividing as division
+from retrograd.ops._arguments import (
+    check_operands,
+    check_target,
+    invalid_combination,
+    is_number,
+    with_number,
+)
+from retrograd.ops._operation import elementwise
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import zeros_like
+
+
+def _div_rounded(self: Raw, other: Any, rounding_mode: str) -> Raw:
+    return (division.floor_divide if rounding_mode == "floor" else arrays.trunc_divide)(self, other)
+
+
+def check_rounding_mode(rounding_mode: str) -> None:
+    """Refuse to round in a way that there is not."""
+    if rounding_mode not in ("floor", "trunc"):
+        raise RuntimeError(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+            f"'{rounding_mode}'"
+        )
+
+
+def _check_rounded(self: Any, other: Any, rounding_mode: str) -> None:
+    kernel(f"div_{rounding_mode}_cpu", "bc")(self, other)
+
+
+# Steps have no slope, but their rules name what PyTorch's node keeps.
+div_rounded = elementwise(
+    "div_rounded", _div_rounded,
+    lambda g, other: zeros_like(g), lambda g, self, other: zeros_like(g),
+    node="DivBackward2", dtypes="promote", check=_check_rounded,
+)  # fmt: skip
+
+
+def _remainder_of(self: Raw, other: Any) -> Raw:
+    return division.remainder(self, other)
+
+
+_REMAINDERS = kernel("remainder_cpu", "bc")
+remainder = elementwise(
+    "remainder", division.remainder, lambda g: g,
+    lambda g, self, other: -g * div_rounded(self, other, rounding_mode="floor"),
+    node="RemainderBackward1", dtypes="promote", check=_REMAINDERS,
+    number=elementwise("remainder_number", _remainder_of, lambda g: g, node="RemainderBackward0",
+                       dtypes="promote", check=with_number(_REMAINDERS)),
+)  # fmt: skip
+
+
+def _no_floor_divide_rule(g: Any) -> Any:
+    raise RuntimeError("derivative for aten::floor_divide is not implemented")
+
+
+def _floor_divide_by(self: Raw, other: Any) -> Raw:
+    return division.floor_divide(self, other)
+
+
+_FLOOR_DIVISIONS = kernel("div_floor_cpu", "bc")
+floor_divide = elementwise(
+    "floor_divide", division.floor_divide, _no_floor_divide_rule, _no_floor_divide_rule,
+    node="NotImplemented", dtypes="promote", check=_FLOOR_DIVISIONS,
+    number=elementwise("floor_divide_number", _floor_divide_by, _no_floor_divide_rule,
+                       node="NotImplemented", dtypes="promote",
+                       check=with_number(_FLOOR_DIVISIONS)),
+)  # fmt: skip
+
+
+def _fmod_by(self: Raw, other: Any) -> Raw:
+    return division.fmod(self, other)
+
+
+_FMOD = kernel("fmod_cpu", "bc")
+_fmod = elementwise(
+    "fmod", division.fmod, lambda g: g,
+    lambda g, self, other: -g * div_rounded(self, other, rounding_mode="trunc"),
+    node="FmodBackward1", dtypes="promote", check=_FMOD,
+    number=elementwise("fmod_number", _fmod_by, lambda g: g, node="FmodBackward0",
+                       dtypes="promote", check=with_number(_FMOD)),
+)  # fmt: skip
+
+
+def fmod(input: Any, other: Any) -> Any:
+    """What is left of ``input`` divided by ``other``, with the sign of ``input``.
+
+    >>> import retrograd as torch
+    >>> torch.fmod(torch.tensor([-3., 5.]), 2)
+    tensor([-1.,  1.])
+    """
+    check_operands("fmod", input, other)
+    if is_number(input):
+        raise invalid_combination("fmod", input, other)
+    check_target(input, other)
+    return _fmod(input, other)

@@ -1,0 +1,218 @@
+"""Dropout: elements, or whole channels, set to zero at random, and the rest scaled up for it.
+
+The mask is drawn as PyTorch draws it, so that the same seed drops the same elements. The graph
+shows a product with it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import sampling
+from retrograd.ops._operation import raw
+from retrograd.ops._refusals import refuses
+from retrograd.ops.elementwise import add, mul
+
+_ALPHA = 1.7580993408473766  # what a SELU tends to far on the negative side, but for the sign
+
+
+class Kind(NamedTuple):
+    """What is dropped, elements or channels, and to what: to zero, or to where a SELU ends."""
+
+    channels: bool = False
+    alpha: bool = False
+
+
+def _dropped(input: Any, p: float, train: bool, inplace: bool, kind: Kind) -> Any:
+    _check_probability(p, RuntimeError)
+    if not hasattr(input, "shape"):
+        raise TypeError(
+            f"dropout(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
+    values = raw(input)
+    if p == 0 or not train or not values.size:
+        return input
+    if p == 1:
+        nothing = arrays.zeros((), values.dtype)
+        return input.mul_(nothing) if inplace else mul(input, nothing)
+    if kind.channels and values.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    kept = _mask(values, p, kind.channels)
+    _check_scaling(values)
+    if not kind.alpha:
+        kept = kept / (1 - p)
+        return input.mul_(kept) if inplace else mul(input, kept)
+    scale = 1 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
+    shift = (kept - 1) * (_ALPHA * scale) + _ALPHA * scale * p
+    kept = kept * scale
+    if inplace:
+        return input.mul_(kept).add_(shift)
+    return add(mul(input, kept), shift)
+
+
+def _mask(values: Raw, p: float, channels: bool) -> Raw:
+    """Ones for what is kept, zeros for what is dropped. One of the shape of the values is filled in
+    the order in which they lie in memory."""
+    if channels:
+        shape = (*values.shape[:2], *(1 for _ in values.shape[2:]))
+        return sampling.keep_mask(shape, 1 - p, values.dtype)
+    if arrays.is_contiguous(values) or not arrays.is_dense(values):
+        return sampling.keep_mask(values.shape, 1 - p, values.dtype)
+    steps = arrays.strides(values)
+    order = sorted(range(values.ndim), key=lambda d: -steps[d])
+    drawn = sampling.keep_mask([values.shape[d] for d in order], 1 - p, values.dtype)
+    return arrays.permute(drawn, [order.index(d) for d in range(values.ndim)])
+
+
+def _check_probability(p: float, error: type[Exception]) -> None:
+    if not 0 <= p <= 1 and (error is RuntimeError or p == p):
+        raise error(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+_check_scaling = refuses(
+    "biu", "result type Float can't be cast to the desired output type {}", RuntimeError
+)
+
+
+# -- torch.dropout and its kin -----------------------------------------------------------------
+
+
+def _torch_form(name: str, kind: Kind, inplace: bool) -> Callable[..., Any]:
+    def function(input: Any, p: float, train: bool) -> Any:
+        return _dropped(input, p, train, inplace, kind)
+
+    function.__name__ = function.__qualname__ = f"{name}_" if inplace else name
+    function.__doc__ = f"``nn.functional.{name}`` with all its arguments given."
+    return function
+
+
+torch_dropout, torch_dropout_ = (_torch_form("dropout", Kind(), i) for i in (False, True))
+feature_dropout, feature_dropout_ = (
+    _torch_form("feature_dropout", Kind(channels=True), i) for i in (False, True)
+)
+torch_alpha_dropout, torch_alpha_dropout_ = (
+    _torch_form("alpha_dropout", Kind(alpha=True), i) for i in (False, True)
+)
+torch_feature_alpha_dropout, torch_feature_alpha_dropout_ = (
+    _torch_form("feature_alpha_dropout", Kind(channels=True, alpha=True), i) for i in (False, True)
+)
+
+# -- nn.functional -----------------------------------------------------------------------------
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Each element dropped with probability ``p``, those that stay divided by ``1 - p``.
+
+    >>> import retrograd as torch
+    >>> _ = torch.manual_seed(0)
+    >>> torch.nn.functional.dropout(torch.ones(5), p=0.5)
+    tensor([0., 0., 2., 0., 0.])
+    """
+    _check_probability(p, ValueError)
+    return _dropped(input, p, training, inplace, Kind())
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Each element set, with probability ``p``, to where a SELU ends on the negative side, and all
+    then scaled and moved so that mean and variance stay as they were.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.alpha_dropout(torch.tensor([1., 2.]), training=False)
+    tensor([1., 2.])
+    """
+    _check_probability(p, ValueError)
+    return _dropped(input, p, training, inplace, Kind(alpha=True))
+
+
+def feature_alpha_dropout(
+    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
+    """``alpha_dropout`` of whole channels.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.feature_alpha_dropout(torch.tensor([[1., 2.]]), training=False)
+    tensor([[1., 2.]])
+    """
+    _check_probability(p, ValueError)
+    return _dropped(input, p, training, inplace, Kind(channels=True, alpha=True))
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of sequences ``(N, C, L)`` or ``(C, L)`` dropped.
+
+    >>> import retrograd as torch
+    >>> _ = torch.manual_seed(1)
+    >>> torch.nn.functional.dropout1d(torch.ones(2, 3), p=0.5)
+    tensor([[2., 2., 2.],
+            [2., 2., 2.]])
+    """
+    _check_probability(p, ValueError)
+    ndim = len(input.shape)
+    if ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that "
+            "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, "
+            "a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+        )
+    return _of_channels(input, p, training, inplace, batched=ndim == 3)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of images ``(N, C, H, W)`` dropped.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.dropout2d(torch.ones(1, 1, 2, 2), training=False)
+    tensor([[[[1., 1.],
+              [1., 1.]]]])
+    """
+    _check_probability(p, ValueError)
+    ndim = len(input.shape)
+    _warn_of_dimensions("dropout2d", ndim, "2 spatial", (3, 4))
+    if ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
+            "dim. This behavior will change in a future release to interpret the input as one "
+            "without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+            "dropout behavior, please switch to using dropout1d instead.",
+            stacklevel=3,
+        )
+    return _dropped(input, p, training, inplace, Kind(channels=True))
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of volumes ``(N, C, D, H, W)`` or ``(C, D, H, W)`` dropped.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.dropout3d(torch.ones(1, 1, 1, 1, 2), training=False)
+    tensor([[[[[1., 1.]]]]])
+    """
+    _check_probability(p, ValueError)
+    ndim = len(input.shape)
+    _warn_of_dimensions("dropout3d", ndim, "3 spatial", (4, 5))
+    return _of_channels(input, p, training, inplace, batched=ndim == 5)
+
+
+def _of_channels(input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
+    if batched:
+        return _dropped(input, p, training, inplace, Kind(channels=True))
+    result = _dropped(input.unsqueeze(0), p, training, inplace, Kind(channels=True))
+    return input if inplace else result.squeeze(0)
+
+
+def _warn_of_dimensions(name: str, ndim: int, what: str, known: tuple[int, int]) -> None:
+    if ndim in known:
+        return
+    warnings.warn(
+        f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an "
+        "error in a future release. To retain the behavior and silence this warning, please use "
+        f"dropout instead. Note that {name} exists to provide channel-wise dropout on inputs with "
+        f"{what} dimensions, a channel dimension, and an optional batch dimension "
+        f"(i.e. {known[0]}D or {known[1]}D inputs).",
+        stacklevel=4,
+    )

@@ -1,0 +1,341 @@
+"""Images seen through a grid: sampled at points between their pixels.
+
+A sample is a sum over some pixels around its point, each with a weight that depends on where the
+point lies between them. Rules are written with the same weights, as functions of the grid, so that
+derivatives of any order follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import linear as declare
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import zeros_like
+
+Sizes = tuple[int, ...]
+BILINEAR, NEAREST, BICUBIC = range(3)
+ZEROS, BORDER, REFLECTION = range(3)
+
+# -- pixels of images, the same for all channels ---------------------------------------------
+
+
+def _pick(self: Raw, places: Raw, inside: Raw, sizes: Sizes) -> Raw:
+    return arrays.images.pick_pixels(self, places, inside)
+
+
+def _unpick(self: Raw, places: Raw, inside: Raw, sizes: Sizes) -> Raw:
+    return arrays.images.add_pixels(self, places, inside, sizes)
+
+
+pick: Linear = declare(
+    "pick_pixels", _pick,
+    lambda g, places, inside, sizes: unpick(g, places=places, inside=inside, sizes=sizes),
+    node="PickPixelsBackward0",
+)  # fmt: skip
+unpick: Linear = declare(
+    "add_pixels", _unpick,
+    lambda g, places, inside, sizes: pick(g, places=places, inside=inside, sizes=sizes),
+    node="AddPixelsBackward0",
+)  # fmt: skip
+
+
+class Tap(NamedTuple):
+    """One of the pixels that a sample is made of, in one dimension: where it is, whether that is
+    within the image, its weight, and the slope of that in the coordinate of the grid."""
+
+    place: Raw
+    inside: Raw
+    weight: Any
+    slope: Any
+
+
+def _taps(
+    grid: Any, d: int, size: int, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> list[Tap]:
+    """The pixels that all samples are made of, in the ``d``-th dimension of the grid."""
+    coordinate = linear.select(grid, dim=2, index=d)
+    images, points = arrays.images, raw(coordinate)
+    at, slope = images.unnormalized(points, size, align_corners)
+    if interpolation_mode != BICUBIC:
+        at, turn = images.inward(at, size, padding_mode, align_corners)
+        slope = slope * turn
+    if interpolation_mode == NEAREST:
+        place, inside = images.pixel(arrays.rint(at), size)
+        return [Tap(place, inside, None, None)]
+    below = arrays.floor(at)
+    share = at - below
+    if not arrays.is_raw(coordinate):
+        share = (coordinate - points) * slope + share  # the same, but it knows where it comes from
+    if interpolation_mode == BILINEAR:
+        weights = [(1 - share, -slope), (share, slope)]
+        places = [below, below + 1]
+    else:
+        weights = [(w, s * slope) for w, s in _cubic(share)]
+        places = [
+            images.inward(below + k, size, padding_mode, align_corners)[0] for k in range(-1, 3)
+        ]
+    return [
+        Tap(*images.pixel(place, size), *pair) for place, pair in zip(places, weights, strict=True)
+    ]
+
+
+def _cubic(t: Any) -> list[tuple[Any, Any]]:
+    """The weights of the four pixels around a point ``t`` past the second, and their slopes."""
+    a = -0.75
+    u = 1 - t
+
+    def inner(x: Any) -> Any:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def inner_slope(x: Any) -> Any:
+        return (3 * (a + 2) * x - 2 * (a + 3)) * x
+
+    def outer(x: Any) -> Any:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    def outer_slope(x: Any) -> Any:
+        return (3 * a * x - 10 * a) * x + 8 * a
+
+    return [
+        (outer(t + 1), outer_slope(t + 1)),
+        (inner(t), inner_slope(t)),
+        (inner(u), -inner_slope(u)),
+        (outer(u + 1), -outer_slope(u + 1)),
+    ]
+
+
+class Corner(NamedTuple):
+    """One of the pixels that samples are made of: its place, and its taps in each dimension."""
+
+    places: Raw
+    inside: Raw
+    taps: tuple[Tap, ...]
+
+    def weight(self, but: int | None = None) -> Any:
+        """The product of the weights; of the slope instead in one dimension."""
+        found: Any = None
+        for d, tap in enumerate(self.taps):
+            factor = tap.slope if d == but else tap.weight
+            if factor is not None:
+                found = factor if found is None else found * factor
+        return found
+
+
+def _corners(
+    grid: Any, sizes: Sequence[int], interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> list[Corner]:
+    flat = linear.reshape(grid, (grid.shape[0], _points(grid), len(sizes)))
+    dims = [
+        _taps(flat, len(sizes) - 1 - d, size, interpolation_mode, padding_mode, align_corners)
+        for d, size in enumerate(sizes)
+    ]
+    found = []
+    for taps in product(*dims):
+        places, inside = taps[0].place, taps[0].inside
+        for tap, size in zip(taps[1:], sizes[1:], strict=True):
+            places, inside = places * size + tap.place, inside & tap.inside
+        found.append(Corner(places, inside, taps))
+    return found
+
+
+def _points(grid: Any) -> int:
+    count = 1
+    for n in grid.shape[1:-1]:
+        count *= n
+    return count
+
+
+def _sample(
+    input: Raw, grid: Raw, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Raw:
+    sizes = tuple(input.shape[2:])
+    total: Raw = None
+    for corner in _corners(grid, sizes, interpolation_mode, padding_mode, align_corners):
+        part = _pick(input, corner.places, corner.inside, sizes)
+        weight = corner.weight()
+        if weight is not None:
+            part *= weight[:, None]
+        total = part if total is None else arrays.add_to(total, part, total)
+    return total.reshape(*input.shape[:2], *grid.shape[1:-1])
+
+
+def _sample_rule(
+    g: Any, input: Any, grid: Any, needs: list[bool], interpolation_mode: int, padding_mode: int,
+    align_corners: bool,
+) -> list[Any]:  # fmt: skip
+    sizes = tuple(input.shape[2:])
+    g = linear.reshape(g, (*input.shape[:2], _points(grid)))
+    by_input: Any = None
+    by_grid: list[Any] = [None] * len(sizes)
+    for corner in _corners(grid, sizes, interpolation_mode, padding_mode, align_corners):
+        where = {"places": corner.places, "inside": corner.inside, "sizes": sizes}
+        if needs[0]:
+            weight = corner.weight()
+            part = g if weight is None else g * _for_channels(weight)
+            by_input = _plus(by_input, unpick(part, **where))
+        if needs[1] and interpolation_mode != NEAREST:
+            seen = linear.sum_dim(g * pick(input, **where), dim=(1,), keepdim=False)
+            for d in range(len(sizes)):
+                by_grid[d] = _plus(by_grid[d], seen * corner.weight(d))
+    if not needs[1]:
+        return [by_input, None]
+    if interpolation_mode == NEAREST:
+        return [by_input, zeros_like(grid)]
+    stacked = linear.stack(by_grid[::-1], dim=2)
+    return [by_input, linear.reshape(stacked, tuple(grid.shape))]
+
+
+def _for_channels(weight: Any) -> Any:
+    return linear.reshape(weight, (weight.shape[0], 1, weight.shape[1]))
+
+
+def _plus(total: Any, part: Any) -> Any:
+    return part if total is None else total + part
+
+
+SAMPLE = {
+    n: Operation(
+        f"grid_sampler_{n}d", _sample, inputs=("input", "grid"), joint=_sample_rule,
+        node=f"GridSampler{n}DBackward0", check=kernel(f"grid_sampler_{n}d_cpu{end}", "biuc"),
+    ) for n, end in ((2, "_kernel_impl"), (3, ""))
+}  # fmt: skip
+
+_MODES = {"bilinear": BILINEAR, "nearest": NEAREST, "bicubic": BICUBIC}
+_PADDINGS = {"zeros": ZEROS, "border": BORDER, "reflection": REFLECTION}
+
+
+def grid_sample(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Any:  # fmt: skip
+    """Images sampled at the points of a grid, whose coordinates go from -1 to 1.
+
+    >>> import retrograd as torch
+    >>> image = torch.tensor([[[[1.0, 3.0]]]])
+    >>> torch.nn.functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
+    tensor([[[[2.]]]])
+    """
+    if mode not in _MODES:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
+            f"but got: '{mode}'"
+        )
+    if padding_mode not in _PADDINGS:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
+        )
+    return grid_sampler(input, grid, _MODES[mode], _PADDINGS[padding_mode], bool(align_corners))
+
+
+def grid_sampler(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """As ``grid_sample``, with numbers for the modes."""
+    x, points = list(input.shape), list(grid.shape)
+    if points[0] != x[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with "
+            f"sizes {x} and grid with sizes {points}"
+        )
+    if points[-1] != len(x) - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {len(x) - 2} in last dimension, but got "
+            f"grid with sizes {points}"
+        )
+    for d in range(2, len(x)):
+        if x[d] == 0:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input "
+                f"has sizes {x} with dimension {d} being empty"
+            )
+    if len(x) not in (4, 5) or len(points) != len(x):
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but "
+            f"got input with sizes {x} and grid with sizes {points}"
+        )
+    if len(x) == 5 and interpolation_mode == BICUBIC:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    if raw(input).dtype != raw(grid).dtype:
+        words = [arrays.dtypes.type_word(raw(t).dtype) for t in (input, grid)]
+        raise RuntimeError(f"expected scalar type {words[0]} but found {words[1]}")
+    return SAMPLE[len(x) - 2](
+        input, grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode,
+        align_corners=bool(align_corners),
+    )  # fmt: skip
+
+
+# -- grids from affine maps ------------------------------------------------------------------
+
+
+def _affine_grid(theta: Raw, size: Sizes, align_corners: bool) -> Raw:
+    base = arrays.images.base_grid(size[2:], align_corners, theta.dtype)
+    flat = arrays.matmul(base, arrays.permute(theta, (0, 2, 1)))
+    return flat.reshape(theta.shape[0], *size[2:], len(size) - 2)
+
+
+def _affine_gradient(self: Raw, size: Sizes, align_corners: bool) -> Raw:
+    base = arrays.images.base_grid(size[2:], align_corners, self.dtype)
+    rows = self.reshape(self.shape[0], len(base), len(size) - 2)
+    return arrays.matmul(arrays.permute(rows, (0, 2, 1)), base)
+
+
+affine_points: Linear = Linear(
+    "affine_grid_generator", _affine_grid, inputs=("theta",),
+    rules={
+        "theta": lambda g, size, align_corners: affine_gradient(
+            g, size=size, align_corners=align_corners
+        )
+    },
+)  # fmt: skip
+affine_gradient: Linear = declare(
+    "affine_gradient", _affine_gradient,
+    lambda g, size, align_corners: affine_points(g, size=size, align_corners=align_corners),
+    node="AffineGridGeneratorBackwardBackward0",
+)  # fmt: skip
+
+
+def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
+    """As ``affine_grid``."""
+    return affine_points(theta, size=tuple(int(n) for n in size), align_corners=bool(align_corners))
+
+
+def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+    """The grid that shows an image through an affine map, for images of ``size``.
+
+    >>> import retrograd as torch
+    >>> same = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> torch.nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=True)
+    tensor([[[[-1.,  0.],
+              [ 1.,  0.]]]])
+    """
+    dtype = raw(theta).dtype
+    if dtype.kind != "f":
+        raise ValueError(f"Expected theta to have floating point type, but got torch.{dtype.name}")
+    sizes = tuple(int(n) for n in size)
+    if len(sizes) not in (4, 5):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
+            f"respectively. Got size {size}."
+        )
+    n = len(sizes) - 2
+    if len(theta.shape) != 3 or tuple(theta.shape[1:]) != (n, n + 1):
+        raise ValueError(
+            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {size}. Got "
+            f"torch.Size({list(theta.shape)})."
+        )
+    if min(sizes) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    if sizes[0] != theta.shape[0]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{sizes[0]}, {n + 1}] "
+            f"but got: [{theta.shape[0]}, {n + 1}]."
+        )
+    return affine_grid_generator(theta, sizes, bool(align_corners))

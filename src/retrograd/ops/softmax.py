@@ -1,0 +1,174 @@
+"""Softmax and its logarithm. Their rules are operations with rules of their own."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops._dims import one_dim
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import add, exp, log, to_dtype
+from retrograd.ops.linear import scatter_zeros, sum_dim
+
+
+def _total(x: Any, dim: int) -> Any:
+    return sum_dim(x, dim=(dim,) if x.shape else (), keepdim=True)
+
+
+def _softmax(self: Raw, dim: int) -> Raw:
+    return arrays.rows.softmax(self, dim)
+
+
+def _softmax_slope(grad_output: Raw, output: Raw, dim: int) -> Raw:
+    return arrays.rows.softmax_slope(grad_output, output, dim)
+
+
+def _softmax_slope_in_output(g: Any, grad_output: Any, output: Any, dim: int) -> Any:
+    centred = grad_output - _total(grad_output * output, dim)
+    return g * centred - grad_output * _total(g * output, dim)
+
+
+def _log_softmax(self: Raw, dim: int) -> Raw:
+    return arrays.rows.log_softmax(self, dim)
+
+
+def _log_softmax_slope(grad_output: Raw, output: Raw, dim: int) -> Raw:
+    return arrays.rows.log_softmax_slope(grad_output, output, dim)
+
+
+def _check(name: str) -> Any:
+    """A check for what PyTorch has no kernel for; it has two, of which one is for the last
+    dimension."""
+
+    def check(self: Raw, dim: int) -> None:
+        last = "lastdim_" if dim >= self.ndim - 1 else ""
+        kernel(f"{name}_{last}kernel_impl", "biuc")(self)
+
+    return check
+
+
+_SLOPE = ("grad_output", "output")
+softmax_slope: Operation = Operation(
+    "softmax_slope", _softmax_slope, inputs=_SLOPE,
+    rules={
+        "grad_output": lambda g, output, dim: softmax_slope(g, output, dim=dim),
+        "output": _softmax_slope_in_output,
+    },
+    node="SoftmaxBackwardDataBackward0",
+)  # fmt: skip
+softmax_op = Operation(
+    "softmax", _softmax, inputs=("self",),
+    rules={"self": lambda g, result, dim: softmax_slope(g, result, dim=dim)},
+    check=_check("softmax"),
+)  # fmt: skip
+log_softmax_slope: Operation = Operation(
+    "log_softmax_slope", _log_softmax_slope, inputs=_SLOPE,
+    rules={
+        "grad_output": lambda g, output, dim: g - _total(g * exp(output), dim),
+        "output": lambda g, grad_output, output, dim: (
+            -g * exp(output) * _total(grad_output, dim)
+        ),
+    },
+    node="LogSoftmaxBackwardDataBackward0",
+)  # fmt: skip
+log_softmax_op = Operation(
+    "log_softmax", _log_softmax, inputs=("self",),
+    rules={"self": lambda g, result, dim: log_softmax_slope(g, result, dim=dim)},
+    check=_check("log_softmax"),
+)  # fmt: skip
+
+
+def _along(operation: Operation, input: Any, dim: int, dtype: Any) -> Any:
+    wanted = getattr(dtype, "numpy", dtype)
+    if dtype is not None and raw(input).dtype != wanted:
+        input = to_dtype(input, dtype=wanted)
+    return operation(input, dim=one_dim(dim, len(input.shape)))
+
+
+def _named_dim(name: str, ndim: int, dim: int | None, stacklevel: int) -> int:
+    if dim is not None:
+        return dim
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=stacklevel + 1,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Exponentials divided by their sum along ``dim``: positive numbers that add up to 1.
+
+    >>> import retrograd as torch
+    >>> torch.softmax(torch.tensor([0.0, 1.0, 1000.0, 1000.0]), 0)
+    tensor([0.0000, 0.0000, 0.5000, 0.5000])
+    """
+    return _along(softmax_op, input, dim, dtype)
+
+
+def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
+    """The logarithm of softmax, of which nothing is lost where that is nearly zero.
+
+    >>> import retrograd as torch
+    >>> torch.log_softmax(torch.tensor([0.0, 1000.0]), 0)
+    tensor([-1000.,     0.])
+    """
+    return _along(log_softmax_op, input, dim, dtype)
+
+
+def special_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``softmax``, among the special functions."""
+    return _along(softmax_op, input, dim, dtype)
+
+
+def special_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """``log_softmax``, among the special functions."""
+    return _along(log_softmax_op, input, dim, dtype)
+
+
+def functional_softmax(
+    input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Any:
+    """``softmax``; ``dim`` may be left out, which is deprecated."""
+    return softmax(input, _named_dim("softmax", input.ndim, dim, _stacklevel), dtype)
+
+
+def functional_log_softmax(
+    input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Any:
+    """``log_softmax``; ``dim`` may be left out, which is deprecated."""
+    return log_softmax(input, _named_dim("log_softmax", input.ndim, dim, _stacklevel), dtype)
+
+
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """``softmax(-input)``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.softmin(torch.tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    return softmax(-input, _named_dim("softmin", input.ndim, dim, _stacklevel), dtype)
+
+
+def gumbel_softmax(
+    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Any:
+    """A sample of a distribution over classes that gradients flow through: softmax of the logits
+    with noise added; if ``hard``, one class only, with the gradients of the soft sample."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
+    x = raw(logits)
+    drawn = arrays.random.exponential(x.shape, x.dtype)
+    soft = softmax((logits + -log(drawn)) / tau, dim)
+    if not hard:
+        return soft
+    values = raw(soft)
+    along = one_dim(dim, values.ndim)
+    places = arrays.argmax(arrays.reshape(values, values.shape or (1,)), along, True)
+    ones = arrays.full(places.shape, 1, values.dtype)
+    chosen = scatter_zeros(ones, shape=values.shape or (1,), dim=along, places=places)
+    chosen = arrays.reshape(chosen, values.shape)
+    return add(chosen - values, soft)

@@ -1,0 +1,72 @@
+"""Functions of shapes alone: the places in triangles of a matrix, and what shapes broadcast to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.ops._dims import as_shape
+from retrograd.tensor._creation import new_tensor, numpy_dtype
+from retrograd.tensor._tensor import Size, Tensor
+
+
+def _triangle(name: str, doc: str) -> Any:
+    def function(
+        row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
+        layout: Any = None,
+    ) -> Tensor:  # fmt: skip
+        for size, said in ((row, "row"), (col, "col")):
+            if size < 0:
+                raise RuntimeError(f"{said} must be non-negative, got{size}")
+        found = arrays.layout.triangle(row, col, offset, name == "tril_indices")
+        return new_tensor(arrays.cast(found, numpy_dtype(dtype, arrays.int64, name)), False, device)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+tril_indices = _triangle(
+    "tril_indices",
+    """The rows and columns of all places on and below a diagonal of a matrix.
+
+    >>> import retrograd as torch
+    >>> torch.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """,
+)
+triu_indices = _triangle(
+    "triu_indices",
+    """The rows and columns of all places on and above a diagonal of a matrix.
+
+    >>> import retrograd as torch
+    >>> torch.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """,
+)
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that shapes broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    common: list[int] = []
+    for number, given in enumerate(shapes):
+        shape = (given,) if isinstance(given, int) else as_shape((given,))
+        common[:0] = [1] * (len(shape) - len(common))
+        for d in range(-1, -1 - len(shape), -1):
+            if shape[d] < 0:
+                raise ValueError("Attempting to broadcast a dimension with negative length!")
+            if shape[d] != 1 and common[d] not in (1, shape[d]):
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[d]} at {d}! Mismatching "
+                    f"argument at index {number} had {shape}; but expected shape should be "
+                    f"broadcastable to {common}"
+                )
+            common[d] = shape[d] if common[d] == 1 else common[d]
+    return Size(common)

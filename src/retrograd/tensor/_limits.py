@@ -1,0 +1,100 @@
+"""What numbers a dtype can hold, and how many threads compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import dtypes
+
+
+def _check_dtype(name: str, given: Any) -> None:
+    if not isinstance(given, dtypes.dtype):
+        raise TypeError(
+            f"{name}(): argument 'type' (position 1) must be torch.dtype, not "
+            f"{type(given).__name__}"
+        )
+
+
+class finfo:  # noqa: N801 - PyTorch's name
+    """The limits of a floating-point dtype.
+
+    >>> import retrograd as torch
+    >>> torch.finfo(torch.float32).eps
+    1.1920928955078125e-07
+    """
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+
+    def __init__(self, type: Any = None) -> None:
+        given = dtypes.get_default_dtype() if type is None else type
+        _check_dtype("finfo", given)
+        if not (given.is_floating_point or given.is_complex):
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                "'torch.finfo'"
+            )
+        part = given.to_real()
+        limits = arrays.float_limits(part.numpy)
+        self.dtype, self.bits = part.name, 8 * part.itemsize
+        self.eps, self.max, self.min = (float(x) for x in (limits.eps, limits.max, limits.min))
+        self.tiny = self.smallest_normal = float(limits.tiny)
+        self.resolution = 10.0**-limits.precision
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        said = ", ".join(f"{n}={getattr(self, n):g}" for n in names)
+        return f"finfo({said}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+class iinfo:  # noqa: N801 - PyTorch's name
+    """The limits of an integer dtype.
+
+    >>> import retrograd as torch
+    >>> torch.iinfo(torch.int8).max
+    127
+    """
+
+    __slots__ = ("bits", "dtype", "max", "min")
+
+    def __init__(self, type: Any) -> None:
+        _check_dtype("iinfo", type)
+        if type.is_floating_point or type.is_complex:
+            raise TypeError(
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
+                "'torch.iinfo'"
+            )
+        if type is dtypes.bool_:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        self.dtype, self.bits = type.name, 8 * type.itemsize
+        self.max = (1 << (self.bits - type.is_signed)) - 1
+        self.min = -self.max - 1 if type.is_signed else 0
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+def get_num_threads() -> int:
+    """How many threads share the work on large arrays."""
+    return int(arrays.blocks.workers.count)
+
+
+def set_num_threads(num: int) -> None:
+    """Let ``num`` threads share the work on large arrays."""
+    if not isinstance(num, int) or isinstance(num, bool):
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    arrays.blocks.workers.set_count(num)

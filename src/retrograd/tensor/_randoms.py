@@ -1,0 +1,147 @@
+"""Making tensors of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import sampling
+from retrograd.tensor._creation import finished, in_layout_of, new_tensor, numpy_dtype, size_of
+from retrograd.tensor._tensor import Tensor
+
+
+def no_such_call(name: str, *given: Any) -> TypeError:
+    """What PyTorch says of a call that fits none of its signatures."""
+    kinds = ", ".join(type(x).__name__ for x in given)
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({kinds}), but expected one "
+        "of:"
+    )
+
+
+def _sampled(distribution: str, name: str, doc: str) -> Callable[..., Tensor]:
+    def function(
+        *sizes: Any, size: Any = None, generator: Any = None, out: Any = None, dtype: Any = None,
+        layout: Any = None, device: Any = None, requires_grad: bool = False,
+        pin_memory: bool = False,
+    ) -> Tensor:  # fmt: skip
+        if not sizes and size is None:
+            raise no_such_call(name)
+        sample = getattr(arrays.random, distribution)
+        wanted = numpy_dtype(dtype, None if out is None else out._data.dtype, name)
+        data = sample(size_of(name, sizes, size), wanted, generator)
+        return finished(name, data, out, dtype, requires_grad, device)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+rand = _sampled("uniform", "rand", "Uniform random numbers in [0, 1).")
+randn = _sampled("normal", "randn", "Normal random numbers, mean 0 and deviation 1.")
+
+
+def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None,
+            out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+            requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """Random integers: ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    >>> import retrograd as torch
+    >>> torch.randint(5, 6, (2,))
+    tensor([5, 5])
+    """
+    if size is None:
+        if high is None:
+            raise no_such_call("randint", low)
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    wanted = numpy_dtype(dtype, arrays.int64 if out is None else out._data.dtype, "randint")
+    shape = size_of("randint", (size,))
+    data = arrays.random.integers(low, high, shape, wanted, generator)
+    return finished("randint", data, out, dtype, requires_grad, device)
+
+
+def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = None,
+             layout: Any = None, device: Any = None, requires_grad: bool = False,
+             pin_memory: bool = False) -> Tensor:  # fmt: skip
+    """The numbers 0 to n - 1 in random order."""
+    if not hasattr(n, "__index__"):
+        raise TypeError(
+            f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}"
+        )
+    wanted = numpy_dtype(dtype, arrays.int64 if out is None else out._data.dtype, "randperm")
+    data = arrays.random.permutation(n, wanted, generator)
+    return finished("randperm", data, out, dtype, requires_grad, device)
+
+
+def _sampled_like(name: str, doc: str, draw: Callable[..., Raw]) -> Callable[..., Tensor]:
+    """``draw`` is given a shape, a dtype, a generator and whether the result is contiguous."""
+
+    def function(
+        input: Any, *, generator: Any = None, dtype: Any = None, layout: Any = None,
+        device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:  # fmt: skip
+        contiguous = memory_format == "contiguous" or (
+            isinstance(input, Tensor) and input.is_contiguous()
+        )
+
+        def fill(shape: tuple[int, ...], wanted: Any) -> Raw:
+            return draw(shape, wanted, generator, contiguous)
+
+        data = in_layout_of(name, input, dtype, memory_format, fill)
+        return new_tensor(data, requires_grad, device, name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _draw_uniform(shape: Any, dtype: Any, generator: Any, contiguous: bool) -> Raw:
+    return arrays.random.uniform(shape, dtype, generator)
+
+
+def _draw_normal(shape: Any, dtype: Any, generator: Any, contiguous: bool) -> Raw:
+    return arrays.random.normal(shape, dtype, generator, 0.0, 1.0, contiguous)
+
+
+rand_like = _sampled_like(
+    "rand_like", "Uniform random numbers in the shape and dtype of another tensor.", _draw_uniform
+)
+randn_like = _sampled_like(
+    "randn_like", "Normal random numbers in the shape and dtype of another tensor.", _draw_normal
+)
+
+
+def randint_like(input: Any, low: Any, high: Any = None, **options: Any) -> Tensor:
+    """Random integers in the shape and dtype of another tensor."""
+    low, high = (0, low) if high is None else (low, high)
+
+    def draw(shape: Any, dtype: Any, generator: Any, contiguous: bool) -> Raw:
+        return arrays.random.integers(low, high, shape, dtype, generator)
+
+    return _sampled_like("randint_like", "", draw)(input, **options)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None,
+           out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+           pin_memory: bool = False, requires_grad: bool = False) -> Any:  # fmt: skip
+    """Normal random numbers. ``mean`` and ``std`` are numbers or tensors; if both are numbers,
+    ``size`` says how many.
+
+    >>> import retrograd as torch
+    >>> torch.normal(torch.tensor([1.0, 2.0]), 0.0)
+    tensor([1., 2.])
+    """
+    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        if out is not None:  # what is drawn is as precise as what it is written to
+            mean, std = (x.to(out.dtype) if isinstance(x, Tensor) else x for x in (mean, std))
+        drawn = sampling.normal(mean, std, generator)
+        return drawn if out is None else finished("normal", drawn._data, out, None)
+    wanted = numpy_dtype(dtype, None if out is None else out._data.dtype, "normal")
+    shape = size_of("normal", () if size is None else (size,))
+    data = arrays.random.normal(shape, wanted, generator, float(mean), float(std))
+    return finished("normal", data, out, dtype, requires_grad, device)

@@ -1,0 +1,155 @@
+"""Tensors of numbers in a range: evenly spaced, or their powers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.arrays._fused import evenly, stepped
+from retrograd.ops._refusals import c_name
+from retrograd.tensor._creation import finished, numpy_dtype
+from retrograd.tensor._tensor import Tensor
+
+
+def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None,
+           dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+           requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``.
+
+    >>> import retrograd as torch
+    >>> torch.arange(-1.0, 1.0, 0.5)
+    tensor([-1.0000, -0.5000,  0.0000,  0.5000])
+    """
+    start, end, step = _bounds(bounds, start, end, step)
+    whole = all(isinstance(x, int) for x in (start, end, step))
+    default = arrays.int64 if whole else dtypes.default_float()
+    wanted = numpy_dtype(dtype, default, "arange")
+    if out is not None:
+        wanted = out._data.dtype
+    data = _spaced(start, end, step, wanted)
+    return finished("arange", data, out, dtype, requires_grad, device)
+
+
+def _bounds(given: tuple[Any, ...], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    if len(given) == 1 and end is None:
+        end = given[0]
+    elif len(given) == 1:
+        start = given[0]
+    elif given:
+        start, end = given[:2]
+        step = given[2] if len(given) > 2 else step
+    if end is None:
+        raise TypeError(
+            "arange() received an invalid combination of arguments - got (), but expected one of:"
+        )
+    named = (
+        ("start", 0 if start is None else start),
+        ("end", end),
+        ("step", 1 if step is None else step),
+    )
+    first, last, by = (_number("arange", name, value, given) for name, value in named)
+    return first, last, by
+
+
+def _number(function: str, name: str, value: Any, given: tuple[Any, ...] = ()) -> Any:
+    """A number of Python's, from one, an array or a tensor that holds one."""
+    if isinstance(value, Tensor) or arrays.is_raw(value):
+        value = value.item()
+    if isinstance(value, complex) and function == "arange":
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    if not isinstance(value, (bool, int, float, complex)):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {max(len(given), 1)}) must be Number, not "
+            f"{type(value).__name__}"
+        )
+    return int(value) if isinstance(value, bool) else value
+
+
+def _spaced(start: Any, end: Any, step: Any, dtype: Any) -> Raw:
+    if dtype.kind in "bc":
+        word = dtypes.type_word(dtype)
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{word}'")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
+    if dtype.kind in "iu":
+        start, end, step = int(start), int(end), int(step)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype.kind in "iu":
+        return arrays.cast(arrays.arange(start, end, step), dtype)
+    return stepped(float(start), float(step), math.ceil((end - start) / step), dtype)
+
+
+def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None,
+             layout: Any = None, device: Any = None, pin_memory: bool = False,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``steps`` numbers from ``start`` to ``end``, both included.
+
+    >>> import retrograd as torch
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    start, end, wanted = _ends("linspace", start, end, steps, dtype, out)
+    data = arrays.cast(_even(start, end, steps, wanted), wanted)
+    return finished("linspace", data, out, dtype, requires_grad, device)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None,
+             dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``base`` to the power of ``steps`` numbers from ``start`` to ``end``, both included.
+
+    >>> import retrograd as torch
+    >>> torch.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    start, end, wanted = _ends("logspace", start, end, steps, dtype, out)
+    wide = arrays.float64 if wanted.kind != "c" else dtypes.complex128.numpy
+    exponents = arrays.cast(_even(start, end, steps, wanted), wide)
+    data = arrays.cast(arrays.power(wide.type(base), exponents), wanted)
+    return finished("logspace", data, out, dtype, requires_grad, device)
+
+
+def _ends(
+    name: str, start: Any, end: Any, steps: int, dtype: Any, out: Any
+) -> tuple[Any, Any, Any]:
+    """The ends of a range, and the dtype for what lies between."""
+    for label, x in (("start", start), ("end", end)):
+        if isinstance(x, Tensor) and x.ndim:
+            raise RuntimeError(
+                f"{name} only supports 0-dimensional start and end tensors, but got {label} with "
+                f"{x.ndim} dimension(s)."
+            )
+    start, end = _number(name, "start", start), _number(name, "end", end)
+    if operator.index(steps) < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    is_complex = isinstance(start, complex) or isinstance(end, complex)
+    default = dtypes.default_complex() if is_complex else dtypes.default_float()
+    wanted = numpy_dtype(dtype, default, name)
+    if out is not None:
+        wanted = out._data.dtype
+    if is_complex and wanted.kind != "c":
+        raise RuntimeError(
+            f"torch.{name}(): inferred dtype {c_name(dtypes.default_complex())} can't be safely "
+            f"cast to passed dtype {dtypes.type_word(wanted)}"
+        )
+    if wanted.kind == "b" and steps:
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
+    return start, end, wanted
+
+
+def _even(start: Any, end: Any, steps: int, dtype: Any) -> Raw:
+    """Numbers counted from the nearer end. They are not rounded to an integer dtype yet."""
+    if steps == 1:
+        return arrays.full((1,), start, dtype)
+    if dtype.kind == "f" and dtype.itemsize > 2:
+        return evenly(float(start), float(end), steps, dtype)
+    step = (end - start) / max(steps - 1, 1)
+    index = arrays.arange(steps, dtype=arrays.float64)
+    near, far = start + step * index, end - step * (steps - 1 - index)
+    return arrays.where(index < steps // 2, near, far)

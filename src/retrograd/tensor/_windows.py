@@ -1,0 +1,147 @@
+"""Windows to weight a signal with, and the frequencies of Fourier transforms."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops._refusals import c_name
+from retrograd.tensor._creation import new_tensor, numpy_dtype
+from retrograd.tensor._tensor import Tensor
+
+
+def _window(
+    name: str, length: Any, periodic: bool, shape: Callable[[int, Any], Raw], dtype: Any,
+    requires_grad: bool, device: Any,
+) -> Tensor:  # fmt: skip
+    """A window of ``length`` points; a periodic one is the start of one that is a point longer."""
+    if not hasattr(length, "__index__"):
+        raise TypeError(
+            f"{name}(): argument 'window_length' (position 1) must be int, not "
+            f"{type(length).__name__}"
+        )
+    length, wanted = operator.index(length), numpy_dtype(dtype)
+    if wanted.kind not in "fc":
+        raise RuntimeError(
+            f"{name} expects floating point dtypes, got: TensorOptions(dtype={c_name(wanted)}, "
+            "device=cpu, layout=Strided (default), requires_grad=false (default), "
+            "pinned_memory=false, memory_format=(nullopt))"
+        )
+    if length < 0:
+        raise RuntimeError(
+            f"{name} requires non-negative window_length, got window_length={length}"
+        )
+    if length < 2:
+        return new_tensor(arrays.ones((length,), wanted), requires_grad, device)
+    if wanted.kind == "c":
+        word = dtypes.type_word(wanted)
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{word}'")
+    points = shape(length + 1 if periodic else length, wanted)
+    return new_tensor(arrays.copy(points[:length]), requires_grad, device)
+
+
+def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
+                layout: Any = None, device: Any = None, pin_memory: bool = False,
+                requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """One period of a cosine, from 0 to 1 and back.
+
+    >>> import retrograd as torch
+    >>> torch.hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+
+    def shape(count: int, wanted: Any) -> Raw:
+        return arrays.fourier.cosine_window(count, (0.5, -0.5), wanted)
+
+    return _window("hann_window", window_length, periodic, shape, dtype, requires_grad, device)
+
+
+def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54,
+                   beta: float = 0.46, *, dtype: Any = None, layout: Any = None,
+                   device: Any = None, pin_memory: bool = False,
+                   requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``alpha - beta * cos``, over one period."""
+
+    def shape(count: int, wanted: Any) -> Raw:
+        return arrays.fourier.cosine_window(count, (alpha, -beta), wanted)
+
+    return _window("hamming_window", window_length, periodic, shape, dtype, requires_grad, device)
+
+
+def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
+                    layout: Any = None, device: Any = None, pin_memory: bool = False,
+                    requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Blackman's sum of two cosines."""
+
+    def shape(count: int, wanted: Any) -> Raw:
+        return arrays.fourier.cosine_window(count, (0.42, -0.5, 0.08), wanted)
+
+    return _window("blackman_window", window_length, periodic, shape, dtype, requires_grad, device)
+
+
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
+                    layout: Any = None, device: Any = None, pin_memory: bool = False,
+                    requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """A straight line up to 1, and one down again."""
+
+    def shape(count: int, wanted: Any) -> Raw:
+        steps = arrays.arange(count, dtype=wanted) * wanted.type(2 / (count - 1))
+        return arrays.minimum(steps, wanted.type(2) - steps)
+
+    return _window("bartlett_window", window_length, periodic, shape, dtype, requires_grad, device)
+
+
+def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
+                  dtype: Any = None, layout: Any = None, device: Any = None,
+                  pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """Kaiser's window, the narrower the larger ``beta`` is."""
+
+    def shape(count: int, wanted: Any) -> Raw:
+        steps = arrays.arange(count, dtype=wanted) * wanted.type(2 / (count - 1)) - wanted.type(1)
+        return arrays.fourier.kaiser(steps, beta)
+
+    return _window("kaiser_window", window_length, periodic, shape, dtype, requires_grad, device)
+
+
+# -- frequencies -----------------------------------------------------------------------------
+
+
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """The frequencies of ``fft``, for ``n`` samples a time ``d`` apart.
+
+    >>> import retrograd as torch
+    >>> torch.fft.fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
+    wanted = _float_dtype("fftfreq", dtype, n)
+    numbers = arrays.arange(n, dtype=wanted)
+    numbers[(n + 1) // 2 :] -= n
+    return new_tensor(_divided(numbers, n * d), requires_grad, device)
+
+
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """The frequencies of ``rfft``."""
+    count = int(n / 2) + 1  # as C divides: towards zero
+    numbers = arrays.arange(count, dtype=_float_dtype("rfftfreq", dtype, count))
+    return new_tensor(_divided(numbers, n * d), requires_grad, device)
+
+
+def _divided(numbers: Raw, by: float) -> Raw:
+    return numbers * numbers.dtype.type(1 / by if by else float("inf"))
+
+
+def _float_dtype(name: str, dtype: Any, count: int) -> Any:
+    wanted = numpy_dtype(dtype)
+    if wanted.kind not in "fc":
+        raise RuntimeError(f"{name} requires a floating point or complex dtype")
+    if count < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
+    if wanted.kind == "c":
+        word = dtypes.type_word(wanted)
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{word}'")
+    return wanted

@@ -1,0 +1,197 @@
+"""Writes docs/operations.md: what can be called, what it is made of, and what PyTorch has besides.
+
+All of it is read off the index and the table, so that the page cannot say anything else than the
+code does. ``python tests/operations_page.py`` writes the page; a test asks that it is up to date.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import retrograd
+from retrograd.ops._index import INDEX, names_of
+from retrograd.ops._operation import TABLE, Operation
+from retrograd.tensor._methods import PUBLIC
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
+NAMES = Path(__file__).with_name("pytorch_names.txt")
+SPACES = ("torch", "Tensor", "linalg", "fft", "special", "nn.functional")
+
+# What is left out for good, or belongs to another part of the package (pattern: reason).
+NOT_HERE = {
+    r"quant|q_|int_repr|fbgemm|qparams|fake_": "quantized numbers",
+    r"sparse|coalesce|indices|crow|ccol|row_|values|[hds]s?p?mm|smm|sspaddmm|nnz|to_dense|dense_dim":
+        "sparse and nested tensors",
+    r"cudnn|mkldnn|miopen|cuda|xpu|ipu|hpu|mtia|vulkan|xla|pin_memory|record_stream|autocast|"
+    r"get_device|is_pinned|is_shared|share_memory|default_device": "other devices and their libraries",
+    r"^sym_|_ir_|parse_|compile|while_loop|^cond$|^fork$|^wait$|type_list|cxx11|type_comment":
+        "compilers and tracers",
+    r"deterministic|warn_always|flush_denormal|interop|matmul_precision|profiler|typename|"
+    r"set_default_tensor|multiprocessing|file_path|thread_safe": "settings without a meaning here",
+    r"_copy$|^native_|_backward|^batch_norm_|_forward_|^max_pool\dd_with|grid_sampler|affine_grid_g|"
+    r"^convolution$|constant_pad|^conv_tbc|embedding_renorm|^norm_except|frobenius|nuclear":
+        "internal forms of other functions",
+    r"^(rnn|lstm|gru)": "recurrent layers, which come with the modules",
+    r"^(load|save|from_file|from_storage)$|^storage|untyped|data_ptr|^set_$|resize|reinforce|"
+    r"is_storage|is_set_to|^names$|rename|refine_names|align_|has_names|map_|^map|apply_":
+        "storages, files and named dimensions",
+}  # fmt: skip
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """The whole page."""
+    for module in INDEX:
+        importlib.import_module(f"retrograd.ops.{module}")
+    count = sum(len(names) for names in ours().values())
+    operations = [op for op in TABLE.values() if op.differentiable]
+    lines = [
+        "# Operations",
+        "",
+        "Written by `python tests/operations_page.py` from the table of operations; not by hand.",
+        "",
+        f"{count} names of PyTorch's functions, methods and in-place methods are here, made of "
+        f"{len(TABLE)} operations, of which {len(operations)} have a derivative. Each name and each "
+        "operation has samples in `tests/samples`, which are compared with PyTorch in four dtypes: "
+        "values, graphs, gradients, second derivatives. Both modes of every operation are compared "
+        "with finite differences and with each other.",
+        "",
+        *called(),
+        *table(),
+        *missing(),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+# -- what can be called ----------------------------------------------------------------------
+
+
+def ours() -> dict[str, list[str]]:
+    """The public names of each namespace."""
+    found = {
+        "torch": {*PUBLIC, *names_of("torch", "both")},
+        "Tensor": {n for n in dir(retrograd.Tensor) if not n.startswith("_")},
+    }
+    for space in SPACES[2:]:
+        found[space] = set(names_of(space))
+    return {space: sorted(names) for space, names in found.items()}
+
+
+def called() -> Iterator[str]:
+    yield "## What can be called"
+    yield ""
+    theirs = pytorch_names()
+    for space, names in ours().items():
+        known = [n for n in names if n in theirs[space] or space != "Tensor"]
+        prefix = (
+            "Tensor." if space == "Tensor" else "torch." + (f"{space}." if space != "torch" else "")
+        )
+        yield f"`{prefix}`: " + ", ".join(f"`{n}`" for n in known)
+        yield ""
+
+
+# -- what it is made of ----------------------------------------------------------------------
+
+
+def table() -> Iterator[str]:
+    yield "## The table"
+    yield ""
+    yield "What a rule gives is the gradient of the input named before it, `g` being that of the result."
+    yield "Forward mode is the family's: an elementwise rule applied to a tangent, a linear operation"
+    yield "applied to one, the product rule. `own` marks operations with a rule of their own for it; those"
+    yield "of no simpler family without one get it by transposing their rules a second time."
+    yield ""
+    families = ["elementwise", "linear", "multilinear", "selecting", "operation", "constant"]
+    for family in families:
+        members = sorted(
+            (op for op in TABLE.values() if op.family == family), key=lambda op: op.name
+        )
+        yield f"### {'general' if family == 'operation' else family} ({len(members)})"
+        yield ""
+        if family == "constant":
+            yield "Without derivative: " + ", ".join(f"`{op.name}`" for op in members)
+        else:
+            yield "| operation | node | saves | gradient | forward mode |"
+            yield "| --- | --- | --- | --- | --- |"
+            yield from (row(op) for op in members)
+        yield ""
+
+
+def row(op: Operation) -> str:
+    rules = [] if op.joint else [r for r in zip(op.inputs, op.rules, strict=True) if r[1]]
+    texts = [f"{name}: `{rule.text}`" for name, rule in rules if rule and rule.text]
+    gradient = ", ".join(texts) if len(texts) == len(rules) and texts else "a function"
+    gradient = gradient.replace("|", "\\|")
+    saves = ", ".join(op.saves) or "nothing"
+    how = (
+        "own"
+        if op.jvp
+        else {"operation": "transposed", "selecting": "transposed"}.get(op.family, op.family)
+    )
+    return f"| `{op.name}` | {op.node_name} | {saves} | {gradient} | {how} |"
+
+
+# -- what PyTorch has besides ----------------------------------------------------------------
+
+
+def pytorch_names() -> dict[str, list[str]]:
+    """The functions of PyTorch, by namespace, as the file beside this one lists them."""
+    found: dict[str, list[str]] = {}
+    space = ""
+    for line in NAMES.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            space = line.strip("[]")
+            found[space] = []
+        elif not line.startswith("#"):
+            found[space] += line.split()
+    return found
+
+
+def lacking() -> dict[str, list[str]]:
+    """What PyTorch has and we do not, by namespace."""
+    return {
+        space: [n for n in names if not has(space, n)] for space, names in pytorch_names().items()
+    }
+
+
+def has(space: str, name: str) -> bool:
+    place: Any = retrograd
+    if space == "Tensor":
+        place = retrograd.Tensor
+    elif space != "torch":
+        place = importlib.import_module(f"retrograd.{space}")
+    return hasattr(place, name)
+
+
+def missing() -> Iterator[str]:
+    yield "## What is missing"
+    yield ""
+    yield "Functions and methods of PyTorch 2.13 that are not here yet:"
+    yield ""
+    apart: dict[str, list[str]] = {}
+    for space, names in lacking().items():
+        left = []
+        for name in names:
+            reason = next((why for p, why in NOT_HERE.items() if re.search(p, name)), None)
+            if reason is None:
+                left.append(name)
+            else:
+                apart.setdefault(reason, []).append(name)
+        if left:
+            yield f"- `{space}`: " + ", ".join(f"`{n}`" for n in left)
+    yield ""
+    yield "And what is left out on purpose, or belongs to other parts:"
+    yield ""
+    for reason, names in sorted(apart.items()):
+        yield f"- {reason}: " + ", ".join(f"`{n}`" for n in sorted(set(names)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Normalization of arrays large enough to be done in blocks, and what is kept for the gradient."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as torch
+from retrograd import arrays
+
+F = torch.nn.functional
+CALLS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
+    "layer": ((300, 200), lambda x, w, b: F.layer_norm(x, (200,), w, b)),
+    "long layer": ((5, 20000), lambda x, w, b: F.layer_norm(x, (20000,), w, b)),
+    "batch": ((6, 8, 30, 31), lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
+    "flat batch": ((3000, 8), lambda x, w, b: F.batch_norm(x, None, None, w, b, True)),
+    "group": ((6, 8, 30, 31), lambda x, w, b: F.group_norm(x, 2, w, b)),
+    "instance": ((6, 8, 70, 70), lambda x, w, b: F.instance_norm(x, None, None, w, b)),
+}
+
+
+def computed(name: str, dtype: Any) -> list[Any]:
+    """The result of a call and its gradients, as arrays."""
+    shape, call = CALLS[name]
+    random = np.random.default_rng(1)
+    channels = shape[-1] if "layer" in name else shape[1]
+    given = [random.normal(size=s) for s in (shape, (channels,), (channels,), shape)]
+    x, w, b, g = (torch.from_numpy(v.astype(np.float32)).to(dtype) for v in given)
+    for leaf in (x, w, b):
+        leaf.requires_grad_()
+    result = call(x, w, b)
+    return [v.detach().numpy() for v in (result, *torch.autograd.grad(result, (x, w, b), g))]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_single_precision_agrees_with_double(name: str) -> None:
+    for narrow, wide in zip(
+        computed(name, torch.float32), computed(name, torch.float64), strict=True
+    ):
+        assert narrow.dtype == np.float32
+        np.testing.assert_allclose(narrow, wide, rtol=0, atol=2e-6 * np.abs(wide).max())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_results_do_not_depend_on_the_number_of_threads(name: str) -> None:
+    workers = arrays.blocks.workers
+    before = workers.count
+    found = []
+    try:
+        for count in (1, 3):
+            workers.set_count(count)
+            found.append(computed(name, torch.float32))
+    finally:
+        workers.set_count(before)
+    for one, several in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, several)
+
+
+def test_written_running_statistics_do_not_change_a_gradient() -> None:
+    x = torch.tensor([[1.0, 2.0], [3.0, 5.0]], requires_grad=True)
+    mean, var = torch.zeros(2), torch.ones(2)
+    result = F.batch_norm(x, mean, var, eps=0.0)
+    mean.fill_(7.0)
+    var.fill_(4.0)
+    (grad,) = torch.autograd.grad(result.sum(), x)
+    assert torch.equal(grad, torch.ones(2, 2))
+
+
+def test_running_statistics_are_updated_once_a_call() -> None:
+    x = torch.tensor([[1.0], [3.0]], requires_grad=True)
+    mean, var = torch.zeros(1), torch.ones(1)
+    result = F.batch_norm(x, mean, var, training=True, momentum=0.5)
+    torch.autograd.grad((result**2).sum(), x, create_graph=True)
+    assert mean.item() == 1.0
+    assert var.item() == 1.5  # half of 1 and half of the unbiased 2
