@@ -178,5 +178,7 @@ NO_RULE = {
 NO_SLOPE = {
     "floor_divide": "steps, whose derivative PyTorch does not implement",
     "floor_divide_number": "steps, whose derivative PyTorch does not implement",
+    "ceil": "steps; rules of others call it on whole numbers, where it jumps",
+    "round": "steps; rules of others call it on whole numbers, where it jumps",
     "threshold_backward": "jumps at 0, which half of the results of relu are",
 }

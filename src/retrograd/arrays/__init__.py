@@ -8,8 +8,10 @@ importing the package should cost little more than importing NumPy.
 from typing import TYPE_CHECKING, Any
 
 from retrograd.arrays import _dtypes as dtypes
-from retrograd.arrays._numpy import *  # noqa: F403 - the adapter is this module's content
+from retrograd.arrays._memory import *  # noqa: F403 - the adapter is this module's content
+from retrograd.arrays._numpy import *  # noqa: F403
 from retrograd.arrays._numpy import RAW_TYPES, Raw, ndarray
+from retrograd.arrays._reducing import *  # noqa: F403
 
 if TYPE_CHECKING:
     from retrograd.arrays import _blocks as blocks

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.arrays._numpy import Raw, add_flat
+from retrograd.arrays._memory import add_flat
+from retrograd.arrays._numpy import Raw
 
 # -- adding at places that may repeat --------------------------------------------------------
 

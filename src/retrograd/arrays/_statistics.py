@@ -9,7 +9,7 @@ import numpy as np
 
 from retrograd.arrays import _blocks as blocks
 from retrograd.arrays._numpy import Raw
-from retrograd.arrays._numpy import sum as plain_sum
+from retrograd.arrays._reducing import sum as plain_sum
 
 # -- sums over some dimensions ---------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """``torch.nn.functional``: loaded name by name, as the index of operations says."""
 
-from retrograd.ops.activations import InPlace as _InPlace
+from retrograd.ops.networks.activations import InPlace as _InPlace
 from retrograd.tensor._inplace import write_in_place as _write_in_place
 from retrograd.tensor._public import namespace as _namespace
 

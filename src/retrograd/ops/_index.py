@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 INDEX: dict[str, dict[str, str]] = {
     # elementwise
-    "pointwise": {
+    "pointwise.arithmetic": {
         "both": "addcmul addcdiv lerp logaddexp logaddexp2 hypot sinc frac deg2rad rad2deg "
                 "ldexp frexp float_power xlogy",
         "torch": "rsub",
@@ -20,7 +20,7 @@ INDEX: dict[str, dict[str, str]] = {
         "in_place": "addcmul addcdiv lerp hypot sinc frac deg2rad rad2deg ldexp float_power "
                     "xlogy",
     },
-    "choosing": {
+    "pointwise.choosing": {
         "both": "fmax fmin clamp_min clamp_max nan_to_num heaviside nextafter copysign angle "
                 "conj_physical resolve_conj resolve_neg gcd lcm bitwise_left_shift "
                 "bitwise_right_shift signbit isposinf isneginf isreal isclose allclose is_conj "
@@ -29,7 +29,7 @@ INDEX: dict[str, dict[str, str]] = {
         "in_place": "clamp_min clamp_max nan_to_num heaviside nextafter copysign "
                     "conj_physical=conj_in_place gcd lcm bitwise_left_shift bitwise_right_shift",
     },
-    "special": {
+    "pointwise.special": {
         "both": "erf erfc erfinv lgamma digamma mvlgamma igamma igammac i0 logit",
         "torch": "polygamma",
         "method": "polygamma=polygamma_of",
@@ -48,22 +48,22 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "elementwise": {"special": "exp2 expm1 log1p expit=sigmoid"},
     # reductions and scans
-    "statistics": {
+    "reductions.statistics": {
         "both": "var std logsumexp nansum nanmean aminmax cov corrcoef",
         "torch": "var_mean std_mean",
         "special": "logsumexp",
     },
-    "order_statistics": {"both": "median nanmedian mode kthvalue quantile nanquantile"},
-    "counting": {"both": "count_nonzero bincount histc histogram"},
-    "differences": {
+    "reductions.order_statistics": {"both": "median nanmedian mode kthvalue quantile nanquantile"},
+    "reductions.counting": {"both": "count_nonzero bincount histc histogram"},
+    "reductions.differences": {
         "both": "diff",
         "torch": "trapezoid trapz=trapezoid cumulative_trapezoid gradient",
     },
-    "norms": {
+    "reductions.norms": {
         "both": "norm dist renorm", "in_place": "renorm",
         "linalg": "vector_norm matrix_norm norm=linalg_norm",
     },
-    "scans": {
+    "reductions.scans": {
         "both": "cumprod cummax cummin logcumsumexp",
         "in_place": "cumprod cumsum",
     },
@@ -72,87 +72,88 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "view",
         "in_place": "squeeze unsqueeze t transpose swapaxes=transpose swapdims=transpose",
     },
-    "arranging": {
+    "shapes.arranging": {
         "both": "unflatten ravel swapdims swapaxes adjoint tile repeat_interleave fliplr flipud "
                 "roll rot90",
         "torch": "broadcast_tensors",
         "method": "repeat sum_to_size",
     },
-    "joining": {
+    "shapes.joining": {
         "both": "tensor_split hsplit vsplit dsplit split_with_sizes unsafe_split unsafe_chunk "
                 "unsafe_split_with_sizes",
         "torch": "atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack "
                  "row_stack=vstack block_diag meshgrid cartesian_prod combinations",
     },
-    "diagonals": {
+    "shapes.diagonals": {
         "both": "diagonal diag diag_embed diagflat diagonal_scatter trace tril triu",
         "torch": "vander",
         "in_place": "tril triu fill_diagonal",
     },
-    "viewing": {
+    "shapes.viewing": {
         "both": "as_strided as_strided_scatter select_scatter slice_scatter narrow_copy",
         "method": "unfold",
     },
-    "placing": {
+    "shapes.placing": {
         "both": "gather scatter scatter_add scatter_reduce take_along_dim",
         "in_place": "scatter scatter_add scatter_reduce",
     },
-    "indexed": {
+    "shapes.indexed": {
         "both": "index_select index_add index_copy index_fill index_put masked_select "
                 "masked_scatter take put",
         "in_place": "index_add index_copy index_fill index_put masked_scatter put",
     },
-    "combining": {"both": "index_reduce", "in_place": "index_reduce"},
-    "sorting": {
+    "shapes.combining": {"both": "index_reduce", "in_place": "index_reduce"},
+    "shapes.sorting": {
         "both": "sort argsort msort topk unique unique_consecutive nonzero argwhere",
         "torch": "searchsorted bucketize unravel_index",
         "nn.functional": "one_hot",
     },
     # products and linear algebra
-    "matrices": {
+    "algebra.matrices": {
         "both": "vdot inner kron addmm addmv addr addbmm baddbmm",
         "torch": "tensordot",
         "in_place": "addmm addmv addr addbmm baddbmm",
     },
     "products": {"both": "ger=outer"},
-    "einsum": {"torch": "einsum"},
-    "layers": {"nn.functional": "linear bilinear", "torch": "bilinear"},
-    "all_pairs": {
+    "algebra.einsum": {"torch": "einsum"},
+    "networks.layers": {"nn.functional": "linear bilinear", "torch": "bilinear"},
+    "algebra.all_pairs": {
         "both": "cross=cross_of_torch",
         "torch": "cdist",
         "linalg": "cross",
     },
-    "linalg": {
+    "algebra.linalg": {
         "both": "det=det_of_torch slogdet=slogdet_of_torch logdet matrix_exp "
                 "matrix_power=matrix_power_of_torch",
         "torch": "chain_matmul",
         "linalg": "det slogdet matrix_power matrix_exp multi_dot vecdot matmul",
     },
-    "triangular": {
+    "algebra.triangular": {
         "both": "triangular_solve cholesky=cholesky_of_torch cholesky_solve cholesky_inverse",
         "linalg": "solve_triangular cholesky cholesky_ex",
     },
-    "lu": {
+    "algebra.lu": {
         "both": "lu=lu_of_torch lu_solve=lu_solve_of_torch",
         "torch": "lu_unpack",
         "linalg": "lu lu_factor lu_factor_ex lu_solve",
     },
-    "solving": {
+    "algebra.solving": {
         "both": "inverse",
-        "linalg": "solve solve_ex inv inv_ex tensorinv tensorsolve lstsq",
+        "linalg": "solve solve_ex inv inv_ex tensorinv tensorsolve",
     },
-    "ranks": {"both": "pinverse", "linalg": "pinv matrix_rank cond"},
-    "householder": {"both": "orgqr geqrf", "linalg": "householder_product"},
-    "decompositions": {
+    "algebra.least_squares": {"linalg": "lstsq"},
+    "algebra.ranks": {"both": "pinverse", "linalg": "pinv matrix_rank cond"},
+    "algebra.householder": {"both": "orgqr geqrf", "linalg": "householder_product"},
+    "algebra.decompositions": {
         "both": "svd=svd_of_torch qr=qr_of_torch",
         "linalg": "svd svdvals eigh eigvalsh eig eigvals qr",
     },
     # Fourier
-    "fourier": {
+    "signals.fourier": {
         "fft": "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn "
                "rfftn irfftn hfftn ihfftn fftshift ifftshift",
     },
-    "spectrograms": {"both": "stft istft"},
+    "signals.spectrograms": {"both": "stft istft"},
     # random
     "sampling": {
         "both": "bernoulli multinomial",
@@ -161,47 +162,47 @@ INDEX: dict[str, dict[str, str]] = {
                     "normal=normal_in_place random uniform",
     },
     # neural networks
-    "activations": {
+    "networks.activations": {
         "torch": "threshold", "both": "hardshrink",
         "nn.functional": "threshold threshold_ relu relu_ hardtanh hardtanh_ relu6 hardswish "
                          "hardsigmoid softshrink hardshrink tanhshrink softsign glu tanh sigmoid",
     },
-    "rectifiers": {
+    "networks.rectifiers": {
         "torch": "rrelu selu celu", "both": "prelu",
         "nn.functional": "leaky_relu leaky_relu_ prelu rrelu rrelu_ elu elu_ selu selu_ celu celu_",
     },
-    "curves": {"nn.functional": "gelu silu mish softplus logsigmoid"},
-    "softmax": {
+    "networks.curves": {"nn.functional": "gelu silu mish softplus logsigmoid"},
+    "networks.softmax": {
         "both": "softmax log_softmax",
         "special": "softmax=special_softmax log_softmax=special_log_softmax",
         "nn.functional": "softmax=functional_softmax log_softmax=functional_log_softmax softmin "
                          "gumbel_softmax",
     },
-    "losses": {
+    "networks.losses": {
         "nn.functional": "mse_loss l1_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss "
                          "gaussian_nll_loss hinge_embedding_loss",
     },
-    "classification": {
+    "networks.classification": {
         "nn.functional": "nll_loss cross_entropy binary_cross_entropy "
                          "binary_cross_entropy_with_logits",
     },
-    "labels": {
+    "networks.labels": {
         "nn.functional": "multi_margin_loss multilabel_margin_loss soft_margin_loss "
                          "multilabel_soft_margin_loss",
     },
-    "distances": {
+    "networks.distances": {
         "torch": "pairwise_distance cosine_similarity pdist",
         "nn.functional": "pairwise_distance cosine_similarity pdist normalize margin_ranking_loss "
                          "cosine_embedding_loss triplet_margin_loss "
                          "triplet_margin_with_distance_loss",
     },
-    "ctc": {"nn.functional": "ctc_loss"},
-    "convolution": {
+    "networks.ctc": {"nn.functional": "ctc_loss"},
+    "networks.convolution": {
         "torch": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
                  "convolution=convolve",
         "nn.functional": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     },
-    "pooling": {
+    "networks.pooling": {
         "torch": "max_pool1d max_pool2d max_pool3d max_pool1d_with_indices avg_pool1d "
                  "adaptive_avg_pool1d adaptive_max_pool1d=adaptive_max_pool1d_pair",
         "nn.functional": "max_pool1d max_pool2d max_pool3d max_pool1d_with_indices "
@@ -211,33 +212,35 @@ INDEX: dict[str, dict[str, str]] = {
                          "adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices "
                          "adaptive_max_pool3d_with_indices lp_pool1d lp_pool2d lp_pool3d",
     },
-    "unpooling": {
+    "networks.unpooling": {
         "nn.functional": "max_unpool1d max_unpool2d max_unpool3d fold unfold",
     },
-    "padding": {
+    "networks.padding": {
         "torch": "constant_pad_nd=constant_pad",
         "nn.functional": "pad",
     },
-    "resampling": {
+    "networks.resampling": {
         "torch": "pixel_shuffle pixel_unshuffle channel_shuffle",
         "nn.functional": "interpolate upsample upsample_nearest upsample_bilinear pixel_shuffle "
                          "pixel_unshuffle channel_shuffle",
     },
-    "grids": {
+    "networks.grids": {
         "torch": "grid_sampler affine_grid_generator",
         "nn.functional": "grid_sample affine_grid",
     },
-    "embedding": {"torch": "embedding=look_up", "nn.functional": "embedding embedding_bag"},
-    "normalization": {
+    "networks.embedding": {
+        "torch": "embedding=look_up", "nn.functional": "embedding embedding_bag",
+    },
+    "networks.normalization": {
         "torch": "layer_norm=torch_layer_norm rms_norm",
         "nn.functional": "layer_norm rms_norm local_response_norm",
     },
-    "channel_norms": {
+    "networks.channel_norms": {
         "torch": "batch_norm=torch_batch_norm group_norm=torch_group_norm "
                  "instance_norm=torch_instance_norm",
         "nn.functional": "batch_norm group_norm instance_norm",
     },
-    "dropout": {
+    "networks.dropout": {
         "torch": "dropout=torch_dropout dropout_=torch_dropout_ feature_dropout feature_dropout_ "
                  "alpha_dropout=torch_alpha_dropout alpha_dropout_=torch_alpha_dropout_ "
                  "feature_alpha_dropout=torch_feature_alpha_dropout "
@@ -245,10 +248,10 @@ INDEX: dict[str, dict[str, str]] = {
         "nn.functional": "dropout dropout1d dropout2d dropout3d alpha_dropout "
                          "feature_alpha_dropout",
     },
-    "attention": {
+    "networks.attention": {
         "nn.functional": "scaled_dot_product_attention",
     },
-    "multihead": {
+    "networks.multihead": {
         "nn.functional": "multi_head_attention_forward",
     },
 }  # fmt: skip

@@ -121,8 +121,8 @@ class Operation:
     make_node_class: ClassVar[Callable[[Operation], Any]]
     bind: ClassVar[Callable[[Operation], Any] | None] = None
 
-    __slots__ = ("_node_class", "adjoint", "broadcasts", "check", "dtypes", "forward", "function",
-                 "inputs", "joint", "jvp", "name", "needed_by", "node_name", "number",
+    __slots__ = ("_node_class", "adjoint", "broadcasts", "check", "dtypes", "fits", "forward",
+                 "function", "inputs", "joint", "jvp", "name", "needed_by", "node_name", "number",
                  "options", "output_names", "rules", "saves", "view")  # fmt: skip
 
     def __init__(
@@ -156,6 +156,8 @@ class Operation:
         self.adjoint = adjoint
         self.view = view
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
+        # Whether gradients may have to be brought to the shape and dtype of what they are for.
+        self.fits = self.broadcasts or joint is not None or (dtypes == "free" and len(inputs) > 1)
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None

@@ -21,7 +21,9 @@ def _prod_dim(self: Raw, dim: int, keepdim: bool) -> Raw:
 
 
 def _product_of_others(self: Any, dim: int) -> Any:
-    from retrograd.ops import scans  # loaded only once a product has zeros among its factors
+    from retrograd.ops.reductions import (
+        scans,  # loaded only once a product has zeros among its factors
+    )
 
     return scans.product_of_others(self, dim)
 

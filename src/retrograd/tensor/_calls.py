@@ -195,7 +195,7 @@ def make_node(
     numbers = tuple([number for _, number in edges])
     if numbers.count(None) != len(numbers):
         node.more().next_numbers = numbers
-    if op.broadcasts or op.joint:
+    if op.fits:
         node.more().fit = tuple([info if info[1] is not None else None for info in node.infos])
     if not op.adjoint and any([is_complex(x) for x in (*raws, *options.values())]):
         node.careful().conjugate = True

@@ -298,7 +298,7 @@ def general(op: Operation) -> Callable[..., Any]:
     recordable, single = op.differentiable, op.output_names == ("result",)
     with_number, last = op.number, op.inputs[-1]
     has_rule = [True] * len(op.inputs) if op.joint else [rule is not None for rule in op.rules]
-    fits = op.broadcasts or op.joint is not None
+    fits = op.fits
     # What to save: the position of an input or of an output, and whose gradients need it.
     plan = [
         (op.inputs.index(name), users) if name in op.inputs
@@ -315,7 +315,9 @@ def general(op: Operation) -> Callable[..., Any]:
             options[last] = args[-1]
             return with_number.function(*args[:-1], **options)  # type: ignore[misc]
         operands = args[0] if several_inputs else args
-        raws, nodes, dtype, recorded = [], [], None, False
+        raws: list[Any] = []
+        nodes: list[Any] = []
+        dtype, recorded = None, False
         for i, x in enumerate(operands):
             if x is None:
                 raws.append(None)

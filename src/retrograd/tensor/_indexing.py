@@ -14,7 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear, shaping
-from retrograd.ops._places import as_places_or_mask, check_index, check_index_put, is_byte
+from retrograd.ops.shapes._places import as_places_or_mask, check_index, check_index_put, is_byte
 from retrograd.tensor._fast import bind
 from retrograd.tensor._inplace import write_in_place
 from retrograd.tensor._tensor import Tensor

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import dividing, elementwise, products, reducing, shaping
+from retrograd.ops import elementwise, products, reducing, shaping
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
@@ -18,6 +18,7 @@ from retrograd.ops._arguments import (
     on_tensors,
 )
 from retrograd.ops._operation import TABLE, Operation
+from retrograd.ops.pointwise import dividing
 from retrograd.tensor import _writing
 from retrograd.tensor._calls import apply, is_operand
 from retrograd.tensor._fast import binary, bind
@@ -202,7 +203,7 @@ _INTERNAL = {
     "min_dim", "index_add_zeros", "scatter_zeros", "index", "gather", "index_put", "zeros_like",
     "div_rounded", "remainder_number", "floor_divide_number", "threshold_backward", "clamp_tensor",
     "masked_fill_number", "fill_number", "reshape_alias", "squeeze_dims", "unsafe_squeeze", "rsub",
-    "cumsum_from_end", "round_decimals", "fmod_number",
+    "cumsum_from_end", "view_dtype", "round_decimals", "fmod_number",
 }  # fmt: skip
 PUBLIC = {name: f for name, f in FUNCTIONS.items() if name not in _INTERNAL}
 
@@ -345,7 +346,7 @@ def _augmented(name: str) -> Callable[..., Any]:
 
 
 def _shift(way: str, input: Any, other: Any) -> Any:
-    from retrograd.ops import choosing
+    from retrograd.ops.pointwise import choosing
 
     return getattr(choosing, f"bitwise_{way}_shift")(input, other)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.ops import dividing, elementwise
+from retrograd.ops import elementwise
 from retrograd.ops._arguments import on_either
 from retrograd.ops._operation import TABLE, Operation
+from retrograd.ops.pointwise import dividing
 from retrograd.tensor._inplace import in_place, in_place_of, write_in_place
 from retrograd.tensor._tensor import Tensor
 

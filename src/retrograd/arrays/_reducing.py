@@ -1,0 +1,120 @@
+"""Sums, extremes and running sums along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from retrograd.arrays._memory import in_reading_order
+from retrograd.arrays._numpy import Raw, copy, float32, float64
+
+Axes = int | tuple[int, ...] | None
+
+
+def sum_all(x: Raw) -> Raw:
+    if x.size >= 8 * _LONGEST and x.dtype in _ONES and x.flags.c_contiguous:
+        return _sum_of_sums(x.reshape(-1))
+    return np.add.reduce(x, None)
+
+
+def sum(x: Raw, axes: Axes = None, keepdims: Any = False, dtype: Any = None) -> Raw:
+    """Sums along axes. Long ones of floats are products with ones, which BLAS does several times
+    faster than NumPy adds."""
+    if (
+        x.size >= _LONGEST
+        and x.ndim == 2
+        and x.dtype in _ONES
+        and axes in ((0,), (1,))
+        and dtype is None
+        and x.flags.c_contiguous
+    ):
+        short = x.shape[axes[0]] <= _LONGEST
+        if axes == (1,):
+            sums = x @ _ONES[x.dtype][: x.shape[1]] if short else np.add.reduce(x, 1)
+            return sums[:, None] if keepdims else sums
+        if short:
+            sums = _ONES[x.dtype][: x.shape[0]] @ x
+            return sums[None] if keepdims else sums
+    if x.dtype.char == "e" and dtype is None:  # too narrow to add up in
+        return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=float32).astype(x.dtype)
+    return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype)
+
+
+# What one product with ones adds up. BLAS adds in a few running sums, whose rounding errors grow
+# with their length, so long rows are cut and the parts added up pairwise.
+_LONGEST = 4096
+_ONES = {d: np.ones(_LONGEST, d) for d in (float32, float64)}
+
+
+def _sum_of_sums(x: Raw) -> Raw:
+    """The sum of a long vector, by sums of stretches of it."""
+    whole = x.size - x.size % 1024
+    sums = x[:whole].reshape(-1, 1024) @ _ONES[x.dtype][:1024]
+    return np.add.reduce(sums) + np.add.reduce(x[whole:])
+
+
+def sum_to(x: Raw, shape: Sequence[int]) -> Raw:
+    """``x`` summed over the dimensions that broadcasting from ``shape`` to its own had added."""
+    added = x.ndim - len(shape)
+    axes = tuple(range(added)) + tuple(
+        added + d for d, s in enumerate(shape) if s == 1 and x.shape[added + d] != 1
+    )
+    if axes == (0,) and x.shape[0] == 1 and added == 1:
+        return x[0]
+    return np.add.reduce(x, axes).reshape(shape) if axes else x
+
+
+def prod(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
+    return np.multiply.reduce(x, axis=axes, keepdims=keepdims)
+
+
+def amax(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
+    return np.maximum.reduce(x, axis=axes, keepdims=keepdims)
+
+
+def amin(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
+    return np.minimum.reduce(x, axis=axes, keepdims=keepdims)
+
+
+def any(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+    return np.any(x, axis=axes, keepdims=keepdims)
+
+
+def all(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
+    return np.all(x, axis=axes, keepdims=keepdims)
+
+
+def argmax(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:
+    return np.argmax(x, axis=axis, keepdims=keepdims)
+
+
+def argmin(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:
+    return np.argmin(x, axis=axis, keepdims=keepdims)
+
+
+def cumsum(x: Raw, axis: int) -> Raw:
+    if x.size >= _LONGEST and x.dtype in _ONES:
+        from retrograd.arrays import _statistics
+
+        return _statistics.cumsum(x, axis, False)
+    if x.dtype.char == "e":  # too narrow to add up in
+        return cumsum(x.astype(float32), axis).astype(x.dtype)
+    return in_reading_order(np.cumsum(x, axis=axis)) if np.ndim(x) else copy(x)
+
+
+def cumsum_from_end(x: Raw, axis: int) -> Raw:
+    """For each element, the sum of it and all that follow along ``axis``."""
+    if x.size >= _LONGEST and x.dtype in _ONES:
+        from retrograd.arrays import _statistics
+
+        return _statistics.cumsum(x, axis, True)
+    return flip(np.cumsum(np.flip(x, axis), axis=axis), axis) if np.ndim(x) else copy(x)
+
+
+def flip(x: Raw, axes: Axes) -> Raw:
+    """A copy with the elements in reverse order along ``axes``."""
+    return np.array(np.flip(x, axes), order="C")
+
+

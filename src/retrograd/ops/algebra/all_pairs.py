@@ -1,0 +1,180 @@
+"""Distances between all rows of two matrices, and the cross product."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._dims import broadcast, one_dim
+from retrograd.ops._operation import Multilinear, Operation, multilinear, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
+from retrograd.ops.elementwise import abs, eq, gt, logical_and, pow_scalar, sgn, where, zeros_like
+
+# -- distances -------------------------------------------------------------------------------
+
+
+def _cdist(x1: Raw, x2: Raw, p: float) -> Raw:
+    return arrays.linalg.distances(x1, x2, p)
+
+
+def _slope(difference: Any, distance: Any, p: float) -> Any:
+    """The derivative of a distance by each of the differences that make it. At a distance of zero,
+    where it has none, it is zero."""
+    if p == 1:
+        return sgn(difference)
+    if p == math.inf:
+        largest = eq(abs(difference), distance)
+        return where(largest, sgn(difference), zeros_like(difference))
+    apart = gt(distance, 0)
+    safe = where(apart, distance, zeros_like(distance) + 1)
+    if p == 2:
+        slope = difference / safe
+    else:
+        moved = gt(abs(difference), 0)
+        size = where(moved, abs(difference), zeros_like(difference) + 1)
+        slope = sgn(difference) * pow_scalar(size / safe, exponent=p - 1)
+        apart = logical_and(moved, apart)
+    return where(apart, slope, zeros_like(slope))
+
+
+def _cdist_rule(g: Any, x1: Any, x2: Any, result: Any, p: float, needs: Any) -> list[Any]:
+    if p == 0:
+        return [zeros_like(x) if need else None for x, need in zip((x1, x2), needs, strict=True)]
+    a = linear.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
+    b = linear.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    weight, distance = (linear.reshape(x, (*x.shape, 1)) for x in (g, result))
+    each = weight * _slope(a - b, distance, p)
+    ndim = len(each.shape)
+    return [
+        linear.sum_dim(each, dim=(ndim - 2,), keepdim=False) if needs[0] else None,
+        -linear.sum_dim(each, dim=(ndim - 3,), keepdim=False) if needs[1] else None,
+    ]
+
+
+def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[Any]:
+    apart = gt(result, 0)
+    safe = where(apart, result, zeros_like(result) + 1)
+    ratio = where(apart, g / safe, zeros_like(g))
+    ndim = len(ratio.shape)
+    first = second = None
+    if needs[0]:
+        first = x1 * linear.sum_dim(ratio, dim=(ndim - 1,), keepdim=True) - ratio @ x2
+    if needs[1]:
+        turned = transposed(ratio)
+        second = x2 * linear.sum_dim(turned, dim=(ndim - 1,), keepdim=True) - turned @ x1
+    return [first, second]
+
+
+cdist_of = Operation("cdist", _cdist, inputs=("x1", "x2"), joint=_cdist_rule)
+euclidean = Operation(
+    "euclidean_dist", lambda x1, x2: arrays.linalg.euclidean_distances(x1, x2),
+    inputs=("x1", "x2"), joint=_euclidean_rule,
+)  # fmt: skip
+_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True,
+    "donot_use_mm_for_euclid_dist": False,
+}  # fmt: skip
+_FEW_ROWS = 25  # up to so many, differences are taken one by one, which is more exact
+
+
+def cdist(
+    x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Any:
+    """The distances between every row of ``x1`` and every row of ``x2``, in the p-norm.
+
+    >>> import retrograd as torch
+    >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    check_tensors("cdist", x1=x1, x2=x2)
+    _check_cdist(x1, x2, p)
+    with_products = _MODES[compute_mode]
+    if with_products is None:
+        with_products = x1.shape[-2] > _FEW_ROWS or x2.shape[-2] > _FEW_ROWS
+    if p == 2 and with_products:
+        found = euclidean(x1, x2)
+        return linear.view(found, size=tuple(found.shape))
+    return cdist_of(x1, x2, p=float(p))
+
+
+def _check_cdist(x1: Any, x2: Any, p: float) -> None:
+    for name, x in (("X1", x1), ("X2", x2)):
+        if len(x.shape) < 2:
+            raise RuntimeError(
+                f"cdist only supports at least 2D tensors, {name} got: {len(x.shape)}D"
+            )
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
+    for name, x in (("X1", x1), ("X2", x2)):
+        if raw(x).dtype.kind != "f":
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {name} got: {type_word(raw(x).dtype)}"
+            )
+    if not p >= 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    broadcast(tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
+    a, b = raw(x1).dtype, raw(x2).dtype
+    if a.name == "float16":
+        raise NotImplementedError("\"cdist\" not implemented for 'Half'")
+    if a != b:
+        raise RuntimeError(f"expected scalar type {type_word(a)} but found {type_word(b)}")
+
+
+# -- the cross product -----------------------------------------------------------------------
+
+
+def _cross(self: Raw, other: Raw, dim: int) -> Raw:
+    return arrays.linalg.cross(self, other, dim)
+
+
+linalg_cross: Multilinear = multilinear(
+    "linalg_cross", _cross,
+    {"self": lambda g, other, dim: linalg_cross(other, g, dim=dim),
+     "other": lambda g, self, dim: linalg_cross(g, self, dim=dim)},
+    broadcasts=True, check=kernel("cross", "b"),
+)  # fmt: skip
+
+
+def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """The cross product of vectors of three elements.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    check_tensors("linalg_cross", input=input, other=other)
+    ndim = len(input.shape)
+    if ndim != len(other.shape):
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    plain = one_dim(dim, ndim)
+    sizes = [x.shape[plain] for x in (input, other)]
+    if sizes != [3, 3]:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and "
+            f"{sizes[1]}"
+        )
+    broadcast(tuple(input.shape), tuple(other.shape))
+    a, b = raw(input).dtype, raw(other).dtype
+    if a != b:
+        raise RuntimeError(f"expected scalar type {type_word(a)} but found {type_word(b)}")
+    return linalg_cross(input, other, dim=plain)
+
+
+def cross_of_torch(input: Any, other: Any, dim: int | None = None) -> Any:
+    """``torch.cross``: the cross product along ``dim``, or the first dimension of size 3."""
+    check_tensors("cross", input=input, other=other)
+    if dim is None:
+        dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return cross(input, other, dim=dim)

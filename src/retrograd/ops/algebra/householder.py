@@ -1,0 +1,102 @@
+"""Products of Householder reflections: what a QR decomposition keeps of Q, and Q from that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear, products
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._results import named_result
+from retrograd.ops.algebra._matrix import adjoint, columns_of, lower
+from retrograd.ops.elementwise import zeros_like
+
+_word = arrays.dtypes.type_word
+
+
+def householder_product(input: Any, tau: Any) -> Any:
+    """The first columns of the product of the reflections ``I - tau v vᴴ``, where the vectors ``v``
+    are the columns of ``input`` below its diagonal, with a 1 on it.
+
+    >>> import retrograd as torch
+    >>> a = torch.tensor([[3., 1.], [4., 2.]])
+    >>> q = torch.linalg.householder_product(*torch.geqrf(a))
+    >>> q
+    tensor([[-0.6000, -0.8000],
+            [-0.8000,  0.6000]])
+    """
+    _check(input, tau)
+    rows, columns = input.shape[-2:]
+    one = arrays.cast(arrays.eye(rows, columns), raw(input).dtype)
+    vectors = lower(input, -1) + one
+    product = zeros_like(vectors) + one
+    for i in reversed(range(tau.shape[-1])):
+        vector = columns_of(vectors, i, i + 1)
+        scale = linear.unsqueeze(columns_of(tau, i, i + 1), dim=len(tau.shape))
+        along = products.matmul(adjoint(vector), product)
+        product = product - scale * products.matmul(vector, along)
+    return product
+
+
+orgqr = householder_product
+
+
+def _check(input: Any, tau: Any) -> None:
+    if not hasattr(tau, "shape"):
+        raise TypeError(
+            "linalg_householder_product(): argument 'tau' (position 2) must be Tensor, not "
+            f"{type(tau).__name__}"
+        )
+    x, t, name = raw(input), raw(tau), "torch.linalg.householder_product"
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if x.shape[-2] < x.shape[-1]:
+        raise RuntimeError(
+            f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]"
+        )
+    if t.ndim and x.shape[-1] < t.shape[-1]:
+        raise RuntimeError(
+            f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]"
+        )
+    if x.ndim - t.ndim != 1:
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal "
+            f"to {t.ndim} and input.ndim is equal to {x.ndim}"
+        )
+    if t.shape[:-1] != x.shape[:-2]:
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got "
+            f"{list(t.shape[:-1])}"
+        )
+    if x.dtype != t.dtype:
+        raise RuntimeError(
+            f"{name}: tau dtype {_word(t.dtype)} does not match input dtype {_word(x.dtype)}"
+        )
+    if x.dtype.kind not in "fc":
+        raise NotImplementedError(f"\"orgqr_cpu\" not implemented for '{_word(x.dtype)}'")
+
+
+def _no_rule(g: Any) -> Any:
+    raise RuntimeError("derivative for aten::geqrf is not implemented")
+
+
+def _geqrf(self: Raw) -> tuple[Raw, Raw]:
+    return arrays.linalg.geqrf(self)
+
+
+geqrf_op = Operation(
+    "geqrf", _geqrf, inputs=("self",), rules={"self": _no_rule}, outputs=("a", "tau"),
+    node="GeqrfBackward0",
+)  # fmt: skip
+
+
+def geqrf(input: Any) -> Any:
+    """The QR decomposition as LAPACK keeps it: R on and above the diagonal, the vectors of the
+    reflections that make Q below it, and their scales."""
+    x = raw(input)
+    if x.ndim < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    if x.dtype.kind not in "fc":
+        raise NotImplementedError(f"\"geqrf_cpu\" not implemented for '{_word(x.dtype)}'")
+    return named_result("geqrf", "a", "tau")(geqrf_op(input))

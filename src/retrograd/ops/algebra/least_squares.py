@@ -1,0 +1,119 @@
+"""Least squares: the solution of what has no solution, or too many."""
+
+# ruff: noqa: N806 - matrices are called as in PyTorch, in capitals
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._dims import broadcast
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._results import named_result
+from retrograd.ops.algebra._matrix import (
+    adjoint,
+    as_column,
+    as_row,
+    check_tensors,
+    total,
+    type_word,
+)
+from retrograd.ops.algebra.ranks import pinv, pinv_gradient
+from retrograd.ops.algebra.solving import is_vector
+
+
+def _lstsq(self: Raw, b: Raw, rcond: float, driver: str) -> tuple[Raw, Raw, Raw, Raw]:
+    vector = b.ndim < self.ndim
+    b = as_column(b) if vector else b
+    wide = broadcast(self.shape[:-2], b.shape[:-2])
+    A, B = (arrays.expand(x, (*wide, *x.shape[-2:])) for x in (self, b))
+    solution, rank, values = arrays.linalg.lstsq(A, B, driver, rcond)
+    residuals = arrays.zeros((0,), values.dtype)
+    m, n = self.shape[-2:]
+    known = driver == "gels" or (driver != "gelsy" and bool((rank == n).all()))
+    if m > n and known:
+        size = arrays.absolute(B - A @ solution)
+        residuals = arrays.sum(size * size, -2)
+    before = (1,) * (len(wide) + 2 - self.ndim) + self.shape[:-2]
+    own = tuple(slice(0, s) for s in before)  # once for each matrix, however often it is used
+    rank, values = (x[own].reshape(self.shape[:-2] + x.shape[len(wide) :]) for x in (rank, values))
+    if driver == "gels":
+        rank = arrays.zeros((0,), arrays.int64)
+    if driver in ("gels", "gelsy"):
+        values = arrays.zeros((0,), values.dtype)
+    return solution[..., 0] if vector else solution, residuals, rank, values
+
+
+def _lstsq_rule(g: Any, self: Any, b: Any, solution: Any, needs: Any) -> list[Any]:
+    vector = len(b.shape) < len(self.shape)
+    first = second = None
+    gx, B, X = (x if x is None or not vector else as_column(x) for x in (g[0], b, solution))
+    if gx is not None:
+        inverse = pinv(self)
+        second = adjoint(inverse) @ gx
+        if needs[0]:
+            first = pinv_gradient(gx @ adjoint(B), self, inverse)
+    if g[1] is not None and 0 not in g[1].shape:
+        error = (B - self @ X) * as_row(g[1] + g[1])
+        second = total(second, error)
+        first = total(first, -(error @ adjoint(X)))
+    if vector and second is not None:
+        second = linear.reshape(second, tuple(second.shape[:-1]))
+    return [first, second]
+
+
+linalg_lstsq = Operation(
+    "linalg_lstsq", _lstsq, inputs=("self", "b"), joint=_lstsq_rule,
+    outputs=("solution", "residuals", "rank", "singular_values"), adjoint=True,
+)  # fmt: skip
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def lstsq(input: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """The X for which ``input @ X`` is closest to ``b``; what is left over; the rank; and the
+    singular values. The last three only where the driver of LAPACK finds them.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.lstsq(torch.ones(2, 1), torch.tensor([[1.0], [3.0]])).solution.round()
+    tensor([[2.]])
+    """
+    check_tensors("linalg_lstsq", input=input, b=b)
+    _check_lstsq(input, b, driver)
+    if rcond is None:
+        rcond = arrays.linalg.eps(raw(input).dtype) * max(input.shape[-2:])
+    X, residuals, rank, values = linalg_lstsq(
+        input, b, rcond=float(rcond), driver=driver or "gelsy"
+    )
+    names = ("solution", "residuals", "rank", "singular_values")
+    return named_result("linalg_lstsq", *names)((X, residuals, rank, values.detach()))
+
+
+def _check_lstsq(input: Any, b: Any, driver: str | None) -> None:
+    dtype = raw(input).dtype
+    if len(input.shape) < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if not b.shape:
+        raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
+    if dtype != raw(b).dtype:
+        raise RuntimeError(
+            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's "
+            f"dtype {type_word(dtype)} and other's dtype {type_word(raw(b).dtype)}"
+        )
+    if not 0 <= len(input.shape) - len(b.shape) <= 1:
+        raise RuntimeError(
+            "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and "
+            "(input.dim() - other.dim()) <= 1"
+        )
+    side = -1 if is_vector(input.shape, b.shape) else -2
+    if input.shape[-2] != b.shape[side]:
+        raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({side})")
+    if dtype.kind not in "fc" or dtype.name == "float16":
+        raise RuntimeError("This function doesn't handle types other than float and double")
+    if driver is not None and driver not in _DRIVERS:
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(_DRIVERS)})"
+        )
+    batch = tuple(b.shape[: -1 if len(b.shape) < len(input.shape) else -2])
+    broadcast(tuple(input.shape[:-2]), batch)

@@ -1,0 +1,408 @@
+# ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
+"""Functions of matrices: determinants, powers, exponentials, pseudo-inverses, condition."""
+
+from __future__ import annotations
+
+import math
+import operator
+from itertools import pairwise
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear, products
+from retrograd.ops._dims import many_dims, numel, one_dim
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._refusals import c_name
+from retrograd.ops._results import named_result
+from retrograd.ops.algebra._matrix import (
+    adjoint,
+    as_column,
+    check_float,
+    check_kernel,
+    check_same_dtype,
+    check_square,
+    check_tensors,
+    is_complex,
+    on_diagonal,
+    total,
+    transposed,
+)
+from retrograd.ops.algebra.lu import factor_gradient
+from retrograd.ops.algebra.matrices import vdot
+from retrograd.ops.algebra.solving import inv, solved
+from retrograd.ops.elementwise import conj, eq, imag, log, where, zeros_like
+
+# -- determinants ----------------------------------------------------------------------------
+
+
+def _det(A: Raw) -> tuple[Raw, Raw, Raw]:
+    LU, pivots, _ = arrays.linalg.lu_factor(A)
+    return arrays.linalg.product_of_pivots(LU, pivots), LU, pivots
+
+
+def _det_rule(g: Any, A: Any, LU: Any, pivots: Any, result: Any) -> Any:
+    factors = factor_gradient_adjoint(g[1], LU, pivots)
+    if g[0] is None or not numel(A.shape):
+        return factors if factors is not None else zeros_like(A)
+    if A.shape[-1] == 1:
+        return total(factors, as_column(as_column(g[0])))
+    if arrays.is_raw(g[0]):
+        return total(factors, _scaled_inverse(LU, pivots, g[0] * arrays.conj(result)))
+    return total(factors, _recorded_det_rule(g[0], A, result))
+
+
+def _scaled_inverse(LU: Raw, pivots: Raw, scale: Raw) -> Raw:
+    """``scale`` times the adjoint of the inverse. Of a singular matrix that is the adjugate, which
+    is had by moving the zeros on the diagonal a little."""
+    diagonal = arrays.linalg.diagonal(LU)
+    moved = arrays.where(arrays.equal(diagonal, 0), arrays.linalg.eps(LU.dtype), 0)
+    LU = LU + on_diagonal(arrays.cast(moved, LU.dtype))
+    return arrays.linalg.lu_solve(LU, pivots, on_diagonal(_for_each(scale, LU)), 2)
+
+
+def _for_each(scale: Any, A: Any) -> Any:
+    """One number for each matrix, as vectors as long as its sides."""
+    return linear.expand(as_column(scale), size=tuple(A.shape[:-1]))
+
+
+def _recorded_det_rule(g: Any, A: Any, result: Any) -> Any:
+    """As above, in a form that can be differentiated again."""
+    singular = arrays.absolute(raw(result)) < 100 * arrays.linalg.eps(raw(A).dtype)
+    if singular.any():
+        return as_column(as_column(g)) * conj_of(cofactors(A))
+    return solved(adjoint(A), on_diagonal(_for_each(g * conj_of(result), A)))
+
+
+def _no_third_derivative(g: Any) -> Any:
+    raise NotImplementedError(
+        "the third derivative of the determinant of a singular matrix is not implemented"
+    )
+
+
+cofactor_slope: Operation = Operation(
+    "cofactor_slope", lambda A, t: arrays.linalg.cofactor_slope(A, t), inputs=("A", "t"),
+    rules={"A": _no_third_derivative, "t": lambda g, A: cofactor_slope(A, g)},
+)  # fmt: skip
+cofactors = Operation(
+    "cofactors", lambda A: arrays.linalg.cofactors(A), inputs=("A",),
+    rules={"A": lambda g, A: cofactor_slope(A, g)}, jvp=lambda t, A: cofactor_slope(A, t),
+)  # fmt: skip
+
+
+def conj_of(x: Any) -> Any:
+    return conj(x) if is_complex(x) else x
+
+
+def factor_gradient_adjoint(g: Any, LU: Any, pivots: Any) -> Any:
+    """The gradient by the factors, for a rule that gives the adjoint."""
+    if g is None:
+        return None
+    return conj_of(factor_gradient(conj_of(g), LU, pivots))
+
+
+linalg_det = Operation(
+    "linalg_det", _det, inputs=("A",), rules={"A": _det_rule}, outputs=("result", "LU", "pivots"),
+    adjoint=True,
+)  # fmt: skip
+
+
+def det(A: Any) -> Any:
+    """The determinant of a square matrix.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.det(torch.tensor([[2.0, 1.0], [0.0, 3.0]]))
+    tensor(6.)
+    """
+    check_tensors("linalg_det", A=A)
+    check_square("linalg.det", A)
+    check_float("linalg.det", A)
+    check_kernel("lu_cpu", A)
+    return linalg_det(A)[0]
+
+
+def det_of_torch(input: Any) -> Any:
+    """``torch.det``: the determinant of a square matrix."""
+    check_tensors("det", input=input)
+    return det(input)
+
+
+def _slogdet(A: Raw) -> tuple[Raw, Raw, Raw, Raw]:
+    LU, pivots, _ = arrays.linalg.lu_factor(A)
+    return (*arrays.linalg.sign_and_log_of_pivots(LU, pivots), LU, pivots)
+
+
+def _slogdet_rule(g: Any, A: Any, LU: Any, pivots: Any, sign: Any) -> Any:
+    factors = factor_gradient_adjoint(g[2], LU, pivots)
+    scale = g[1]
+    if g[0] is not None and is_complex(A):  # the sign turns; that of a real number stays
+        scale = total(scale, imag(conj(g[0]) * sign) * -1j)
+    if scale is None:
+        return factors
+    numbers = on_diagonal(_for_each(scale, A))
+    if not arrays.is_raw(numbers):
+        return total(factors, solved(adjoint(A), _in_dtype_of(A, numbers)))
+    return total(factors, arrays.linalg.lu_solve(LU, pivots, arrays.cast(numbers, LU.dtype), 2))
+
+
+def _in_dtype_of(A: Any, x: Any) -> Any:
+    return x + zeros_like(A) if raw(x).dtype != raw(A).dtype else x
+
+
+linalg_slogdet = Operation(
+    "linalg_slogdet", _slogdet, inputs=("A",), rules={"A": _slogdet_rule},
+    outputs=("sign", "logabsdet", "LU", "pivots"), adjoint=True,
+)  # fmt: skip
+
+
+def _checked_slogdet(function: str, A: Any) -> Any:
+    check_square(function, A)
+    check_float(function, A, low_precision=False)
+    return linalg_slogdet(A)[:2]
+
+
+def slogdet(A: Any) -> Any:
+    """The sign of the determinant, and the logarithm of its absolute value.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.slogdet(torch.tensor([[0.0, 1.0], [1.0, 0.0]])).sign
+    tensor(-1.)
+    """
+    check_tensors("linalg_slogdet", A=A)
+    return named_result("linalg_slogdet", "sign", "logabsdet")(
+        _checked_slogdet("linalg.slogdet", A)
+    )
+
+
+def slogdet_of_torch(input: Any) -> Any:
+    """``torch.slogdet``: the same as ``torch.linalg.slogdet``."""
+    check_tensors("slogdet", input=input)
+    return named_result("slogdet", "sign", "logabsdet")(_checked_slogdet("linalg.slogdet", input))
+
+
+def logdet(input: Any) -> Any:
+    """The logarithm of the determinant; NaN if that is negative.
+
+    >>> import retrograd as torch
+    >>> torch.logdet(torch.eye(2))
+    tensor(0.)
+    """
+    check_tensors("logdet", input=input)
+    sign, logarithm = _checked_slogdet("logdet", input)
+    if is_complex(input):
+        return log(sign) + logarithm
+    return where(eq(sign, -1.0), math.nan, logarithm)
+
+
+# -- powers and exponentials -----------------------------------------------------------------
+
+
+def matrix_power(input: Any, n: int) -> Any:
+    """``input`` times itself ``n`` times; of its inverse if ``n`` is negative.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.matrix_power(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), 3)
+    tensor([[ 8.,  0.],
+            [ 0., 27.]])
+    """
+    check_tensors("linalg_matrix_power", input=input)
+    return _power("linalg_matrix_power", input, n)
+
+
+def matrix_power_of_torch(input: Any, n: int) -> Any:
+    """``torch.matrix_power``: the same as ``torch.linalg.matrix_power``."""
+    check_tensors("matrix_power", input=input)
+    return _power("matrix_power", input, n)
+
+
+def _power(function: str, A: Any, n: Any) -> Any:
+    if not hasattr(n, "__index__"):
+        raise TypeError(
+            f"{function}(): argument 'n' (position 2) must be int, not {type(n).__name__}"
+        )
+    check_square("linalg.matrix_power", A)
+    n = operator.index(n)
+    if n == 0:
+        eye = arrays.eye(A.shape[-1], dtype=raw(A).dtype)
+        return A.clone().copy_(eye)
+    if n == 1:
+        return A.clone()
+    if n < 0:
+        A, n = inv(A), -n
+    if n == 1:
+        return A
+    if n == 2:
+        return products.matmul(A, A)
+    if n == 3:
+        return products.matmul(products.matmul(A, A), A)
+    result, square = None, None
+    while n:
+        square = A if square is None else products.matmul(square, square)
+        if n % 2:
+            result = square if result is None else products.matmul(result, square)
+        n //= 2
+    return result
+
+
+def _exponential_rule(g: Any, self: Any) -> Any:
+    """The exponential of a matrix of blocks holds the derivative in its corner."""
+    turned = transposed(self)
+    n = self.shape[-1]
+    zeros = zeros_like(turned)
+    dim = len(self.shape)
+    top = linear.cat([turned, g], dim=dim - 1)
+    bottom = linear.cat([zeros, turned], dim=dim - 1)
+    whole = exponential(linear.cat([top, bottom], dim=dim - 2))
+    return linear.slice_(whole, where=(..., slice(0, n), slice(n, 2 * n)))
+
+
+exponential: Operation = Operation(
+    "linalg_matrix_exp", lambda self: arrays.linalg.expm(self), inputs=("self",),
+    rules={"self": _exponential_rule},
+    jvp=lambda t, self: _exponential_rule(t, transposed(self)),
+)  # fmt: skip
+
+
+def matrix_exp(input: Any) -> Any:
+    """The exponential of a square matrix: the sum of its powers, each over a factorial.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.matrix_exp(torch.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    check_tensors("linalg_matrix_exp", input=input)
+    check_square("linalg.matrix_exp", input)
+    check_float("linalg.matrix_exp", input)
+    return exponential(input)
+
+
+# -- products of several ---------------------------------------------------------------------
+
+
+def multi_dot(tensors: Any) -> Any:
+    """The product of several matrices, in the order that takes the fewest multiplications. The
+    first and the last may be vectors.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.multi_dot([torch.ones(2), torch.eye(2), torch.ones(2)])
+    tensor(2.)
+    """
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            "linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
+        )
+    for number, x in enumerate(tensors):
+        if not hasattr(x, "shape"):
+            raise TypeError(
+                f"expected Tensor as element {number} in argument 0, but got {type(x).__name__}"
+            )
+    return _chain(list(tensors))
+
+
+def _chain(tensors: list[Any]) -> Any:
+    last = len(tensors) - 1
+    if last < 1:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    for word, x in (("first", tensors[0]), ("last", tensors[-1])):
+        if len(x.shape) not in (1, 2):
+            raise RuntimeError(
+                f"multi_dot(): the {word} tensor must be 1D or 2D but got {len(x.shape)}D"
+            )
+    shape: list[int] = []  # of the result
+    matrices = list(tensors)
+    if len(tensors[0].shape) == 1:
+        matrices[0] = linear.unsqueeze(tensors[0], dim=0)
+    else:
+        shape.append(tensors[0].shape[0])
+    if len(tensors[-1].shape) == 1:
+        matrices[-1] = linear.unsqueeze(tensors[-1], dim=1)
+    else:
+        shape.append(tensors[-1].shape[1])
+    _check_chain(tensors, matrices)
+    if last == 1:
+        product = products.mm(*matrices)
+    else:
+        sizes = [m.shape[0] for m in matrices] + [matrices[-1].shape[1]]
+        product = _multiplied(matrices, _splits(sizes), 0, last)
+    return linear.view(product, size=tuple(shape))
+
+
+def _check_chain(tensors: list[Any], matrices: list[Any]) -> None:
+    for number, (x, m) in enumerate(zip(tensors, matrices, strict=True)):
+        if len(m.shape) != 2:
+            raise RuntimeError(f"multi_dot(): tensor {number} must be 2D but got {len(x.shape)}D")
+        if raw(x).dtype != raw(tensors[0]).dtype:
+            words = [c_name(raw(y).dtype) for y in (tensors[0], x)]
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {words[0]} "
+                f"and tensor {number} {words[1]}"
+            )
+    for number, (a, b) in enumerate(pairwise(matrices)):
+        if a.shape[1] != b.shape[0]:
+            shapes = [list(x.shape) for x in tensors[number : number + 2]]
+            raise RuntimeError(
+                f"multi_dot(): tensors {number} and {number + 1} with shapes {shapes[0]} and "
+                f"{shapes[1]} cannot be multiplied"
+            )
+
+
+def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where to split each stretch of a chain of matrices into two products."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    best = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            options = [
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            ]
+            cost[i, j], best[i, j] = min(options)
+            if count == 3 and options[-1][0] == cost[i, j]:  # of two equal ways, from the left
+                best[i, j] = j - 1
+    return best
+
+
+def _multiplied(matrices: list[Any], splits: dict[tuple[int, int], int], i: int, j: int) -> Any:
+    if i == j:
+        return matrices[i]
+    k = splits[i, j]
+    left, right = _multiplied(matrices, splits, i, k), _multiplied(matrices, splits, k + 1, j)
+    return products.mm(left, right)
+
+
+def chain_matmul(*matrices: Any) -> Any:
+    """The product of several matrices: an older name of ``torch.linalg.multi_dot``."""
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for x in matrices:
+        if len(x.shape) != 2:
+            raise RuntimeError(f"Tensor dimension is {len(x.shape)}, expected 2 instead.")
+    return matrices[0].clone() if len(matrices) == 1 else _chain(list(matrices))
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """The dot products of vectors along a dimension, the first of them conjugated.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.vecdot(torch.ones(2, 3), torch.ones(3))
+    tensor([3., 3.])
+    """
+    check_tensors("linalg_vecdot", x=x, y=y)
+    check_float("linalg.vecdot", x)
+    check_same_dtype("linalg.vecdot: ", ("x", x), ("y", y))
+    if len(x.shape) == len(y.shape) == 1:
+        one_dim(dim, 1)
+        return vdot(x, y)
+    product = conj_of(x) * y
+    dims = many_dims(dim, len(product.shape))
+    return linear.sum_dim(product, dim=dims, keepdim=False)
+
+
+def matmul(input: Any, other: Any) -> Any:
+    """The same as ``torch.matmul``."""
+    check_tensors("linalg_matmul", input=input, other=other)
+    return products.matmul(input, other)

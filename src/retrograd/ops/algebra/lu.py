@@ -1,0 +1,298 @@
+# ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
+"""LU decompositions, and what is solved with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._dims import broadcast
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._results import named_result
+from retrograd.ops.algebra._matrix import adjoint as _adjoint  # which is the name of an option, too
+from retrograd.ops.algebra._matrix import (
+    check_float,
+    check_kernel,
+    check_matrices,
+    check_same_dtype,
+    check_square,
+    check_tensors,
+    columns_of,
+    lower,
+    rows_of,
+    total,
+    transposed,
+    upper,
+)
+from retrograd.ops.algebra.triangular import check_fit, triangular_solved
+
+
+def _lu_factor(A: Raw, pivot: bool = True) -> tuple[Raw, Raw, Raw]:
+    return arrays.linalg.lu_factor(A)
+
+
+def _lu_gradient(gl: Any, gu: Any, L: Any, U: Any) -> Any:
+    """The gradient of ``L @ U`` by those of L and U, either of which may be None."""
+    m, n = L.shape[-2], U.shape[-1]
+    k = min(m, n)
+    below = beside = None
+    square_l, square_u = rows_of(L, 0, k), columns_of(U, 0, k)
+    if gu is not None and n > k:  # further columns of U, which L was divided out of
+        beside = _divided_by_lower(square_l, columns_of(gu, k, n))
+        gl = total(gl, -(beside @ transposed(columns_of(U, k, n))))
+    if gl is not None and m > k:  # further rows of L, which U was divided out of
+        below = _divided_by_upper(square_u, rows_of(gl, k, m))
+        gu = total(gu, -(transposed(rows_of(L, k, m)) @ below))
+    inner = total(
+        None if gl is None else lower(transposed(square_l) @ rows_of(gl, 0, k), -1),
+        None if gu is None else upper(columns_of(gu, 0, k) @ transposed(square_u)),
+    )
+    gradient = _divided_by_lower(square_l, _divided_by_upper(square_u, inner))
+    dim = len(gradient.shape)
+    if n > k:
+        if beside is None:
+            beside = linear.new_zeros(gradient, (*gradient.shape[:-1], n - k))
+        gradient = linear.cat([gradient, beside], dim=dim - 1)
+    if m > k:
+        if below is None:
+            below = linear.new_zeros(gradient, (*gradient.shape[:-2], m - k, gradient.shape[-1]))
+        gradient = linear.cat([gradient, below], dim=dim - 2)
+    return gradient
+
+
+def _divided_by_lower(L: Any, x: Any) -> Any:
+    return triangular_solved(transposed(L), x, upper=True, left=True, unitriangular=True)
+
+
+def _divided_by_upper(U: Any, x: Any) -> Any:
+    return triangular_solved(transposed(U), x, upper=False, left=False, unitriangular=False)
+
+
+def _permuted(x: Any, pivots: Any) -> Any:
+    """``P @ x``."""
+    return _rows_in_order(x, arrays.linalg.permutation(raw(pivots), x.shape[-2]))
+
+
+def _rows_in_order(x: Any, order: Raw) -> Any:
+    places = arrays.expand(arrays.reshape(order, (*order.shape, 1)), tuple(x.shape))
+    return linear.gather(x, places, dim=len(x.shape) - 2)
+
+
+def factor_gradient(g: Any, LU: Any, pivots: Any) -> Any:
+    """The gradient of a matrix by that of its two factors in one array; None has none."""
+    if g is None:
+        return None
+    k = min(LU.shape[-2:])
+    L, U = unit_lower(columns_of(LU, 0, k)), upper(rows_of(LU, 0, k))
+    return _permuted(_lu_gradient(columns_of(g, 0, k), rows_of(g, 0, k), L, U), pivots)
+
+
+def unit_lower(x: Any) -> Any:
+    """``x`` below the diagonal, ones on it, zeros above."""
+    return lower(x, -1) + arrays.eye(x.shape[-2], x.shape[-1], dtype=raw(x).dtype)
+
+
+lu_factored = Operation(
+    "linalg_lu_factor_ex", _lu_factor, inputs=("A",),
+    rules={"A": lambda g, LU, pivots: factor_gradient(g[0], LU, pivots)},
+    outputs=("LU", "pivots", "info"),
+)  # fmt: skip
+
+
+def _check_lu(function: str, A: Any, pivot: bool) -> None:
+    if len(A.shape) < 2:
+        raise RuntimeError(
+            f"{function}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} "
+            "instead"
+        )
+    check_kernel("lu_cpu", A)
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+
+
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """As ``lu_factor``, and where U first has a zero on its diagonal (0 for nowhere)."""
+    check_tensors("linalg_lu_factor_ex", A=A)
+    return named_result("linalg_lu_factor_ex", "LU", "pivots", "info")(
+        _factored("torch.linalg.lu_factor_ex", A, pivot, check_errors)
+    )
+
+
+def _factored(function: str, A: Any, pivot: bool, check_errors: bool) -> Any:
+    _check_lu("torch.lu_factor", A, pivot)
+    found = lu_factored(A)
+    if check_errors:
+        arrays.linalg.refuse_zero_pivot(function, raw(found[2]), A.shape)
+    return found
+
+
+def lu_factor(A: Any, *, pivot: bool = True) -> Any:
+    """L and U of ``A = P @ L @ U`` in one tensor, and the exchanges of rows that make P.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.lu_factor(torch.tensor([[4.0, 2.0], [2.0, 3.0]])).LU
+    tensor([[4.0000, 2.0000],
+            [0.5000, 2.0000]])
+    """
+    check_tensors("linalg_lu_factor", A=A)
+    found = _factored("torch.linalg.lu_factor", A, pivot, True)
+    return named_result("linalg_lu_factor", "LU", "pivots")(found[:2])
+
+
+def lu_of_torch(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+    """``torch.lu``: the same as ``torch.linalg.lu_factor``."""
+    check_tensors("lu", A=A)
+    found = _factored("torch.linalg.lu_factor_ex", A, pivot, not get_infos)
+    return tuple(found) if get_infos else tuple(found[:2])
+
+
+def _lu(A: Raw, pivot: bool = True) -> tuple[Raw, Raw, Raw]:
+    LU, pivots, _ = arrays.linalg.lu_factor(A)
+    k = min(A.shape[-2:])
+    P = arrays.linalg.permutation_matrix(pivots, A.shape[-2], A.dtype)
+    return P, unit_lower(LU[..., :k]), arrays.linalg.triu(LU[..., :k, :])
+
+
+def _lu_rule(g: Any, P: Any, L: Any, U: Any) -> Any:
+    if g[1] is None and g[2] is None:  # nothing makes P move
+        return None
+    return _constant(P) @ _lu_gradient(g[1], g[2], L, U)
+
+
+def _constant(x: Any) -> Any:
+    """``x`` without its history."""
+    return x if arrays.is_raw(x) else x.detach()
+
+
+linalg_lu = Operation(
+    "linalg_lu", _lu, inputs=("A",), rules={"A": _lu_rule}, outputs=("P", "L", "U")
+)
+
+
+def lu(A: Any, *, pivot: bool = True) -> Any:
+    """``A`` as ``P @ L @ U``: a permutation, a lower and an upper triangular matrix.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.lu(torch.tensor([[2.0, 3.0], [4.0, 2.0]])).L
+    tensor([[1.0000, 0.0000],
+            [0.5000, 1.0000]])
+    """
+    check_tensors("linalg_lu", A=A)
+    _check_lu("linalg.lu", A, pivot)
+    P, L, U = linalg_lu(A)
+    return named_result("linalg_lu", "P", "L", "U")((_constant(P), L, U))
+
+
+def _lu_unpack(LU_data: Raw, unpack_data: bool) -> tuple[Raw, Raw]:
+    if not unpack_data:
+        return arrays.zeros((0,), LU_data.dtype), arrays.zeros((0,), LU_data.dtype)
+    k = min(LU_data.shape[-2:])
+    return unit_lower(LU_data[..., :k]), arrays.linalg.triu(LU_data[..., :k, :])
+
+
+def _lu_unpack_rule(g: Any, shape: Any, unpack_data: bool) -> Any:
+    """Each triangle to where it came from."""
+    if not unpack_data:
+        return linear.new_zeros(total(*g), tuple(shape))
+    m, n = shape[-2:]
+    gl, gu = g
+    below = None if gl is None else lower(gl, -1)
+    above = None if gu is None else upper(gu)
+    if n > m and below is not None:
+        rest = linear.new_zeros(below, (*below.shape[:-1], n - m))
+        below = linear.cat([below, rest], dim=len(shape) - 1)
+    if m > n and above is not None:
+        rest = linear.new_zeros(above, (*above.shape[:-2], m - n, n))
+        above = linear.cat([above, rest], dim=len(shape) - 2)
+    return total(below, above)
+
+
+unpacked = Operation(
+    "lu_unpack", _lu_unpack, inputs=("LU_data",), rules={"LU_data": _lu_unpack_rule},
+    outputs=("L", "U"),
+)  # fmt: skip
+
+
+def lu_unpack(
+    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
+) -> Any:
+    """P, L and U of what ``lu_factor`` gave."""
+    check_tensors("lu_unpack", LU_data=LU_data, LU_pivots=LU_pivots)
+    pivots, data = raw(LU_pivots), raw(LU_data)
+    if unpack_pivots and pivots.dtype.name != "int32":
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
+            "dtype.\nNote: this function is intended to be used with the output produced by "
+            "torch.linalg.lu_factor"
+        )
+    P = linear.new_zeros(LU_data, (0,))
+    if unpack_pivots:
+        matrix = arrays.linalg.permutation_matrix(pivots, data.shape[-2], data.dtype)
+        P = linear.new_zeros(LU_data, matrix.shape)
+        arrays.write(raw(P), matrix)
+    L, U = unpacked(LU_data, unpack_data=bool(unpack_data))
+    return named_result("lu_unpack", "P", "L", "U")((P, L, U))
+
+
+def solved_with_factors(
+    LU: Raw, pivots: Raw, B: Raw, left: bool = True, adjoint: bool = False
+) -> Raw:
+    if left:
+        return arrays.linalg.lu_solve(LU, pivots, B, 2 if adjoint else 0)
+    if adjoint:  # X A^H = B is A X^H = B^H
+        found = arrays.linalg.lu_solve(LU, pivots, arrays.conj(transposed(B)))
+        return arrays.conj(transposed(found))
+    return transposed(arrays.linalg.lu_solve(LU, pivots, transposed(B), 1))
+
+
+def _lu_solve_right(g: Any, LU: Any, pivots: Any, left: bool, adjoint: bool) -> Any:
+    return lu_solved(LU, pivots, g, left=left, adjoint=not adjoint)
+
+
+def _lu_solve_factors(g: Any, LU: Any, pivots: Any, result: Any, left: bool, adjoint: bool) -> Any:
+    right = _lu_solve_right(g, LU, pivots, left, adjoint)
+    product = _adjoint(result) @ right if not left else right @ _adjoint(result)
+    matrix = -(_adjoint(product) if adjoint else product)
+    order = arrays.linalg.permutation(raw(pivots), LU.shape[-1])
+    turned = _rows_in_order(matrix, arrays.linalg.inverse_order(order))
+    return lower(turned @ _adjoint(upper(LU)), -1) + upper(_adjoint(unit_lower(LU)) @ turned)
+
+
+lu_solved: Operation = Operation(
+    "linalg_lu_solve", solved_with_factors, inputs=("LU", "pivots", "B"),
+    rules={"LU": _lu_solve_factors, "B": _lu_solve_right}, adjoint=True, broadcasts=True,
+)  # fmt: skip
+
+
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    """X of ``A @ X = B`` (or, if not ``left``, of ``X @ A = B``) from the factors of ``A``, which
+    stands for its adjoint if ``adjoint``."""
+    check_tensors("linalg_lu_solve", LU=LU, pivots=pivots, B=B)
+    check_square("torch.linalg.lu_solve", LU)
+    check_float("torch.linalg.lu_solve", LU)
+    check_same_dtype("linalg.lu_solve: ", ("LU", LU), ("B", B))
+    if raw(pivots).dtype.name != "int32":
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
+    check_matrices("linalg.lu_solve", B, "B")
+    check_fit("linalg.lu_solve", LU, B, left)
+    if LU.shape[-1] != pivots.shape[-1]:
+        raise RuntimeError(
+            "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the "
+            "matrix"
+        )
+    if tuple(LU.shape[:-1]) != tuple(pivots.shape):
+        raise RuntimeError(
+            "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got "
+            f"pivots with shape {list(pivots.shape)} instead"
+        )
+    broadcast(tuple(LU.shape[:-2]), tuple(B.shape[:-2]))
+    check_kernel("linalg.lu_solve_cpu", LU)
+    return lu_solved(LU, pivots, B, left=bool(left), adjoint=bool(adjoint))
+
+
+def lu_solve_of_torch(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
+    """``torch.lu_solve``: X of ``A @ X = input`` from the factors of ``A``."""
+    check_tensors("lu_solve", input=input, LU_data=LU_data, LU_pivots=LU_pivots)
+    return lu_solve(LU_data, LU_pivots, input)

@@ -1,0 +1,382 @@
+"""Products beyond the plain ones: sums of products, Kronecker products, layers, distances."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear as moving
+from retrograd.ops import products, shaping
+from retrograd.ops._dims import numel, one_dim
+from retrograd.ops._operation import Operation, Target, raw
+from retrograd.ops._refusals import c_name, check_alpha, kernel
+from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
+from retrograd.ops.elementwise import conj
+
+# -- products of vectors ---------------------------------------------------------------------
+
+
+def _vdot(self: Raw, other: Raw) -> Raw:
+    return arrays.matmul(arrays.conj(self), other)
+
+
+vdot_of = Operation(
+    "vdot", _vdot, inputs=("self", "other"),
+    rules={"self": lambda g, other: conj(g) * other, "other": lambda g, self: g * self},
+    adjoint=True, check=kernel("dot", "b"),
+)  # fmt: skip
+
+
+def vdot(input: Any, other: Any) -> Any:
+    """The dot product of two vectors, the first of them conjugated.
+
+    >>> import retrograd as torch
+    >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+    check_tensors("vdot", input=input, other=other)
+    products.check_dot(input, other)
+    return vdot_of(input, other)
+
+
+def inner(input: Any, other: Any) -> Any:
+    """The dot products of the last dimensions.
+
+    >>> import retrograd as torch
+    >>> torch.inner(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+    check_tensors("inner", input=input, other=other)
+    if not input.shape or not other.shape:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def kron(input: Any, other: Any) -> Any:
+    """The Kronecker product: every element of ``input`` times all of ``other``, in blocks.
+
+    >>> import retrograd as torch
+    >>> torch.kron(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+    tensor([ 1., 10.,  2., 20.])
+    """
+    check_tensors("kron", input=input, other=other)
+    ndim = max(len(input.shape), len(other.shape))
+    a = (1,) * (ndim - len(input.shape)) + tuple(input.shape)
+    b = (1,) * (ndim - len(other.shape)) + tuple(other.shape)
+    spread = moving.reshape(input, tuple(n for s in a for n in (s, 1)))
+    blocks = moving.reshape(other, tuple(n for s in b for n in (1, s)))
+    size = tuple(x * y for x, y in zip(a, b, strict=True))
+    return moving.unsafe_view(spread * blocks, size=size)
+
+
+# -- a sum and a product in one --------------------------------------------------------------
+
+
+def _scaled_sum(self: Raw, product: Raw, beta: Any, alpha: Any) -> Raw:
+    """``beta * self + alpha * product``, in the memory of the product where there is one. A beta of
+    zero means that what ``self`` holds does not count, not even NaN."""
+    if product.dtype.kind in "biu":
+        beta, alpha = int(beta), int(alpha)
+    if alpha != 1:
+        product = product * arrays.asarray(alpha, product.dtype)
+    if beta == 0:
+        return product
+    if beta != 1:
+        self = self * arrays.asarray(beta, product.dtype)
+    if isinstance(product, arrays.ndarray) and product.dtype == self.dtype:
+        return arrays.add_to(product, self, product)
+    return self + product
+
+
+def _addmm(self: Raw, mat1: Raw, mat2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
+    return _scaled_sum(self, arrays.mm(mat1, mat2), beta, alpha)
+
+
+def _addmv(self: Raw, mat: Raw, vec: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
+    return _scaled_sum(self, arrays.matmul(mat, vec), beta, alpha)
+
+
+def _addr(self: Raw, vec1: Raw, vec2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
+    column = arrays.reshape(vec1, (vec1.shape[0], 1))
+    if vec1.dtype.kind == "b":
+        return self | (column & vec2) if beta else column & vec2
+    return _scaled_sum(self, column * vec2, beta, alpha)
+
+
+def _baddbmm(self: Raw, batch1: Raw, batch2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
+    return _scaled_sum(self, arrays.matmul(batch1, batch2), beta, alpha)
+
+
+def _addbmm(self: Raw, batch1: Raw, batch2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
+    """One product of the matrices of a batch side by side is the sum of their products."""
+    count, rows, width = batch1.shape
+    wide = arrays.reshape(arrays.permute(batch1, (1, 0, 2)), (rows, count * width))
+    tall = arrays.reshape(batch2, (count * width, batch2.shape[2]))
+    return _scaled_sum(self, arrays.matmul(wide, tall), beta, alpha)
+
+
+def _scaled(x: Any, factor: Any) -> Any:
+    return x if type(factor) is int and factor == 1 else x * factor
+
+
+def _affine(
+    name: str, forward: Any, factors: tuple[str, str], first: Any, second: Any, **declared: Any
+) -> Operation:
+    """``beta * self + alpha * (a product of two factors)``, by the transposes in each factor."""
+    return Operation(
+        name, forward, inputs=("self", *factors),
+        rules={"self": lambda g, beta: _scaled(g, beta), factors[0]: first, factors[1]: second},
+        broadcasts=True, **declared,
+    )  # fmt: skip
+
+
+def _outer(a: Any, b: Any) -> Any:
+    return moving.reshape(a, (a.shape[0], 1)) * b
+
+
+addmm_of = _affine(
+    "addmm", _addmm, ("mat1", "mat2"),
+    lambda g, mat2, alpha: _scaled(products.mm(g, moving.t(mat2)), alpha),
+    lambda g, mat1, alpha: _scaled(products.mm(moving.t(mat1), g), alpha),
+    check=kernel("addmm_impl_cpu_", "b"),
+)  # fmt: skip
+addmv_of = _affine(
+    "addmv", _addmv, ("mat", "vec"),
+    lambda g, vec, alpha: _scaled(_outer(g, vec), alpha),
+    lambda g, mat, alpha: _scaled(products.mv(moving.t(mat), g), alpha),
+    check=kernel("addmv_impl_cpu", "b"),
+)  # fmt: skip
+addr_of = _affine(
+    "addr", _addr, ("vec1", "vec2"),
+    lambda g, vec2, alpha: _scaled(products.mv(g, vec2), alpha),
+    lambda g, vec1, alpha: _scaled(products.mv(moving.t(g), vec1), alpha), dtypes="promote",
+)  # fmt: skip
+baddbmm_of = _affine(
+    "baddbmm", _baddbmm, ("batch1", "batch2"),
+    lambda g, batch2, alpha: _scaled(products.bmm(g, transposed(batch2)), alpha),
+    lambda g, batch1, alpha: _scaled(products.bmm(transposed(batch1), g), alpha),
+    check=kernel("baddbmm", "b"),
+)  # fmt: skip
+addbmm_of = _affine(
+    "addbmm", _addbmm, ("batch1", "batch2"),
+    lambda g, batch2, alpha: _scaled(g @ transposed(batch2), alpha),
+    lambda g, batch1, alpha: _scaled(transposed(batch1) @ g, alpha),
+    check=kernel("addmm_impl_cpu_", "b"),
+)  # fmt: skip
+
+
+def _check_room(self: Any, size: tuple[int, ...]) -> None:
+    """Whether ``self`` can be added to a result of this size, or be written by it."""
+    if isinstance(self, Target):
+        if tuple(self.shape) != size:
+            raise RuntimeError(
+                f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size "
+                f"{list(size)} should match"
+            )
+    elif tuple(self.shape) != size:
+        shaping.expand(raw(self), *size)
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * (mat1 @ mat2)``.
+
+    >>> import retrograd as torch
+    >>> torch.addmm(torch.ones(2), torch.eye(2), torch.eye(2), alpha=3)
+    tensor([[4., 1.],
+            [1., 4.]])
+    """
+    check_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
+    a, b = raw(mat1), raw(mat2)
+    for name, x in (("mat1", a), ("mat2", b)):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[0]}x{b.shape[1]})"
+        )
+    _check_room(input, (a.shape[0], b.shape[1]))
+    _check_addmm_dtypes(raw(input), a, b)
+    return addmm_of(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _check_addmm_dtypes(self: Raw, a: Raw, b: Raw) -> None:
+    for name, x in (("self", self), ("mat1", a)):
+        if x.dtype != b.dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {type_word(x.dtype)} and "
+                f"{type_word(b.dtype)}"
+            )
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * (mat @ vec)``."""
+    check_tensors("addmv", input=input, mat=mat, vec=vec)
+    self, a, b = raw(input), raw(mat), raw(vec)
+    if a.ndim != 2 or b.ndim != 1 or self.ndim > 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got {self.ndim}, {a.ndim}, {b.ndim}"
+        )
+    if a.shape[1] != b.shape[0] or (self.ndim == 1 and self.shape[0] not in (1, a.shape[0])):
+        raise RuntimeError(
+            f"size mismatch, got input ({numel(self.shape)}), mat ({a.shape[0]}x{a.shape[1]}), "
+            f"vec ({b.shape[0]})"
+        )
+    _check_room(input, a.shape[:1])
+    if not self.dtype == a.dtype == b.dtype:
+        words = [type_word(x.dtype) for x in (self, a, b)]
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {words[0]}, {words[1]}, and "
+            f"{words[2]}"
+        )
+    return addmv_of(input, mat, vec, beta=beta, alpha=alpha)
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * outer(vec1, vec2)``."""
+    check_tensors("addr", input=input, vec1=vec1, vec2=vec2)
+    for name, x in (("vec1", vec1), ("vec2", vec2)):
+        if len(x.shape) != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {len(x.shape)}-D")
+    if isinstance(input, Target) and input.ndim != 2:
+        raise RuntimeError(f"2D tensor expected, got {input.ndim}D tensor for input")
+    _check_room(input, (vec1.shape[0], vec2.shape[0]))
+    common = arrays.dtypes.result_type([raw(x) for x in (input, vec1, vec2)])
+    check_alpha(common, alpha)
+    check_beta(common, beta)
+    return addr_of(input, vec1, vec2, beta=beta, alpha=alpha)
+
+
+def check_beta(common: Any, beta: Any) -> None:
+    """As ``check_alpha``, for the other factor."""
+    try:
+        check_alpha(common, beta)
+    except RuntimeError as error:
+        raise RuntimeError(str(error).replace("alpha", "beta")) from None
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
+    check_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
+    self, a, b = raw(input), raw(batch1), raw(batch2)
+    if not isinstance(input, Target) and a.ndim and b.ndim > 2:
+        _check_room(input, (*a.shape[:2], b.shape[2]))
+    for name, x in (("batch1", a), ("batch2", b)):
+        if x.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if b.shape[:2] != (a.shape[0], a.shape[2]):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+            f"{a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
+        )
+    _check_room(input, (*a.shape[:2], b.shape[2]))
+    if not self.dtype == a.dtype == b.dtype:
+        words = [c_name(x.dtype) for x in (self, a, b)]
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {words[0]}, batch1: {words[1]}, batch2: "
+            f"{words[2]}"
+        )
+    return baddbmm_of(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * sum(batch1 @ batch2)``: the products of a batch, added up."""
+    check_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
+    a, b = raw(batch1), raw(batch2)
+    size = (a.shape[one_dim(1, a.ndim)], b.shape[one_dim(2, b.ndim)])
+    if not isinstance(input, Target):
+        _check_room(input, size)
+    for name, x in (("batch1", a), ("batch2", b)):
+        if x.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if a.shape[0] != b.shape[0]:
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {a.shape[0]} and {b.shape[0]}"
+        )
+    if a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for bmm ({a.shape[1]}x{a.shape[2]} and "
+            f"{b.shape[1]}x{b.shape[2]})"
+        )
+    _check_room(input, size)
+    _check_addmm_dtypes(raw(input), a, b)
+    return addbmm_of(input, batch1, batch2, beta=beta, alpha=alpha)
+
+
+# -- contracting dimensions ------------------------------------------------------------------
+
+
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    """Sums of products over dimensions of both: the last of ``a`` and first of ``b``, or as listed.
+
+    >>> import retrograd as torch
+    >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), dims=([0, 1], [1, 0]))
+    tensor(6.)
+    """
+    check_tensors("tensordot", a=a, b=b)
+    dims_a, dims_b = _contracted(a, b, dims)
+    if len(dims_a) != len(dims_b):
+        raise RuntimeError("both dimension lists should have same length")
+    if raw(a).dtype != raw(b).dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    plain_a = [one_dim(d, len(a.shape)) for d in dims_a]
+    plain_b = [one_dim(d, len(b.shape)) for d in dims_b]
+    for plain in (plain_a, plain_b):
+        for d in plain:
+            if plain.count(d) > 1:
+                raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    for said_a, said_b, d, e in zip(dims_a, dims_b, plain_a, plain_b, strict=True):
+        sizes = a.shape[d], b.shape[e]
+        if 1 in sizes and sizes[0] != sizes[1]:  # as if it were repeated
+            a = moving.sum_dim(a, dim=(d,), keepdim=True) if sizes[0] > 1 else a
+            b = moving.sum_dim(b, dim=(e,), keepdim=True) if sizes[1] > 1 else b
+        elif sizes[0] != sizes[1]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {sizes[0]} in dim "
+                f"{said_a} and second has size {sizes[1]} in dim {said_b}"
+            )
+    return _as_one_product(a, b, plain_a, plain_b)
+
+
+def _contracted(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
+    """The dimensions to contract, of each."""
+    if hasattr(dims, "shape") and dims.shape:
+        pairs = dims.tolist()
+        return (pairs[0], pairs[1]) if isinstance(pairs[0], list) else ([pairs[0]], [pairs[1]])
+    if isinstance(dims, (tuple, list)):
+        first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+        return first, second
+    if not hasattr(dims, "__index__"):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
+            f"containing two lists, but got dims={dims}"
+        )
+    count = operator.index(dims)
+    if count < 0:
+        raise RuntimeError(f"tensordot expects dims >= 0, but got dims={count}")
+    if count > min(len(a.shape), len(b.shape)):
+        raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={count}")
+    return list(range(-count, 0)), list(range(count))
+
+
+def _as_one_product(a: Any, b: Any, dims_a: list[int], dims_b: list[int]) -> Any:
+    """Both as matrices, multiplied."""
+    rest_a = [d for d in range(len(a.shape)) if d not in dims_a]
+    rest_b = [d for d in range(len(b.shape)) if d not in dims_b]
+    rows, columns = [a.shape[d] for d in rest_a], [b.shape[d] for d in rest_b]
+    inside = numel([a.shape[d] for d in dims_a])
+    left = moving.permute(a, dims=(*rest_a, *dims_a))
+    right = moving.permute(b, dims=(*dims_b, *rest_b))
+    if not rest_a and not rest_b and a.shape:
+        left, right = (moving.reshape(x, (inside,)) if x.ndim > 1 else x for x in (left, right))
+        return moving.reshape(products.dot(left, right), ())
+    left = moving.reshape(left, (numel(rows), inside))
+    right = moving.reshape(right, (inside, numel(columns)))
+    return moving.reshape(products._mm(left, right), (*rows, *columns))

@@ -1,0 +1,200 @@
+# ruff: noqa: N803 - matrices are called as in PyTorch, in capitals
+"""Rank and condition of matrices, and the inverses of those that have none."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._operation import Operation, constant, raw
+from retrograd.ops.algebra._matrix import (
+    adjoint,
+    check_square,
+    check_tensors,
+    type_word,
+)
+from retrograd.ops.algebra.decompositions import svdvals
+from retrograd.ops.algebra.solving import inv_ex
+from retrograd.ops.elementwise import masked_fill, reciprocal
+from retrograd.ops.pointwise import choosing
+from retrograd.ops.reductions import norms
+
+# -- the pseudo-inverse ----------------------------------------------------------------------
+
+
+def _pinv(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
+    return arrays.linalg.pinv(self, atol, rtol, hermitian)
+
+
+def pinv_gradient(g: Any, self: Any, result: Any) -> Any:
+    """The gradient of a pseudo-inverse, for a rank that does not change."""
+    inverse, turned = result, adjoint(g)
+    if self.shape[-2] <= self.shape[-1]:
+        product = turned @ inverse
+        ending = product @ adjoint(inverse)
+        return (
+            -adjoint(inverse @ product)
+            + ending
+            - (self @ inverse) @ ending
+            + (adjoint(inverse) @ inverse) @ (turned - product @ self)
+        )
+    product = inverse @ turned
+    beginning = adjoint(inverse) @ product
+    return (
+        -adjoint(product @ inverse)
+        + (turned - self @ product) @ inverse @ adjoint(inverse)
+        + beginning
+        - (beginning @ inverse) @ self
+    )
+
+
+linalg_pinv = Operation(
+    "linalg_pinv", _pinv, inputs=("self",), rules={"self": pinv_gradient}, adjoint=True
+)
+
+
+def pinv(
+    A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Any:
+    """The pseudo-inverse: of singular values no larger than ``max(atol, rtol * largest)`` zero.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.pinv(torch.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    check_tensors("linalg_pinv", A=A)
+    dtype = raw(A).dtype
+    if len(A.shape) < 2 or dtype.kind not in "fc" or dtype.name == "float16":
+        raise RuntimeError(
+            f"linalg.pinv({type_word(dtype)}{{{list(A.shape)}}}): expected a tensor with 2 or more "
+            "dimensions of float, double, cfloat or cdouble types"
+        )
+    if isinstance(rcond, bool):  # torch.linalg.pinv(A, hermitian) has no rcond
+        rcond, hermitian = None, rcond
+    if hermitian and all(A.shape):
+        check_square("linalg.eigh", A)
+    absolute, relative = _tolerances(A, atol, rcond if rtol is None else rtol)
+    return linalg_pinv(A, atol=absolute, rtol=relative, hermitian=bool(hermitian))
+
+
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """``torch.pinverse``: the pseudo-inverse with a relative tolerance."""
+    check_tensors("pinverse", input=input)
+    return pinv(input, rtol=rcond)
+
+
+def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """Absolute and relative tolerance, as arrays. Without either, the relative one is a few units
+    in the last place; with an absolute one alone, none."""
+    dtype = arrays.real(raw(A)).dtype
+    if rtol is None:
+        usual = arrays.linalg.eps(dtype) * max(A.shape[-2:])
+        if atol is None:
+            rtol = usual
+        elif hasattr(atol, "shape"):
+            rtol = arrays.where(arrays.greater(raw(atol), 0), 0.0, usual)
+        else:
+            rtol = 0.0 if atol > 0 else usual
+    found = (arrays.cast(arrays.asarray(raw(x)), dtype) for x in (atol or 0.0, rtol))
+    return next(found), next(found)
+
+
+# -- rank ------------------------------------------------------------------------------------
+
+
+def _matrix_rank(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
+    return arrays.linalg.rank(self, atol, rtol, hermitian)
+
+
+rank_of = constant("matrix_rank", _matrix_rank)
+
+
+def matrix_rank(
+    input: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Any:
+    """How many singular values are larger than ``max(atol, rtol * largest)``.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
+    check_tensors("linalg_matrix_rank", input=input)
+    if isinstance(tol, bool):
+        tol, hermitian = None, tol
+    if len(input.shape) < 2:
+        raise RuntimeError(
+            "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions."
+        )
+    dtype = raw(input).dtype
+    if dtype.kind not in "fc" or dtype.name == "float16":
+        raise RuntimeError("This function doesn't handle types other than float and double")
+    if hermitian and all(input.shape[-2:]):
+        check_square("linalg.eigh", input)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    absolute, relative = _tolerances(input, atol, rtol)
+    return rank_of(input, atol=absolute, rtol=relative, hermitian=bool(hermitian))
+
+
+# -- condition -------------------------------------------------------------------------------
+
+
+def cond(input: Any, p: Any = None) -> Any:
+    """How much a matrix magnifies errors: its norm times that of its inverse.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.cond(torch.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2.)
+    """
+    check_tensors("linalg_cond", input=input)
+    if len(input.shape) < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
+    how = _COND[_checked_order(p)]
+    if 0 in input.shape:
+        return linear.new_zeros(svdvals(input.detach()), tuple(input.shape[:-2]))
+    return how(input, p)
+
+
+def _checked_order(p: Any) -> str:
+    if p is None or p in (2, -2):
+        return "spectral"
+    if p == "nuc":
+        return "nuclear"
+    if p == "fro" or (not isinstance(p, str) and abs(p) in (1, math.inf)):
+        return "other"
+    word = p if isinstance(p, str) else f"{p:g}"
+    raise RuntimeError(f"linalg.cond got an invalid norm type: {word}")
+
+
+def _spectral(input: Any, p: Any) -> Any:
+    values = svdvals(input)
+    largest = linear.slice_(values, where=(..., slice(0, 1)))
+    smallest = linear.slice_(values, where=(..., slice(values.shape[-1] - 1, values.shape[-1])))
+    ratio = smallest / largest if p == -2 else largest / smallest
+    return linear.squeeze_dim(ratio, dims=(len(ratio.shape) - 1,))
+
+
+def _nuclear(input: Any, p: Any) -> Any:
+    check_square("linalg.cond(ord=nuc)", input)
+    values = svdvals(input)
+    dim = (len(values.shape) - 1,)
+    inverse = linear.sum_dim(reciprocal(values), dim=dim, keepdim=False)
+    return linear.sum_dim(values, dim=dim, keepdim=False) * inverse
+
+
+def _by_inverse(input: Any, p: Any) -> Any:
+    """Singular matrices have an infinite condition."""
+    word = p if isinstance(p, str) else f"{p:g}"
+    check_square(f"linalg.cond(ord={word})", input)
+    inverse, info = inv_ex(input)
+    failed = arrays.reshape(raw(info) > 0, (*raw(info).shape, 1, 1))
+    inverse = masked_fill(inverse, failed, math.inf)
+    product = norms.matrix_norm(input, p) * norms.matrix_norm(inverse, p)
+    return choosing.nan_to_num(product, math.inf, math.inf, -math.inf)
+
+
+_COND = {"spectral": _spectral, "nuclear": _nuclear, "other": _by_inverse}

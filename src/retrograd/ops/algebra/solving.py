@@ -1,0 +1,202 @@
+# ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
+"""Solving linear equations: by LU and by inverses.
+
+What is computed by LU keeps the factors for its gradient, as PyTorch does: they are outputs of the
+operation that users do not see. They have a gradient too, like every output.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._dims import broadcast, numel
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._results import named_result
+from retrograd.ops.algebra._matrix import (
+    as_column,
+    check_float,
+    check_kernel,
+    check_matrices,
+    check_same_dtype,
+    check_square,
+    check_tensors,
+    total,
+    transposed,
+)
+from retrograd.ops.algebra.lu import factor_gradient, solved_with_factors
+from retrograd.ops.algebra.triangular import check_fit
+
+# -- solving and inverting -------------------------------------------------------------------
+
+
+def is_vector(A: Any, B: Any) -> bool:
+    """Whether the right side ``B`` is a vector, or a batch of them: by their shapes."""
+    return len(B) == 1 or (len(A) - 1 == len(B) and tuple(B) == tuple(A[:-1]))
+
+
+def _solve(A: Raw, B: Raw, left: bool = True) -> tuple[Raw, Raw, Raw, Raw]:
+    LU, pivots, info = arrays.linalg.lu_factor(A)
+    vector = is_vector(A.shape, B.shape)
+    X = solved_with_factors(LU, pivots, as_column(B) if vector else B, left)
+    return X[..., 0] if vector else X, LU, pivots, info
+
+
+def _solve_rule(
+    g: Any, A: Any, LU: Any, pivots: Any, result: Any, left: bool, needs: Any, shapes: Any
+) -> list[Any]:
+    factors = factor_gradient(g[1], LU, pivots)
+    if g[0] is None:
+        return [factors, None]
+    vector = is_vector(*shapes)
+    gx, X = (as_column(g[0]), as_column(result)) if vector else (g[0], result)
+    if not arrays.is_raw(gx):  # to be differentiated again, with respect to A too
+        gb = solved(transposed(A), gx, left=left)
+    elif left:
+        gb = arrays.linalg.lu_solve(LU, pivots, gx, 1)
+    else:
+        gb = transposed(arrays.linalg.lu_solve(LU, pivots, transposed(gx)))
+    ga = None
+    if needs[0]:
+        ga = total(factors, -(gb @ transposed(X) if left else transposed(X) @ gb))
+    return [ga, linear.reshape(gb, tuple(gb.shape[:-1])) if vector else gb]
+
+
+linalg_solve = Operation(
+    "linalg_solve_ex", _solve, inputs=("A", "B"), joint=_solve_rule,
+    outputs=("result", "LU", "pivots", "info"),
+)  # fmt: skip
+
+
+def solved(A: Any, B: Any, left: bool = True) -> Any:
+    """X of ``A @ X = B``, or of ``X @ A = B``; an error if ``A`` is singular."""
+    X, _, _, info = linalg_solve(A, B, left=left)
+    arrays.linalg.refuse_singular_solve("torch.linalg.solve", raw(info), A.shape)
+    return X
+
+
+def _check_solve(A: Any, B: Any, left: bool) -> None:
+    check_square("linalg.solve", A)
+    check_float("linalg.solve", A)
+    check_same_dtype("linalg.solve: ", ("A", A), ("B", B))
+    vector = is_vector(A.shape, B.shape)
+    B = as_column(raw(B)) if vector else B
+    check_matrices("linalg.solve", B, "B")
+    check_fit("linalg.solve", A, B, left)
+    broadcast(tuple(B.shape[:-2]), tuple(A.shape[:-2]))
+    check_kernel("lu_cpu", A)
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """X of ``A @ X = B``, or, if not ``left``, of ``X @ A = B``.
+
+    >>> import retrograd as torch
+    >>> A = torch.tensor([[2.0, 0.0], [1.0, 4.0]])
+    >>> torch.linalg.solve(A, torch.tensor([4.0, 10.0]))
+    tensor([2., 2.])
+    """
+    check_tensors("linalg_solve", A=A, B=B)
+    _check_solve(A, B, left)
+    return solved(A, B, bool(left))
+
+
+def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+    """As ``solve``, but says where it failed instead of raising an error."""
+    check_tensors("linalg_solve_ex", A=A, B=B)
+    _check_solve(A, B, left)
+    X, _, _, info = linalg_solve(A, B, left=bool(left))
+    if check_errors:
+        arrays.linalg.refuse_singular_solve("torch.linalg.solve_ex", raw(info), A.shape)
+    return named_result("linalg_solve_ex", "result", "info")((X, info))
+
+
+def _inverse(A: Raw) -> tuple[Raw, Raw]:
+    return arrays.linalg.inverse(A)
+
+
+linalg_inv = Operation(
+    "linalg_inv_ex", _inverse, inputs=("A",),
+    rules={"A": lambda g, inverse: -(transposed(inverse) @ (g[0] @ transposed(inverse)))},
+    outputs=("inverse", "info"), jvp=lambda t, inverse: (-(inverse @ (t @ inverse)), None),
+)  # fmt: skip
+
+
+def _inverted(function: str, A: Any, check_errors: bool) -> Any:
+    check_square("linalg.inv", A)
+    check_float("linalg.inv", A, low_precision=False)
+    found = linalg_inv(A)
+    if check_errors:
+        arrays.linalg.refuse_singular_inverse(function, raw(found[1]), A.shape)
+    return found
+
+
+def inv(A: Any) -> Any:
+    """The inverse of a square matrix.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.inv(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    check_tensors("linalg_inv", A=A)
+    return _inverted("linalg.inv", A, True)[0]
+
+
+def inverse(input: Any) -> Any:
+    """``torch.inverse``: the inverse of a square matrix."""
+    check_tensors("inverse", input=input)
+    return inv(input)
+
+
+def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
+    """As ``inv``, but says where it failed instead of raising an error."""
+    check_tensors("linalg_inv_ex", A=A)
+    return named_result("linalg_inv_ex", "inverse", "info")(
+        _inverted("linalg.inv_ex", A, check_errors)
+    )
+
+
+# -- tensors as matrices ---------------------------------------------------------------------
+
+
+def tensorinv(input: Any, ind: int = 2) -> Any:
+    """The inverse with respect to ``tensordot`` over the last dimensions from ``ind`` on."""
+    check_tensors("linalg_tensorinv", input=input)
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    shape = tuple(input.shape)
+    if ind > len(shape):
+        raise RuntimeError(f"ArrayRef: invalid slice, N = {ind}; size = {len(shape)}")
+    rows, columns = numel(shape[:ind]), numel(shape[ind:])
+    if rows != columns:
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == "
+            f"prod(self.shape[:ind]), but got {columns} != {rows}"
+        )
+    inverted = inv_ex(_reshaped(input, (columns, rows)))
+    arrays.linalg.refuse_singular_inverse("inv", raw(inverted[1]), (rows, rows))
+    return linear.reshape(inverted[0], (*shape[ind:], *shape[:ind]))
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if tuple(x.shape) == shape else linear.reshape(x, shape)
+
+
+def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
+    """X of ``tensordot(input, X, X.ndim) = other``."""
+    check_tensors("linalg_tensorsolve", input=input, other=other)
+    if dims is not None:
+        moved = [d % len(input.shape) for d in dims]
+        order = [d for d in range(len(input.shape)) if d not in moved] + moved
+        input = linear.permute(input, dims=tuple(order))
+    shape, ndim = tuple(input.shape), len(other.shape)
+    rows, columns = numel(other.shape), numel(shape[ndim:])
+    if rows != columns:
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {columns} != {rows}"
+        )
+    flat = solve(linear.reshape(input, (rows, rows)), _reshaped(other, (rows,)))
+    return linear.reshape(flat, shape[ndim:])

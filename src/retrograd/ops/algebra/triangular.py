@@ -1,0 +1,307 @@
+# ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
+"""Triangular systems, and the factors of positive definite matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops._dims import broadcast
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._results import named_result
+from retrograd.ops.algebra._matrix import (
+    adjoint,
+    check_float,
+    check_kernel,
+    check_matrices,
+    check_same_dtype,
+    check_square,
+    check_tensors,
+    lower,
+    total,
+    transposed,
+    upper,
+)
+
+# -- triangular systems ----------------------------------------------------------------------
+
+
+def _solve_triangular(
+    self: Raw, B: Raw, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Raw:
+    return arrays.linalg.solve_triangular(self, B, upper, left, unitriangular)
+
+
+def _solve_triangular_rule(
+    g: Any, self: Any, result: Any, upper: bool, left: bool, unitriangular: bool, needs: Any
+) -> list[Any]:
+    right = triangular_solved(
+        transposed(self), g, upper=not upper, left=left, unitriangular=unitriangular
+    )
+    if not needs[0]:
+        return [None, right]
+    whole = right @ transposed(result) if left else transposed(result) @ right
+    return [-_triangle(whole, upper, unitriangular), right if needs[1] else None]
+
+
+def _triangle(x: Any, is_upper: bool, unit: bool) -> Any:
+    """The part of ``x`` that a triangular matrix has."""
+    return upper(x, 1 if unit else 0) if is_upper else lower(x, -1 if unit else 0)
+
+
+triangular_solved = Operation(
+    "linalg_solve_triangular", _solve_triangular, inputs=("self", "B"),
+    joint=_solve_triangular_rule, dtypes="promote",
+)  # fmt: skip
+
+
+def solve_triangular(
+    input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    """X of ``input @ X = B`` (or, if not ``left``, of ``X @ input = B``) for a triangular matrix.
+
+    >>> import retrograd as torch
+    >>> A = torch.tensor([[2.0, 1.0], [0.0, 4.0]])
+    >>> torch.linalg.solve_triangular(A, torch.tensor([[4.0], [8.0]]), upper=True)
+    tensor([[1.],
+            [2.]])
+    """
+    check_tensors("linalg_solve_triangular", input=input, B=B)
+    check_square("linalg.solve_triangular", input)
+    check_matrices("linalg.solve_triangular", B, "B")
+    check_fit("linalg.solve_triangular", input, B, left)
+    broadcast(tuple(B.shape[:-2]), tuple(input.shape[:-2]))
+    for x in (input, B):
+        check_kernel("triangular_solve_cpu", x)
+    return triangular_solved(
+        input, B, upper=bool(upper), left=bool(left), unitriangular=bool(unitriangular)
+    )
+
+
+def check_fit(function: str, A: Any, B: Any, left: bool) -> None:
+    if A.shape[-2 if left else -1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{function}: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} ({A.shape[-2]}x{A.shape[-1]} and "
+            f"{B.shape[-2]}x{B.shape[-1]})"
+        )
+
+
+def _check_systems(function: str, b: Any, A: Any) -> None:
+    """Whether ``b`` and ``A`` make a system, in the words of the older functions."""
+    check_same_dtype("", ("b", b), ("A", A), ".")
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} "
+            "matrices"
+        )
+    if A.shape[-1] != b.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for {function}: each A matrix is {A.shape[-1]} by "
+            f"{A.shape[-1]} but each b matrix is {b.shape[-2]} by {b.shape[-1]}"
+        )
+
+
+# -- the older function ----------------------------------------------------------------------
+
+
+def _older_solve(
+    self: Raw, A: Raw, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Raw, Raw]:
+    matrix = transposed(A) if transpose else A
+    batch = broadcast(self.shape[:-2], A.shape[:-2])
+    copy = arrays.ascontiguous(arrays.expand(A, (*batch, *A.shape[-2:])))
+    solution = _solve_triangular(matrix, self, upper != transpose, True, unitriangular)
+    return solution, arrays.copy(A) if A.shape == copy.shape else copy
+
+
+def _older_solve_rule(
+    g: Any,
+    self: Any,
+    A: Any,
+    solution: Any,
+    upper: bool,
+    transpose: bool,
+    unitriangular: bool,
+    needs: Any,
+) -> list[Any]:
+    if g[0] is None:
+        return [None, g[1]]
+    matrix = A if transpose else transposed(A)
+    right = triangular_solved(
+        matrix, g[0], upper=upper == transpose, left=True, unitriangular=unitriangular
+    )
+    if not needs[1]:
+        return [right, None]
+    product = solution @ transposed(right) if transpose else right @ transposed(solution)
+    return [right, total(-_triangle(product, upper, unitriangular), g[1])]
+
+
+older_solve = Operation(
+    "triangular_solve", _older_solve, inputs=("self", "A"), joint=_older_solve_rule,
+    outputs=("solution", "cloned_coefficient"),
+)  # fmt: skip
+
+
+def triangular_solve(
+    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """X of ``A @ X = input`` for a triangular matrix, transposed or not, and a copy of that."""
+    check_tensors("triangular_solve", input=input, A=A)
+    for name, x in (("b", input), ("A", A)):
+        if len(x.shape) < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it "
+                f"has {len(x.shape)} dimensions instead"
+            )
+    _check_systems("triangular_solve", input, A)
+    broadcast(tuple(input.shape[:-2]), tuple(A.shape[:-2]))
+    check_kernel("triangular_solve_cpu", A)
+    found = older_solve(
+        input, A, upper=bool(upper), transpose=bool(transpose), unitriangular=bool(unitriangular)
+    )
+    return named_result("triangular_solve", "solution", "cloned_coefficient")(found)
+
+
+# -- positive definite matrices --------------------------------------------------------------
+
+
+def _cholesky(self: Raw, upper: bool = False) -> tuple[Raw, Raw]:
+    return arrays.linalg.cholesky(self, upper)
+
+
+def _cholesky_rule(g: Any, L: Any, upper: bool) -> Any:
+    """The gradient as for all of a Hermitian matrix, though only one triangle of it is read."""
+    g, L = (adjoint(g), adjoint(L)) if upper else (g, L)
+    inner = lower(adjoint(L) @ g)
+    inner = 0.5 * (inner + adjoint(lower(inner, -1)))
+    inner = triangular_solved(adjoint(L), inner, upper=True, left=True, unitriangular=False)
+    return triangular_solved(L, inner, upper=False, left=False, unitriangular=False)
+
+
+def _older_cholesky(self: Raw, upper: bool = False) -> Raw:
+    if not self.size:
+        return arrays.copy(self)
+    factor, infos = arrays.linalg.cholesky(self, upper)
+    arrays.linalg.refuse_not_positive("cholesky", infos, self.shape)
+    return factor
+
+
+linalg_cholesky = Operation(
+    "linalg_cholesky_ex", _cholesky, inputs=("self",),
+    rules={"self": lambda g, L, upper: _cholesky_rule(g[0], L, upper)}, outputs=("L", "info"),
+    adjoint=True,
+)  # fmt: skip
+older_cholesky = Operation(
+    "cholesky", _older_cholesky, inputs=("self",),
+    rules={"self": lambda g, result, upper: _cholesky_rule(g, result, upper)}, adjoint=True,
+)  # fmt: skip
+
+
+def cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """As ``cholesky``, but says where it failed instead of raising an error."""
+    check_tensors("linalg_cholesky_ex", input=input)
+    return named_result("linalg_cholesky_ex", "L", "info")(
+        _checked_cholesky("linalg.cholesky_ex", input, upper, check_errors)
+    )
+
+
+def _checked_cholesky(function: str, input: Any, upper: bool, check_errors: bool) -> Any:
+    check_square("linalg.cholesky", input)
+    check_float("linalg.cholesky", input)
+    check_kernel("cholesky_cpu", input)
+    found = linalg_cholesky(input, upper=bool(upper))
+    if check_errors:
+        arrays.linalg.refuse_not_positive(function, raw(found[1]), input.shape)
+    return found
+
+
+def cholesky(input: Any, *, upper: bool = False) -> Any:
+    """The lower triangular L of ``input = L @ L.mH`` for a positive definite matrix, or ``L.mH``.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    check_tensors("linalg_cholesky", input=input)
+    return _checked_cholesky("linalg.cholesky", input, upper, True)[0]
+
+
+def cholesky_of_torch(input: Any, upper: bool = False) -> Any:
+    """``torch.cholesky``: the same as ``torch.linalg.cholesky``."""
+    check_tensors("cholesky", input=input)
+    if input.shape and 0 not in input.shape:
+        check_square("cholesky", input)
+    check_matrices("cholesky", input)
+    check_kernel("cholesky_cpu", input)
+    return older_cholesky(input, upper=bool(upper))
+
+
+def _cholesky_solve(self: Raw, input2: Raw, upper: bool = False) -> Raw:
+    return arrays.linalg.cholesky_solve(self, input2, upper)
+
+
+def _cholesky_solve_rule(
+    g: Any, self: Any, input2: Any, result: Any, upper: bool, needs: Any
+) -> list[Any]:
+    right = solved_by_cholesky(g, input2, upper=upper)
+    if not needs[1]:
+        return [right, None]
+    product = right @ adjoint(result)
+    return [right, _factor_of(product + adjoint(product), input2, upper)]
+
+
+def _factor_of(symmetric: Any, factor: Any, upper: bool) -> Any:
+    """The gradient of a factor, by less that of the product. PyTorch gives all of it, also what
+    belongs to the triangle that is not read."""
+    return -(factor @ symmetric if upper else symmetric @ factor)
+
+
+solved_by_cholesky: Operation = Operation(
+    "cholesky_solve", _cholesky_solve, inputs=("self", "input2"), joint=_cholesky_solve_rule,
+    adjoint=True,
+)  # fmt: skip
+
+
+def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
+    """X of ``A @ X = input``, from the Cholesky factor of A."""
+    check_tensors("cholesky_solve", input=input, input2=input2)
+    for name, x in (("b", input), ("u", input2)):
+        if len(x.shape) < 2:
+            raise RuntimeError(
+                f"{name} should have at least 2 dimensions, but has {len(x.shape)} dimensions "
+                "instead"
+            )
+    _check_systems("cholesky_solve", input, input2)
+    broadcast(tuple(input.shape[:-2]), tuple(input2.shape[:-2]))
+    check_kernel("cholesky_solve_cpu", input)
+    return solved_by_cholesky(input, input2, upper=bool(upper))
+
+
+def _cholesky_inverse(self: Raw, upper: bool = False) -> Raw:
+    eye = arrays.eye(self.shape[-1], dtype=self.dtype)
+    return arrays.linalg.cholesky_solve(eye, self, upper)
+
+
+def _cholesky_inverse_rule(g: Any, self: Any, result: Any, upper: bool) -> Any:
+    return _factor_of(result @ (g + adjoint(g)) @ result, self, upper)
+
+
+inverse_by_cholesky = Operation(
+    "cholesky_inverse", _cholesky_inverse, inputs=("self",),
+    rules={"self": _cholesky_inverse_rule}, adjoint=True,
+)  # fmt: skip
+
+
+def cholesky_inverse(input: Any, upper: bool = False) -> Any:
+    """The inverse of a positive definite matrix, from its Cholesky factor."""
+    check_tensors("cholesky_inverse", input=input)
+    check_square("cholesky_inverse", input)
+    check_kernel("cholesky_inverse_out_cpu", input)
+    zero = arrays.equal(arrays.linalg.diagonal(raw(input)), 0)
+    arrays.linalg.refuse_singular_inverse(
+        "cholesky_inverse", arrays.linalg.first_true(zero), input.shape
+    )
+    return inverse_by_cholesky(input, upper=bool(upper))

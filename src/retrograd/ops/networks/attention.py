@@ -1,0 +1,263 @@
+"""Attention: means of values, weighted by how well their keys fit the queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear, products
+from retrograd.ops._dims import one_dim
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import linear as declare_linear
+from retrograd.ops._refusals import c_name, kernel
+from retrograd.ops.elementwise import add, to_dtype
+from retrograd.ops.networks import dropout
+
+# -- the pieces --------------------------------------------------------------------------------
+
+
+def _times(self: Raw, other: float) -> Raw:
+    return self * other
+
+
+mul_number: Linear = declare_linear(
+    "mul_number", _times, lambda g, other: mul_number(g, other=other), node="MulBackward1"
+)
+
+
+def _softmax_rule(g: Any, result: Any) -> Any:
+    product = g * result
+    total = linear.sum_dim(product, dim=(len(product.shape) - 1,), keepdim=True)
+    return product - result * total
+
+
+def _safe_softmax(self: Raw) -> Raw:
+    return arrays.normalizing.safe_softmax(self)
+
+
+safe_softmax = Operation(
+    "safe_softmax", _safe_softmax, inputs=("self",), rules={"self": _softmax_rule},
+    check=kernel("softmax_lastdim_kernel_impl", "c"),
+)  # fmt: skip
+
+
+def _turned(x: Any) -> Any:
+    ndim = len(x.shape)
+    return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1)
+
+
+# -- attention of many heads at once -----------------------------------------------------------
+
+
+def _attention(
+    query: Raw, key: Raw, value: Raw, attn_mask: Raw | None, is_causal: bool, scale: float
+) -> tuple[Raw, Raw]:
+    return arrays.normalizing.attention(query, key, value, attn_mask, is_causal, scale)
+
+
+def _attention_rule(
+    g: Any, query: Any, key: Any, value: Any, output: Any, logsumexp: Any, attn_mask: Raw | None,
+    is_causal: bool, scale: float,
+) -> Sequence[Any]:  # fmt: skip
+    given, of_logarithm = g
+    if arrays.is_raw(given) and of_logarithm is None:
+        return arrays.normalizing.attention_gradients(
+            given, query, key, value, output, logsumexp, attn_mask, is_causal, scale
+        )
+    times = query.shape[1] // key.shape[1]
+    keys, values = (_repeat_heads(x, times) for x in (key, value))
+    scores = mul_number(products.matmul(query, _turned(keys)), other=scale)
+    for mask in _masks(attn_mask, is_causal, scores):
+        scores = scores + mask
+    weights = safe_softmax(scores)
+    of_value, of_scores = None, None
+    if given is not None:
+        of_value = _sum_heads(products.matmul(_turned(weights), given), times)
+        of_scores = _softmax_rule(products.matmul(given, _turned(values)), weights)
+    if of_logarithm is not None:
+        part = weights * linear.unsqueeze(of_logarithm, dim=3)
+        of_scores = part if of_scores is None else of_scores + part
+    of_query = mul_number(products.matmul(of_scores, keys), other=scale)
+    of_key = mul_number(products.matmul(_turned(of_scores), query), other=scale)
+    return [of_query, _sum_heads(of_key, times), of_value]
+
+
+attention = Operation(
+    "scaled_dot_product_attention", _attention, inputs=("query", "key", "value"),
+    joint=_attention_rule, outputs=("output", "logsumexp"), dtypes="free",
+    node="ScaledDotProductFlashAttentionForCpuBackward0",
+)  # fmt: skip
+
+
+def _repeat_heads(x: Any, times: int) -> Any:
+    """Each head ``times`` times, one after the other."""
+    if times == 1:
+        return x
+    dim, shape = len(x.shape) - 3, tuple(x.shape)
+    wide = (*shape[: dim + 1], times, *shape[dim + 1 :])
+    repeated = linear.expand(linear.unsqueeze(x, dim=dim + 1), size=wide)
+    if not arrays.is_raw(repeated):
+        repeated = repeated.clone(memory_format="contiguous")
+    return linear.reshape(repeated, (*shape[:dim], shape[dim] * times, *shape[dim + 1 :]))
+
+
+def _sum_heads(x: Any, times: int) -> Any:
+    """The transpose of repeating heads."""
+    if times == 1:
+        return x
+    shape = tuple(x.shape)
+    grouped = linear.reshape(x, (shape[0], shape[1] // times, times, *shape[2:]))
+    return linear.sum_dim(grouped, dim=(2,), keepdim=False)
+
+
+def _masks(attn_mask: Raw | None, is_causal: bool, scores: Any) -> list[Raw]:
+    """What is to be added to the scores."""
+    found = [] if attn_mask is None else [attn_mask]
+    if is_causal:
+        found.append(_causal_mask(scores.shape[-2], scores.shape[-1], raw(scores).dtype))
+    return found
+
+
+def _causal_mask(length: int, width: int, dtype: Any) -> Raw:
+    """Nothing for those before and with a query, ``-inf`` for those after it."""
+    return _as_added(arrays.normalizing.triangle(length, width), dtype)
+
+
+def _as_added(mask: Raw, dtype: Any) -> Raw:
+    """A mask of truths as numbers to be added."""
+    zero, low = (arrays.asarray(x, dtype) for x in (0.0, -math.inf))
+    return arrays.where(mask, zero, low)
+
+
+# -- what users call ---------------------------------------------------------------------------
+
+
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """``softmax(query @ key.mT * scale + mask) @ value``; a query that may see no key gets zeros.
+
+    >>> import retrograd as torch
+    >>> key, value = torch.eye(2), torch.tensor([[1.], [3.]])
+    >>> torch.nn.functional.scaled_dot_product_attention(torch.zeros(1, 2), key, value)
+    tensor([[2.]])
+    """
+    _check_attention(query, key, value, attn_mask)
+    if 0 in (query.shape[-2], key.shape[-2], value.shape[-2]):
+        return _of_nothing(query, key, value)
+    if scale is None:
+        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else math.inf
+    bias = attn_mask
+    if attn_mask is not None and raw(attn_mask).dtype.kind == "b":
+        bias = _as_added(raw(attn_mask), raw(query).dtype)
+    if dropout_p == 0 and _as_one(query, key, value, attn_mask, enable_gqa):
+        mask = None if bias is None else arrays.copy(raw(bias))
+        return attention(query, key, value, attn_mask=mask, is_causal=bool(is_causal),
+                         scale=scale)[0]  # fmt: skip
+    return _composed(query, key, value, bias, dropout_p, is_causal, scale, enable_gqa)
+
+
+def _composed(
+    query: Any, key: Any, value: Any, bias: Any, dropout_p: float, is_causal: bool, scale: float,
+    enable_gqa: bool,
+) -> Any:  # fmt: skip
+    """Attention step by step, in PyTorch's steps, which the graph shows."""
+    given = raw(query).dtype
+    if given.name == "float16":
+        query, key, value = (to_dtype(x, dtype=arrays.float32) for x in (query, key, value))
+    if is_causal:
+        if bias is not None:
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+                "is_causal=True"
+            )
+        bias = _causal_mask(query.shape[-2], key.shape[-2], raw(query).dtype)
+    if enable_gqa:
+        key, value = _same_heads(query, key, value)
+    root = math.sqrt(abs(scale))
+    query = mul_number(query, other=-root if scale < 0 else root)
+    scores = products.matmul(query, mul_number(_turned(key), other=root))
+    if bias is not None:
+        if len(bias.shape) > len(scores.shape):
+            shape = [*bias.shape[: len(bias.shape) - len(scores.shape)], *scores.shape]
+            raise RuntimeError(
+                f"output with shape {list(scores.shape)} doesn't match the broadcast shape {shape}"
+            )
+        scores = add(scores, bias)
+    weights = safe_softmax(scores)
+    if dropout_p > 0:
+        weights = dropout.torch_dropout(weights, dropout_p, True)
+    result = products.matmul(weights, value)
+    return result if raw(result).dtype == given else to_dtype(result, dtype=given)
+
+
+def _same_heads(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
+    heads, *others = (x.shape[one_dim(-3, len(x.shape))] for x in (query, key, value))
+    if any(heads % n for n in others):
+        raise RuntimeError(
+            "Number of heads in key and value must divide the number of heads in \nquery"
+        )
+    return _repeat_heads(key, heads // others[0]), _repeat_heads(value, heads // others[1])
+
+
+def _as_one(query: Any, key: Any, value: Any, attn_mask: Any, enable_gqa: bool) -> bool:
+    """Whether one operation does it all: for four dimensions, sizes that fit, and a mask that
+    nobody wants the gradient of."""
+    q, k, v = raw(query), raw(key), raw(value)
+    if not q.ndim == k.ndim == v.ndim == 4 or not q.shape[3] == k.shape[3] == v.shape[3] > 0:
+        return False
+    if any(x.strides[3] != x.itemsize for x in (q, k, v)) or q.dtype.kind != "f":
+        return False
+    same_heads = q.shape[1] == k.shape[1] == v.shape[1]
+    grouped = enable_gqa and k.shape[1] == v.shape[1] and q.shape[1] % k.shape[1] == 0
+    if not q.shape[0] == k.shape[0] == v.shape[0] or not (same_heads or grouped):
+        return False
+    if attn_mask is None or k.shape[2] != v.shape[2]:
+        return bool(k.shape[2] == v.shape[2])
+    if raw(attn_mask).ndim == 0:
+        raise IndexError("Dimension specified as -2 but tensor has no dimensions")
+    one_dim(-2, raw(attn_mask).ndim)
+    free = raw(attn_mask).ndim in (2, 4) and not getattr(attn_mask, "requires_grad", False)
+    scores = (*q.shape[:3], k.shape[2])
+    fits = all(a in (1, b) for a, b in zip(raw(attn_mask).shape[::-1], scores[::-1], strict=False))
+    return free and fits
+
+
+def _of_nothing(query: Any, key: Any, value: Any) -> Any:
+    """Zeros that depend on all the same."""
+    total = mul_number((query.sum() + key.sum()) + value.sum(), other=0)
+    shape = (*query.shape[:-1], value.shape[-1])
+    return query.new_zeros(shape) + total
+
+
+def _check_attention(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
+    for position, (name, x) in enumerate((("query", query), ("key", key), ("value", value))):
+        if not hasattr(x, "shape"):
+            raise TypeError(
+                f"scaled_dot_product_attention(): argument '{name}' (position {position + 1}) must "
+                f"be Tensor, not {type(x).__name__}"
+            )
+    q, k, v = raw(query), raw(key), raw(value)
+    names = [c_name(x.dtype) for x in (q, k, v)]
+    if len(set(names)) > 1:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: {} "
+            "key.dtype: {} and value.dtype: {} instead.".format(*names)
+        )
+    if min(q.ndim, k.ndim, v.ndim) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{q.ndim} key.dim: {k.ndim} and value.dim: {v.ndim} instead."
+        )
+    if attn_mask is None:
+        return
+    mask = raw(attn_mask)
+    if mask.dtype.name not in ("bool", "float32") and mask.dtype != q.dtype:
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {c_name(mask.dtype)} and  query.dtype: {names[0]} instead."
+        )

@@ -1,0 +1,342 @@
+"""Normalization of channels, over a batch, in groups, or one by one: batch norm and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._dims import numel, one_dim
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import clone
+from retrograd.ops.networks._normal import (
+    Layout,
+    by_channels,
+    by_groups,
+    check_dtypes,
+    check_tensor,
+    gradients,
+    is_plain,
+)
+
+
+def _normalize_channels(
+    input: Raw, weight: Raw | None, bias: Raw | None, mean: Raw, scale: Raw
+) -> Raw:
+    """``(input - mean) * scale * weight + bias``, with tables of numbers for each channel (of each
+    sample)."""
+    factor = scale if weight is None else scale * weight
+    shift = -mean * factor if bias is None else bias - mean * factor
+    batch, channels = input.shape[:2]
+    flat = input.reshape(batch, channels, numel(input.shape[2:]))
+    return arrays.normalizing.scale_channels(flat, factor, shift).reshape(input.shape)
+
+
+def _channel_gradients(
+    g: Raw, input: Raw, weight: Raw | None, mean: Raw, scale: Raw, layout: Layout,
+    needs: Sequence[bool], fixed: bool = False,
+) -> list[Any]:  # fmt: skip
+    """What ``gradients`` gives, on arrays: sums over the positions of each channel first, and then
+    all else on small tables of these. ``mean`` and ``scale`` are such tables."""
+    batch, channels = input.shape[:2]
+    shape = (batch, channels, numel(input.shape[2:]))
+    g, x = arrays.reshape(g, shape), arrays.reshape(input, shape)
+    total, product = arrays.normalizing.channel_sums(g, x, mean)
+    product = product * scale
+    found: list[Any] = [None, None, None]
+    if needs[1]:
+        found[1] = arrays.sum(product, 0)
+    if needs[2]:
+        found[2] = arrays.sum(total, 0)
+    if not needs[0]:
+        return found
+    factor = scale if weight is None else scale * weight
+    if fixed:
+        gx = arrays.normalizing.scale_channels(g, factor, arrays.zeros_like(factor))
+    else:
+        of_mean, of_scale = (_shared(t if weight is None else t * weight, layout)
+                             for t in (total, product))  # fmt: skip
+        of_x = of_scale * scale * scale * (-1 / (layout.sharing or 1))
+        shift = of_mean * scale * (-1 / (layout.sharing or 1)) - of_x * mean
+        gx = arrays.normalizing.mix_channels(g, x, factor, of_x, shift)
+    found[0] = arrays.reshape(gx, input.shape)
+    return found
+
+
+def _shared(table: Raw, layout: Layout) -> Raw:
+    """For each channel of each sample, the sum of a table over all that share its statistics."""
+    if layout.reduced == (0, 2):
+        return arrays.sum(table, 0, True)
+    groups = arrays.reshape(table, layout.shape[:3])
+    return _each_channel(arrays.sum(groups, 2), layout)
+
+
+def _each_channel(table: Raw, layout: Layout) -> Raw:
+    """A number for each group of channels, given to each of them."""
+    batch, groups, size = layout.shape[:3]
+    spread = arrays.expand(arrays.reshape(table, (batch, groups, 1)), (batch, groups, size))
+    return arrays.reshape(spread, (batch, groups * size))
+
+
+def _pooled(mean: Raw, squares: Raw, layout: Layout) -> tuple[Raw, Raw]:
+    """The mean and the sum of squared distances of groups of rows, from those of the rows, which
+    are all of one length, along the last dimension of two tables."""
+    length = layout.shape[-1]
+    whole = arrays.sum(mean, -1, True) / (mean.shape[-1] or 1)
+    spread = arrays.sum(arrays.square(mean - whole), -1)
+    return whole[..., 0], arrays.sum(squares, -1) + length * spread
+
+
+def _as_statistics(
+    input: Raw, parameters: Sequence[Raw | None], mean: Raw, scale: Raw
+) -> tuple[Raw, Raw]:
+    """The statistics in the dtype in which they are kept: that of the parameters, if any."""
+    dtype = next((p.dtype for p in parameters if p is not None), input.dtype)
+    return arrays.cast(mean, dtype), arrays.cast(scale, dtype)
+
+
+def _batch_norm(
+    input: Raw, weight: Raw | None, bias: Raw | None, running_mean: Any, running_var: Any,
+    training: bool, momentum: float, eps: float,
+) -> tuple[Raw, Raw, Raw]:  # fmt: skip
+    parameters = (weight, bias, running_mean, running_var)
+    if not training:
+        scale = 1 / arrays.sqrt(running_var + eps)
+        result = _normalize_channels(input, weight, bias, running_mean, scale)
+        nothing = arrays.zeros((0,), input.dtype)
+        return result, *_as_statistics(input, parameters, nothing, nothing)
+    layout = by_channels(input.shape)
+    moments = arrays.normalizing.channel_moments(arrays.reshape(input, layout.shape))
+    means, distances = (arrays.permute(m, None) for m in moments)
+    mean, squares = _pooled(means, distances, layout)
+    if running_mean is not None:
+        _keep_running(running_mean, mean, momentum)
+        # The variance of all there is, judged from a sample.
+        _keep_running(running_var, squares / arrays.asarray(layout.sharing - 1), momentum)
+    scale = 1 / arrays.sqrt(squares / layout.sharing + eps)
+    result = _normalize_channels(input, weight, bias, mean, scale)
+    return result, *_as_statistics(input, parameters, mean, scale)
+
+
+def _keep_running(running: Raw, new: Raw, momentum: float) -> None:
+    arrays.write(running, running * (1 - momentum) + new * momentum)
+
+
+def _batch_norm_rule(
+    g: Any, input: Any, weight: Any, result1: Any, result2: Any, running_mean: Any,
+    running_var: Any, training: bool, eps: float, needs: list[bool],
+) -> list[Any]:  # fmt: skip
+    layout = by_channels(input.shape)
+    mean, scale = result1, result2
+    if not training:
+        mean, scale = running_mean, 1 / arrays.sqrt(running_var + eps)
+    if not is_plain(g, input):
+        return gradients(g, input, weight, mean, scale, layout, needs, fixed=not training)
+    return _channel_gradients(g[0], input, weight, mean, scale, layout, needs, fixed=not training)
+
+
+def _check_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, **options: Any
+) -> None:
+    kernel("batch_norm", "biuc")(input)
+    check_dtypes(input, weight, bias, running_mean, running_var)
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+
+
+native_batch_norm = Operation(
+    "native_batch_norm", _batch_norm, inputs=("input", "weight", "bias"), joint=_batch_norm_rule,
+    outputs=("result", "result1", "result2"), dtypes="free", check=_check_batch_norm,
+)  # fmt: skip
+
+
+def torch_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+    momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Any:  # fmt: skip
+    """``nn.functional.batch_norm`` with its arguments in another order, and fewer of its checks."""
+    check_tensor("batch_norm", input)
+    if not isinstance(momentum, (int, float)):
+        raise TypeError(
+            "batch_norm(): argument 'momentum' (position 7) must be float, not "
+            f"{type(momentum).__name__}"
+        )
+    channels = input.shape[1] if len(input.shape) > 1 else 0
+    if 0 in input.shape:  # not a view of the input, and still a result that depends on all
+        result = clone(input)
+        result = result if weight is None else result * weight[0]
+        return result if bias is None else result + bias[0]
+    running = {"running_mean": running_mean, "running_var": running_var}
+    for name, value in {**running, "weight": weight, "bias": bias}.items():
+        if value is not None and numel(value.shape) != channels:
+            raise RuntimeError(
+                f"{name} should contain {channels} elements not {numel(value.shape)}"
+            )
+        if value is None and name in running and not training:
+            raise RuntimeError(f"{name} must be defined in evaluation mode")
+        if name in running and getattr(value, "requires_grad", False):
+            raise RuntimeError(
+                f"The function 'native_batch_norm' is not differentiable with respect to argument "
+                f"'{name}'. This input cannot have requires_grad True."
+            )
+    kept = {n: None if v is None else raw(v) for n, v in running.items()}
+    if not training:  # kept for the gradient: later writes must not change it
+        kept = {n: arrays.copy(v) for n, v in kept.items()}
+    return native_batch_norm(
+        input, weight, bias, **kept, training=bool(training), momentum=momentum, eps=eps
+    )[0]
+
+
+def batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Each channel, over the whole batch, with mean 0 and variance 1, times ``weight`` plus
+    ``bias``. In training, the running statistics are updated in place; otherwise they are used.
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor([[1., 2.], [3., 6.]])
+    >>> torch.nn.functional.batch_norm(x, None, None, training=True)
+    tensor([[-1.0000, -1.0000],
+            [ 1.0000,  1.0000]])
+    """
+    if training:
+        _check_several(input.shape, "value per channel")
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    return torch_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def _check_several(size: Any, what: str) -> None:
+    """One value alone has no deviation."""
+    first = size[0] if what == "value per channel" else 1
+    if first * numel(size[2:]) == 1:
+        raise ValueError(f"Expected more than 1 {what} when training, got input size {size}")
+
+
+def _group_norm(
+    input: Raw, weight: Raw | None, bias: Raw | None, num_groups: int, eps: float
+) -> tuple[Raw, Raw, Raw]:
+    layout = by_groups(input.shape, num_groups)
+    batch, channels = input.shape[:2]
+    flat = arrays.reshape(input, (batch, channels, layout.shape[3]))
+    moments = arrays.normalizing.channel_moments(flat)
+    means, distances = (arrays.reshape(m, layout.shape[:3]) for m in moments)
+    mean, squares = _pooled(means, distances, layout)
+    scale = 1 / arrays.sqrt(squares / (layout.sharing or 1) + eps)
+    tables = [_each_channel(t, layout) for t in (mean, scale)]
+    result = _normalize_channels(input, weight, bias, tables[0], tables[1])
+    return result, *_as_statistics(input, (weight, bias), mean, scale)
+
+
+def _group_norm_rule(
+    g: Any, input: Any, weight: Any, result1: Any, result2: Any, num_groups: int, needs: list[bool]
+) -> list[Any]:
+    layout = by_groups(input.shape, num_groups)
+    if not is_plain(g, input):
+        return gradients(g, input, weight, result1, result2, layout, needs)
+    mean, scale = (_each_channel(t, layout) for t in (result1, result2))
+    return _channel_gradients(g[0], input, weight, mean, scale, layout, needs)
+
+
+def _check_group_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
+    check_dtypes(input, weight, bias)
+    kernel("GroupNormKernelImpl", "biuc")(input)
+
+
+native_group_norm = Operation(
+    "native_group_norm", _group_norm, inputs=("input", "weight", "bias"), joint=_group_norm_rule,
+    outputs=("result", "result1", "result2"), dtypes="free", check=_check_group_norm,
+)  # fmt: skip
+
+
+def torch_group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Any:  # fmt: skip
+    """``nn.functional.group_norm``, with fewer of its checks."""
+    check_tensor("group_norm", input)
+    one_dim(1, len(input.shape))
+    shape = list(input.shape)
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if shape[1] % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of "
+            f"shape {shape} and num_groups={num_groups}"
+        )
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(value.shape) != (shape[1],):
+            told = [0] if weight is None else list(weight.shape)  # PyTorch tells that of the weight
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {told} and input of shape {shape}"
+            )
+    input = input.contiguous()
+    return native_group_norm(input, weight, bias, num_groups=num_groups, eps=eps)[0]
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    """Groups of channels of each sample with mean 0 and variance 1, times ``weight`` plus ``bias``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 2., 6.]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
+    if len(input.shape) < 2:
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {len(input.shape)}"
+        )
+    size = [input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]]
+    _check_several(size, "value per channel")
+    return torch_group_norm(input, num_groups, weight, bias, eps)
+
+
+def torch_instance_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
+    momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Any:  # fmt: skip
+    """``nn.functional.instance_norm`` with its arguments in another order, and fewer checks."""
+    check_tensor("instance_norm", input)
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
+    shape = tuple(input.shape)
+    batch, channels = shape[:2]
+    weight, bias = (p if p is None else p.repeat(batch) for p in (weight, bias))
+    mean, var = (
+        None if r is None else r.detach().to(input.dtype).repeat(batch)
+        for r in (running_mean, running_var)
+    )
+    flat = linear.view(input.contiguous(), size=(1, batch * channels, *shape[2:]))
+    result = torch_batch_norm(flat, weight, bias, mean, var, use_input_stats, momentum, eps)
+    for kept, new in ((running_mean, mean), (running_var, var)):
+        if kept is not None and new is not None:
+            kept.detach().copy_(new.reshape(batch, channels).mean(0))
+    return linear.view(result, size=shape)
+
+
+def instance_norm(
+    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None,
+    bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Each channel of each sample with mean 0 and variance 1, times ``weight`` plus ``bias``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.instance_norm(torch.tensor([[[1., 3.], [2., 6.]]]))
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+    """
+    if use_input_stats:
+        _check_several(input.shape, "spatial element")
+    return torch_instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
+    )

@@ -1,0 +1,400 @@
+"""Losses of classification: of the right class among several, or of several labels at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import reducing
+from retrograd.ops._dims import numel
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import clamp, log, log1p, masked_fill, neg, sigmoid
+from retrograd.ops.linear import expand, new_zeros, reshape, take_flat
+from retrograd.ops.networks.curves import logsigmoid
+from retrograd.ops.networks.losses import (
+    _size,
+    not_differentiable,
+    over,
+    plus,
+    reduced_raw,
+    reduction_of,
+    share,
+    times,
+)
+from retrograd.ops.networks.softmax import log_softmax_op
+
+# -- nll_loss: the logarithm of the probability of the right class ---------------------------
+
+
+def _places(shape: tuple[int, ...], target: Raw) -> Raw:
+    """Where, in reading order, the chosen classes are in an array of classes along dimension 1 (0
+    of a vector)."""
+    if len(shape) == 1:
+        return target
+    inner = numel(shape[2:])
+    rows = arrays.arange(shape[0] * inner).reshape(shape[0], inner)
+    sample, place = rows // max(inner, 1), rows % max(inner, 1)
+    chosen = target.reshape(shape[0], inner)
+    return ((sample * shape[1] + chosen) * inner + place).reshape(target.shape)
+
+
+def _weights(x: Raw, target: Raw, weight: Raw | None, ignore_index: int) -> tuple[Raw, Raw]:
+    """Targets with those to ignore made valid, and the weight of each: none for these."""
+    ignored = target == ignore_index
+    target = arrays.where(ignored, 0, target)
+    classes = x.shape[0] if x.ndim == 1 else x.shape[1]
+    wrong = (target < 0) | (target >= classes)
+    if arrays.any(wrong):
+        raise IndexError(f"Target {int(target[wrong].reshape(-1)[0])} is out of bounds.")
+    if weight is None:
+        return target, arrays.cast(arrays.logical_not(ignored), x.dtype)
+    return target, arrays.where(ignored, x.dtype.type(0), weight[target])
+
+
+def _is_plain(x: Raw, target: Raw, weight: Raw | None, ignore_index: int) -> bool:
+    """Whether every target is a class and counts the same: the usual case, and the fastest."""
+    if weight is not None or x.ndim != 2 or not target.size:
+        return False
+    classes = x.shape[1]
+    if 0 <= ignore_index < classes:
+        return False
+    return bool(arrays.amin(target) >= 0 and arrays.amax(target) < classes)
+
+
+def _nll(
+    self: Raw, target: Raw, weight: Raw | None, reduction: str, ignore_index: int
+) -> tuple[Raw, Raw]:
+    if reduction != "none" and _is_plain(self, target, weight, ignore_index):
+        count = self.dtype.type(len(target))
+        loss = -arrays.sum_all(self[arrays.arange(len(target)), target])
+        return (loss / count if reduction == "mean" else loss), count
+    target, weights = _weights(self, arrays.asarray(target), weight, ignore_index)
+    total = arrays.sum_all(weights)
+    losses = -(arrays.take_flat(self, _places(self.shape, target)) * weights)
+    if reduction == "none":
+        return losses, self.dtype.type(0)
+    loss = arrays.sum_all(losses)
+    return (loss / total if reduction == "mean" else loss), total
+
+
+def _nll_rule(
+    g: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
+    ignore_index: int,
+) -> Any:  # fmt: skip
+    x, chosen = raw(self), arrays.asarray(raw(target))
+    if reduction != "none" and _is_plain(x, chosen, weight, ignore_index):
+        places = arrays.arange(len(chosen)) * x.shape[1] + chosen
+        factor = -1 / raw(total_weight) if reduction == "mean" else x.dtype.type(-1)
+        return nll_slope(g[0], self, places=places, factors=factor)
+    weights = None if weight is None else raw(weight)
+    places, factors = _weights(x, chosen, weights, ignore_index)
+    factors = -factors / raw(total_weight) if reduction == "mean" else -factors
+    factors = arrays.where(chosen == ignore_index, x.dtype.type(0), factors)
+    places = _places(x.shape, places)
+    return nll_slope(g[0], self, places=places, factors=factors)
+
+
+def _nll_slope(grad_output: Raw, self: Raw, places: Raw, factors: Raw) -> Raw:
+    return arrays.rows.place(self.shape, places, grad_output * factors)
+
+
+def _take_classes(g: Any, shape: tuple[int, ...], places: Raw, factors: Raw) -> Any:
+    taken = take_flat(g, positions=places) * factors
+    return taken if tuple(shape) == tuple(places.shape) else reducing.sum(taken)
+
+
+nll_slope = Operation(
+    "nll_loss_slope", _nll_slope, inputs=("grad_output", "self"),
+    rules={"grad_output": _take_classes, "self": lambda g, shape: new_zeros(g, shape)},
+    node="NllLossBackwardBackward0",
+)  # fmt: skip
+
+
+def _nll_operation(name: str, node: str, word: str) -> Operation:
+    return Operation(
+        name, _nll, inputs=("self", "target", "weight"), outputs=("result", "total_weight"),
+        rules={"self": _nll_rule}, node=node,
+        check=lambda self, target, weight, **options: _check_nll(self, target, weight, word),
+    )  # fmt: skip
+
+
+def _check_nll(self: Raw, target: Raw, weight: Raw | None, word: str) -> None:
+    if target.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {dtypes.type_word(target.dtype)}"
+        )
+    kernel(word, "biuc")(self)
+    if weight is not None and weight.dtype != self.dtype:
+        words = (dtypes.type_word(x.dtype) for x in (self, weight))
+        raise RuntimeError("expected scalar type {} but found {}".format(*words))
+
+
+nll_op = _nll_operation("nll_loss", "NllLossBackward0", "nll_loss_out_frame")
+nll_2d_op = _nll_operation("nll_loss_2d", "NllLoss2DBackward0", "nll_loss2d_forward_out_frame")
+
+
+def _check_nll_shapes(input: Any, target: Any, weight: Any) -> None:
+    shape, sizes = tuple(input.shape), tuple(target.shape)
+    if not shape:
+        raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
+    if len(shape) != 1 and sizes and shape[0] != sizes[0]:
+        raise ValueError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size ({sizes[0]})."
+        )
+    classes = shape[0] if len(shape) == 1 else shape[1]
+    if len(shape) <= 2:
+        if len(sizes) > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if len(shape) == 2 and not sizes:
+            raise ValueError(
+                f"Expected input batch_size ({shape[0]}) to match target batch_size (1)."
+            )
+        if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
+            raise RuntimeError(
+                "weight tensor should be defined either for all "
+                f"{classes} classes or no classes but got weight tensor of shape: "
+                f"{list(weight.shape)}"
+            )
+    elif len(shape) == 4 and len(sizes) != 3:
+        raise RuntimeError(
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+            f"{len(sizes)}"
+        )
+    elif sizes != (shape[0], *shape[2:]):
+        raise RuntimeError(
+            f"Expected target size {[shape[0], *shape[2:]]}, got {list(sizes)}"
+            if len(shape) != 4
+            else f"size mismatch (got input: {list(shape)}, target: {list(sizes)})"
+        )
+
+
+def _nll_loss(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+    _check_nll_shapes(input, target, weight)
+    not_differentiable("nll_loss_forward", "weight", weight)
+    options = {"reduction": reduction, "ignore_index": ignore_index}
+    if input.ndim <= 2:
+        return nll_op(input, target, weight, **options)[0]
+    if input.ndim == 4:
+        return nll_2d_op(input, target, weight, **options)[0]
+    batch, classes, *rest = input.shape
+    inner = numel(rest)
+    flat = reshape(input, (batch, classes, 1, inner))
+    losses = nll_2d_op(flat, reshape(target, (batch, 1, inner)), weight, **options)[0]
+    return reshape(losses, (batch, *rest)) if reduction == "none" else losses
+
+
+def nll_loss(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """The mean of ``-input[target]``, for logarithms of probabilities of classes.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
+    tensor(2.)
+    """
+    return _nll_loss(
+        input, target, weight, reduction_of(size_average, reduce, reduction), ignore_index
+    )
+
+
+# -- cross_entropy ---------------------------------------------------------------------------
+
+
+def cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """``nll_loss(log_softmax(input), target)``; ``target`` may be probabilities of classes too.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    class_dim = 0 if input.ndim == 1 else 1
+    if tuple(input.shape) == tuple(target.shape):
+        return _of_probabilities(
+            input, target, weight, class_dim, reduction, ignore_index, label_smoothing
+        )
+    logs = log_softmax_op(input, dim=class_dim)
+    if label_smoothing == 0:
+        return _nll_loss(logs, target, weight, reduction, ignore_index)
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    hard = _nll_loss(logs, target, weight, reduction, ignore_index)
+    soft = logs if weight is None else logs * _as_row(weight, input.ndim)
+    soft = neg(reducing.sum(soft, dim=class_dim))
+    ignored = raw(target) == ignore_index
+    soft = masked_fill(soft, ignored, 0)
+    if reduction != "none":
+        soft = reducing.sum(soft)
+    if reduction == "mean":
+        weights = None if weight is None else raw(weight)
+        counted = _weights(raw(input), arrays.asarray(raw(target)), weights, ignore_index)[1]
+        soft = soft / arrays.asarray(arrays.sum_all(counted))
+    share_of_soft = label_smoothing / input.shape[class_dim]
+    return times(hard, number=1 - label_smoothing) + times(soft, number=share_of_soft)
+
+
+def _as_row(weight: Any, ndim: int) -> Any:
+    """Weights of classes, to be multiplied with an array of classes along dimension 1."""
+    return weight if ndim == 1 else reshape(weight, (1, -1, *(1,) * (ndim - 2)))
+
+
+def _of_probabilities(
+    input: Any, target: Any, weight: Any, class_dim: int, reduction: str, ignore_index: int,
+    label_smoothing: float,
+) -> Any:  # fmt: skip
+    if raw(target).dtype.kind != "f":
+        raise RuntimeError(
+            "Expected floating point type for target with class probabilities, got "
+            f"{dtypes.type_word(raw(target).dtype)}"
+        )
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    if weight is not None and (weight.ndim != 1 or weight.shape[0] != input.shape[class_dim]):
+        raise RuntimeError(
+            "cross_entropy: weight tensor should be defined either for all "
+            f"{input.shape[class_dim]} classes or no classes but got weight tensor of shape: "
+            f"{list(weight.shape)}"
+        )
+    if label_smoothing > 0:
+        if label_smoothing > 1:
+            raise RuntimeError(
+                f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}"
+            )
+        target = plus(
+            times(target, number=1 - label_smoothing),
+            number=label_smoothing / input.shape[class_dim],
+        )
+    losses = log_softmax_op(input, dim=class_dim) * target
+    if weight is not None:
+        losses = losses * _as_row(weight, input.ndim)
+    if reduction == "none":
+        return neg(reducing.sum(losses, dim=class_dim))
+    total = neg(reducing.sum(losses))
+    if reduction == "sum":
+        return total
+    return over(total, number=numel(input.shape) // input.shape[class_dim])
+
+
+# -- binary cross entropy --------------------------------------------------------------------
+
+
+def _bce(self: Raw, target: Raw, weight: Raw | None, reduction: str) -> Raw:
+    if arrays.any((self < 0) | (self > 1)):
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    # Logarithms below -100 count as -100: a loss is to be finite.
+    losses = (target - 1) * arrays.maximum(arrays.log1p(-self), -100)
+    losses = losses - target * arrays.maximum(arrays.log(self), -100)
+    return reduced_raw(losses if weight is None else losses * weight, reduction)
+
+
+def _bce_rule(g: Any, self: Any, target: Any, weight: Any, reduction: str) -> Any:
+    slope = (self - target) / clamp((1 - self) * self, min=1e-12, max=None)
+    slope = slope * share(g, self.shape, reduction)
+    return slope if weight is None else slope * weight
+
+
+def _bce_target_rule(g: Any, self: Any, weight: Any, reduction: str) -> Any:
+    slope = (log1p(-self) - log(self)) * share(g, self.shape, reduction)
+    return slope if weight is None else slope * weight
+
+
+bce_op = Operation(
+    "binary_cross_entropy", _bce, inputs=("self", "target", "weight"),
+    rules={"self": _bce_rule, "target": _bce_target_rule},
+    check=lambda self, target, weight, **options: kernel("binary_cross_entropy", "biuc")(self),
+)  # fmt: skip
+
+
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """The mean of ``-log(input)`` or ``-log(1 - input)``, as ``target`` is 1 or 0.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.0]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if tuple(target.shape) != tuple(input.shape):
+        raise ValueError(
+            f"Using a target size ({_size(target)}) that is different to the input size "
+            f"({_size(input)}) is deprecated. Please ensure they have the same size."
+        )
+    not_differentiable("binary_cross_entropy", "weight", weight)
+    if weight is not None:
+        weight = expand(weight, size=tuple(target.shape))
+    return bce_op(input, target, weight, reduction=reduction)
+
+
+def _bce_logits(
+    self: Raw, target: Raw, weight: Raw | None, pos_weight: Raw | None, reduction: str
+) -> Raw:
+    # What is lost of the positive share is soft, of the negative one self + soft.
+    soft = -arrays.networks.log_sigmoid(self, arrays.networks.exp_minus_abs(self))
+    if pos_weight is not None:
+        soft = soft * ((pos_weight - 1) * target + 1)
+    losses = (1 - target) * self + soft
+    return reduced_raw(losses if weight is None else losses * weight, reduction)
+
+
+def _bce_logits_rule(
+    g: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: str
+) -> Any:
+    if pos_weight is None:
+        slope = sigmoid(self) - target
+    else:
+        positive = target * pos_weight
+        slope = (positive + 1 - target) * sigmoid(self) - positive
+    slope = slope * share(g, self.shape, reduction)
+    return slope if weight is None else slope * weight
+
+
+def _bce_logits_target_rule(g: Any, self: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
+    if pos_weight is None:
+        slope = -self
+    else:
+        slope = _log_sigmoid(-self) - pos_weight * _log_sigmoid(self)
+    slope = slope * share(g, self.shape, reduction)
+    return slope if weight is None else slope * weight
+
+
+def _log_sigmoid(x: Any) -> Any:
+    return logsigmoid(x)
+
+
+bce_logits_op = Operation(
+    "binary_cross_entropy_with_logits", _bce_logits,
+    inputs=("self", "target", "weight", "pos_weight"),
+    rules={"self": _bce_logits_rule, "target": _bce_logits_target_rule}, dtypes="promote",
+    broadcasts=True,
+    check=lambda self, *others, **options: kernel("log_sigmoid_cpu", "biuc")(self),
+)  # fmt: skip
+
+
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Any = None,
+) -> Any:  # fmt: skip
+    """``binary_cross_entropy`` of ``sigmoid(input)``, of which nothing is lost for large numbers.
+
+    >>> import retrograd as torch
+    >>> F = torch.nn.functional
+    >>> F.binary_cross_entropy_with_logits(torch.tensor([-1000.0]), torch.tensor([1.0]))
+    tensor(1000.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if tuple(target.shape) != tuple(input.shape):
+        raise ValueError(
+            f"Target size ({_size(target)}) must be the same as input size ({_size(input)})"
+        )
+    for name, value in (("weight", weight), ("pos_weight", pos_weight)):
+        not_differentiable("binary_cross_entropy_with_logits", name, value)
+    return bce_logits_op(input, target, weight, pos_weight, reduction=reduction)

@@ -1,0 +1,413 @@
+"""Convolution: linear in the images, in the filters and in the bias.
+
+One operation slides filters over images; transposed, it is the gradient of that by the images. The
+gradient by the filters is the other. The rules of both are written with both, so derivatives of
+any order follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._operation import Operation, multilinear, raw
+from retrograd.ops._refusals import c_name
+from retrograd.ops.networks.padding import constant_pad_nd
+
+type_word = arrays.dtypes.type_word
+Sizes = tuple[int, ...]
+
+
+def _convolution(
+    input: Raw, weight: Raw, bias: Raw | None, stride: Sizes, padding: Sizes, dilation: Sizes,
+    transposed: bool, output_padding: Sizes, groups: int,
+) -> Raw:  # fmt: skip
+    given = input.dtype
+    if given.char == "e":  # BLAS has no half precision
+        input, weight = (arrays.cast(x, arrays.float32) for x in (input, weight))
+    sizes = output_sizes(
+        input.shape, weight.shape, stride, padding, dilation, transposed, output_padding
+    )
+    compute = arrays.windows.correlate_input if transposed else arrays.windows.correlate
+    result = compute(input, weight, stride, padding, dilation, sizes, groups)
+    if bias is not None:
+        result += bias.reshape(-1, *(1,) * len(sizes))
+    return arrays.cast(result, given)
+
+
+def output_sizes(
+    input: Sequence[int], weight: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
+    transposed: bool, output_padding: Sizes,
+) -> Sizes:  # fmt: skip
+    """The sizes of the images that a convolution gives, for shapes of input and weight."""
+    options = zip(input[2:], weight[2:], stride, padding, dilation, output_padding, strict=True)
+    if transposed:
+        return tuple((n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in options)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d, _ in options)
+
+
+def _by_input(
+    g: Any, weight: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
+    transposed: bool, groups: int,
+) -> Any:  # fmt: skip
+    """The gradient by the images, which were of ``shape``."""
+    none = (0,) * len(stride)
+    back = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if transposed:
+        found = convolution(g, weight, None, **back, transposed=False, output_padding=none)
+        # A window that an output padding as wide as a stride added belongs to no image.
+        where = (slice(None),) * 2 + tuple(slice(0, n) for n in shape[2:])
+        return found if tuple(found.shape) == tuple(shape) else linear.slice_(found, where=where)
+    smallest = output_sizes(g.shape, weight.shape, stride, padding, dilation, True, none)
+    missing = tuple(n - m for n, m in zip(shape[2:], smallest, strict=True))
+    return convolution(g, weight, None, **back, transposed=True, output_padding=missing)
+
+
+def _gradients(
+    g: Any, input: Any, weight: Any, needs: list[bool], stride: Sizes, padding: Sizes,
+    dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int,
+) -> list[Any]:  # fmt: skip
+    found = [None, None, None]
+    if needs[0]:
+        found[0] = _by_input(g, weight, input.shape, stride, padding, dilation, transposed, groups)
+    if needs[1]:
+        images, places = (g, input) if transposed else (input, g)
+        found[1] = convolution_weight(
+            images, places, kernel=tuple(weight.shape[2:]), stride=stride, padding=padding,
+            dilation=dilation, groups=groups,
+        )  # fmt: skip
+    if needs[2]:
+        found[2] = linear.sum_dim(g, dim=(0, *range(2, len(g.shape))), keepdim=False)
+    return found
+
+
+def _tangent(
+    t: tuple[Any, Any, Any], input: Any, weight: Any, stride: Sizes, padding: Sizes,
+    dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int,
+) -> Any:  # fmt: skip
+    options = {
+        "stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed,
+        "output_padding": output_padding, "groups": groups,
+    }  # fmt: skip
+    by_input, by_weight, by_bias = t
+    parts = []
+    if by_input is not None:
+        parts.append(convolution(by_input, weight, None, **options))
+    if by_weight is not None:
+        parts.append(convolution(input, by_weight, None, **options))
+    if by_bias is None:
+        return parts[0] + parts[1] if len(parts) == 2 else parts[0]
+    if not parts:
+        parts.append(convolution(input, weight, None, **options) * 0)
+    return sum(parts) + linear.reshape(by_bias, (-1, *(1,) * len(stride)))
+
+
+convolution: Operation = Operation(
+    "convolution", _convolution, inputs=("input", "weight", "bias"), joint=_gradients,
+    jvp=_tangent,
+)  # fmt: skip
+
+
+def _convolution_weight(
+    input: Raw, grad: Raw, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
+    groups: int,
+) -> Raw:  # fmt: skip
+    return arrays.windows.correlate_weight(input, grad, kernel, stride, padding, dilation, groups)
+
+
+def _weight_by_input(
+    g: Any, grad: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
+    groups: int,
+) -> Any:  # fmt: skip
+    return _by_input(grad, g, shape, stride, padding, dilation, False, groups)
+
+
+def _weight_by_grad(
+    g: Any, input: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
+    groups: int,
+) -> Any:  # fmt: skip
+    return _by_input(input, g, shape, stride, padding, dilation, True, groups)
+
+
+convolution_weight = multilinear(
+    "convolution_weight", _convolution_weight,
+    {"input": _weight_by_input, "grad": _weight_by_grad}, node="ConvolutionBackwardBackward0",
+)  # fmt: skip
+
+
+# -- what users call -------------------------------------------------------------------------
+
+
+def _refuse(
+    input: Any, weight: Any, bias: Any, stride: Sizes, padding: Sizes, dilation: Sizes,
+    transposed: bool, output_padding: Sizes, groups: int,
+) -> None:  # fmt: skip
+    """What PyTorch refuses, in the order in which it looks."""
+    x, w = list(input.shape), list(weight.shape)
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if any(p < 0 for p in padding):
+        raise RuntimeError("negative padding is not supported")
+    if any(p < 0 for p in output_padding):
+        raise RuntimeError("negative output_padding is not supported")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("non-positive stride is not supported")
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
+    if len(w) != len(x):
+        raise RuntimeError(
+            f"Expected {len(w)}-dimensional input for {len(w)}-dimensional weight {w}, but got "
+            f"{len(x)}-dimensional input of size {x} instead"
+        )
+    if w[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but "
+            f"got weight of size {w} instead"
+        )
+    if w[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size [{w}] instead"
+        )
+    given = "transposed=1" if transposed else f"groups={groups}"
+    channels, filters = (w[0], w[1] * groups) if transposed else (w[1] * groups, w[0])
+    if x[1] != channels:
+        raise RuntimeError(
+            f"Given {given}, weight of size {w}, expected input{x} to have {channels} channels, "
+            f"but got {x[1]} channels instead"
+        )
+    if bias is not None and tuple(bias.shape) != (filters,):
+        given = "Given transposed=1, weight" if transposed else "Given weight"
+        raise RuntimeError(
+            f"{given} of size {w}, expected bias to be 1-dimensional with {filters} elements, but "
+            f"got bias of size {list(bias.shape)} instead"
+        )
+    _refuse_sizes(x, w, stride, padding, dilation, transposed, output_padding)
+    _refuse_dtypes(raw(input), raw(weight), None if bias is None else raw(bias))
+
+
+def _refuse_sizes(
+    x: list[int], w: list[int], stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool,
+    output_padding: Sizes,
+) -> None:  # fmt: skip
+    if any(k == 0 for k in w[2:]):
+        raise RuntimeError(
+            "kernel size should be greater than zero, but got "
+            + _named("kernel", w[2:], ("height", "width"))
+        )
+    sizes = output_sizes(x, w, stride, padding, dilation, transposed, output_padding)
+    if not transposed:
+        padded = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
+        kernel = [d * (k - 1) + 1 for d, k in zip(dilation, w[2:], strict=True)]
+        if any(n < k for n, k in zip(padded, kernel, strict=True)):
+            raise RuntimeError(
+                f"Calculated padded input size per channel: ({_by(padded)}). Kernel size: "
+                f"({_by(kernel)}). Kernel size can't be greater than actual input size"
+            )
+        if 0 in x[2:]:
+            raise RuntimeError(
+                f"Only zero batch or zero channel inputs are supported, but got input shape: {x}"
+            )
+        return
+    limits = zip(output_padding, stride, dilation, strict=True)
+    if any(o >= s and o >= d for o, s, d in limits):
+        _refuse_output_padding(output_padding, stride, dilation)
+    if any(n < 1 for n in sizes):
+        raise RuntimeError(
+            f"Given input size per channel: ({_by(x[2:])}). Calculated output size per channel: "
+            f"({_by(sizes)}). Output size is too small"
+        )
+
+
+def _refuse_output_padding(output_padding: Sizes, stride: Sizes, dilation: Sizes) -> None:
+    if len(stride) == 1:  # which PyTorch does as a flat image
+        output_padding, stride, dilation = (0, *output_padding), (1, *stride), (1, *dilation)
+    names = ("depth", "height", "width")[-len(stride) :]
+    words = [
+        _named(what, values, names)
+        for what, values in (
+            ("output_padding", output_padding), ("stride", stride), ("dilation", dilation)
+        )
+    ]  # fmt: skip
+    raise RuntimeError(
+        "output padding must be smaller than either stride or dilation, but got " + " ".join(words)
+    )
+
+
+def _named(what: str, values: Sequence[int], names: Sequence[str]) -> str:
+    return " ".join(f"{what}_{name}: {v}" for name, v in zip(names, values, strict=False))
+
+
+def _by(sizes: Sequence[int]) -> str:
+    return " x ".join(str(s) for s in sizes)
+
+
+def _refuse_dtypes(x: Raw, w: Raw, bias: Raw | None) -> None:
+    if bias is not None and bias.dtype != x.dtype:
+        raise RuntimeError(
+            f"Input type ({c_name(x.dtype)}) and bias type ({c_name(bias.dtype)}) should be the "
+            "same"
+        )
+    if x.dtype != w.dtype:
+        raise RuntimeError(
+            f"expected scalar type {type_word(x.dtype)} but found {type_word(w.dtype)}"
+        )
+    if x.dtype.kind == "b":
+        raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
+
+
+def _fitted(name: str, value: Any, given: int, wanted: int) -> Sizes:
+    """An option for each dimension. PyTorch repeats a number as often as the function's name says,
+    before it looks at the weight."""
+    values = (value,) * given if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(values) == 1:
+        values *= wanted
+    if len(values) != wanted:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {wanted} values to match "
+            f"the convolution dimensions, but got {name}={list(values)}"
+        )
+    return values
+
+
+def _convolved(
+    name: str, ndim: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
+    dilation: Any, groups: int, transposed: bool = False, output_padding: Any = 0,
+) -> Any:  # fmt: skip
+    """A convolution over ``ndim`` dimensions, of a batch of images or of one."""
+    for x in (input, weight):
+        if not hasattr(x, "shape"):
+            words = ", ".join("Tensor" if hasattr(x, "shape") else type(x).__name__
+                              for x in (input, weight))  # fmt: skip
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got ({words}), but "
+                "expected one of:"
+            )
+    if transposed and isinstance(padding, str):
+        raise TypeError(f"{name}(): argument 'padding' must be tuple of ints, not str")
+    if len(input.shape) not in (ndim + 1, ndim + 2):
+        raise RuntimeError(
+            f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to {name}, but got "
+            f"input of size: {list(input.shape)}"
+        )
+    alone = len(input.shape) == ndim + 1
+    if alone:
+        input = linear.unsqueeze(input, dim=0)
+    wanted = len(weight.shape) - 2
+    stride = _fitted("stride", stride, ndim, wanted)
+    dilation = _fitted("dilation", dilation, ndim, wanted)
+    if isinstance(padding, str):
+        input, padding = _padded(padding, input, weight, stride, dilation)
+    padding = _fitted("padding", padding, ndim, wanted)
+    output_padding = _fitted("output_padding", output_padding, ndim, wanted)
+    _refuse(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    result = convolution(
+        input, weight, bias, stride=stride, padding=padding, dilation=dilation,
+        transposed=transposed, output_padding=output_padding, groups=groups,
+    )  # fmt: skip
+    return linear.squeeze_dim(result, dims=(0,)) if alone else result
+
+
+def _padded(
+    padding: str, input: Any, weight: Any, stride: Sizes, dilation: Sizes
+) -> tuple[Any, Sizes]:
+    """``padding="same"`` and ``"valid"`` in numbers. Where the two sides need different numbers,
+    the one that needs more is padded beforehand."""
+    if padding == "valid":
+        return input, (0,) * len(stride)
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    if any(t % 2 for t in total):
+        more = [v for t in reversed(total) for v in (0, t % 2)]
+        input = constant_pad_nd(input, pad=tuple(more), value=0)
+    return input, tuple(t // 2 for t in total)
+
+
+def conv1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """Slide filters along signals.
+
+    >>> import retrograd as torch
+    >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]]))
+    tensor([[-1., -2.]])
+    """
+    return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """Slide filters over images.
+
+    >>> import retrograd as torch
+    >>> torch.conv2d(torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)).shape
+    torch.Size([1, 2, 2, 2])
+    """
+    return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Any:  # fmt: skip
+    """Slide filters over volumes."""
+    return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """The transpose of ``conv1d`` in its input."""
+    return _convolved("conv_transpose1d", 1, input, weight, bias, stride, padding, dilation, groups,
+                      True, output_padding)  # fmt: skip
+
+
+def conv_transpose2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """The transpose of ``conv2d`` in its input.
+
+    >>> import retrograd as torch
+    >>> torch.conv_transpose2d(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2), stride=2).shape
+    torch.Size([1, 1, 4, 4])
+    """
+    return _convolved("conv_transpose2d", 2, input, weight, bias, stride, padding, dilation, groups,
+                      True, output_padding)  # fmt: skip
+
+
+def conv_transpose3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """The transpose of ``conv3d`` in its input."""
+    return _convolved("conv_transpose3d", 3, input, weight, bias, stride, padding, dilation, groups,
+                      True, output_padding)  # fmt: skip
+
+
+def convolve(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    """A convolution of any kind over a batch of images (``torch.convolution``)."""
+    ndim = len(weight.shape) - 2
+    s, p, d, o = (
+        _fitted(name, value, ndim, ndim)
+        for name, value in (("stride", stride), ("padding", padding), ("dilation", dilation),
+                            ("output_padding", output_padding))
+    )  # fmt: skip
+    _refuse(input, weight, bias, s, p, d, transposed, o, groups)
+    return convolution(
+        input, weight, bias, stride=s, padding=p, dilation=d, transposed=bool(transposed),
+        output_padding=o, groups=groups,
+    )  # fmt: skip

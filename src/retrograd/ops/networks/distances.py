@@ -1,0 +1,274 @@
+"""Distances and angles between vectors, and the losses made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import reducing
+from retrograd.ops._dims import broadcast, one_dim
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import clone, minimum, sqrt, sub, where
+from retrograd.ops.linear import expand
+from retrograd.ops.networks.losses import _size, minus, plus, reduced, reduction_of
+from retrograd.ops.pointwise.choosing import clamp_min
+from retrograd.ops.reductions import norms
+
+
+def _norm(self: Raw, p: float, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return arrays.statistics.vector_norm(self, p, dim, keepdim)
+
+
+norm_op = Operation(
+    "norm_of_differences", _norm, inputs=("self",),
+    rules={"self": lambda g, self, result, p, dim, keepdim: norms.norm_rule(
+        g, self, result, p, dim, keepdim)},
+    node="NormBackward1", adjoint=True, dtypes="real",
+)  # fmt: skip
+
+
+def pairwise_distance(
+    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Any:
+    """The norms of the differences of vectors, to each element of which ``eps`` is added.
+
+    >>> import retrograd as torch
+    >>> torch.pairwise_distance(torch.tensor([3.0, 4.0]), torch.zeros(2))
+    tensor(5.0000)
+    """
+    last = max(len(x1.shape), len(x2.shape)) - 1
+    moved = plus(x1 - x2, number=eps)
+    return norm_op(moved, p=float(p), dim=(last,) if last >= 0 else (), keepdim=keepdim)
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The cosines of the angles between vectors along ``dim``.
+
+    >>> import retrograd as torch
+    >>> torch.cosine_similarity(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), dim=0)
+    tensor(0.7071)
+    """
+    common = arrays.dtypes.result_type([raw(x1), raw(x2)])
+    if common.kind != "f":
+        raise RuntimeError(
+            "expected common dtype to be floating point, yet common dtype is "
+            f"{arrays.dtypes.type_word(common)}"
+        )
+    shape = broadcast(tuple(x1.shape), tuple(x2.shape))
+    plain = one_dim(dim, len(shape))
+    sides = []
+    for x in (x1, x2):
+        full = x if tuple(x1.shape) == tuple(x2.shape) else expand(x, size=shape)
+        size = norms.vector_norm(full, 2, plain, keepdim=True)
+        # Vectors shorter than eps are divided by it; the gradient of their size is let through.
+        bounded = clone(size)
+        bounded._data = arrays.maximum(bounded._data, eps)
+        sides.append(full / bounded)
+    return reducing.sum(sides[0] * sides[1], dim=plain)
+
+
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
+    """Vectors along ``dim`` divided by their norm, or by ``eps`` if that is larger.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.normalize(torch.tensor([3.0, 4.0]), dim=0)
+    tensor([0.6000, 0.8000])
+    """
+    size = clamp_min(norms.norm(input, p, dim, keepdim=True), eps)
+    return input / expand(size, size=tuple(input.shape))
+
+
+# -- all pairs -------------------------------------------------------------------------------
+
+
+def _differences(x: Raw) -> Raw:
+    """Of each row from every later one, in the order of ``pdist``."""
+    before, after = _pairs(len(x))
+    return x[before] - x[after]
+
+
+def _pairs(count: int) -> tuple[Raw, Raw]:
+    rows = arrays.arange(count)
+    before, after = arrays.nonzero(rows[:, None] < rows)
+    return before, after
+
+
+def _pdist(self: Raw, p: float) -> Raw:
+    if not self.shape[1]:
+        return arrays.zeros((len(self) * (len(self) - 1) // 2,), self.dtype)
+    return arrays.statistics.vector_norm(_differences(self), p, (1,), False)
+
+
+def _pdist_slope(grad_output: Raw, self: Raw, result: Raw, p: float) -> Raw:
+    difference = _differences(self)
+    slope = norms.norm_rule(grad_output, difference, result, p, (1,), False)
+    total = arrays.zeros(self.shape, self.dtype)
+    if slope is None:
+        return total
+    start = 0
+    for row in range(len(self) - 1):
+        part = slope[start : start + len(self) - 1 - row]
+        total[row] += arrays.sum(part, 0)
+        total[row + 1 :] -= part
+        start += len(part)
+    return total
+
+
+def _no_second(g: Any) -> Any:
+    raise NotImplementedError("the derivative for '_pdist_backward' is not implemented.")
+
+
+pdist_slope = Operation(
+    "pdist_slope", _pdist_slope, inputs=("grad_output", "self", "result"),
+    rules={"grad_output": _no_second, "self": _no_second, "result": _no_second},
+    node="PdistBackwardBackward0",
+)  # fmt: skip
+
+
+def _pdist_jvp(t: Any, self: Any, result: Any, p: float) -> Any:
+    ones = arrays.zeros_like(raw(result)) + 1
+    unit = norms.norm_rule(ones, _differences(raw(self)), raw(result), p, (1,), False)
+    if unit is None:
+        return arrays.zeros_like(raw(result))
+    before, after = _pairs(len(raw(self)))
+    return reducing.sum((t[before] - t[after]) * unit, dim=1)
+
+
+pdist_op = Operation(
+    "pdist", _pdist, inputs=("self",),
+    rules={"self": lambda g, self, result, p: pdist_slope(g, self, result, p=p)},
+    jvp=_pdist_jvp,
+    check=kernel("pdist", "biuc"),
+)  # fmt: skip
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The distances of each row from every later one.
+
+    >>> import retrograd as torch
+    >>> torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if raw(input).dtype.kind not in "f":
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    return pdist_op(input, p=float(p))
+
+
+# -- losses ----------------------------------------------------------------------------------
+
+
+def margin_ranking_loss(
+    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """What the one that should rank higher (``target``: 1 or -1) lacks to be ``margin`` above.
+
+    >>> import retrograd as torch
+    >>> one, two, first = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([1])
+    >>> torch.nn.functional.margin_ranking_loss(one, two, first)
+    tensor(1.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {_size(input1)}, input2: {_size(input2)}, target: {_size(target)} "
+        )
+    lack = plus(-target * (input1 - input2), number=margin)
+    return reduced(clamp_min(lack, 0), reduction)
+
+
+def cosine_embedding_loss(
+    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """1 less the cosine of what belongs together (1), and the cosine of others above a margin.
+
+    >>> import retrograd as torch
+    >>> x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    >>> torch.nn.functional.cosine_embedding_loss(x, y, torch.tensor([1]))
+    tensor(1.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    dims = target.ndim
+    if dims not in (0, 1):
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if dims == 1 and (input1.ndim != 2 or input2.ndim != 2):
+        raise RuntimeError(
+            "1D target tensor expects 2D input tensors, but found inputs with sizes "
+            f"{list(input1.shape)} and {list(input2.shape)}."
+        )
+    if dims == 0 and (input1.ndim != 1 or input2.ndim != 1):
+        raise RuntimeError(
+            "0D target tensor expects 1D input tensors, but found inputs with sizes "
+            f"{list(input1.shape)} and {list(input2.shape)}."
+        )
+    product = reducing.sum(input1 * input2, dim=dims)
+    squares = [plus(reducing.sum(x * x, dim=dims), number=1e-12) for x in (input1, input2)]
+    cosine = product / sqrt(squares[0] * squares[1])
+    wanted, zero = raw(target), arrays.zeros_like(raw(cosine))
+    together = where(wanted == 1, sub(zero + 1, cosine), zero)
+    apart = where(wanted == -1, clamp_min(minus(cosine, number=-margin), 0), zero)
+    return reduced(together + apart, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2,
+    eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """What the negative examples lack to be ``margin`` farther away than the positive ones.
+
+    >>> import retrograd as torch
+    >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
+    >>> torch.nn.functional.triplet_margin_loss(anchor, near, far)
+    tensor(0.5000)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    _same_dims(anchor, positive, negative)
+    near, far = (pairwise_distance(anchor, x, p, eps) for x in (positive, negative))
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced(clamp_min(plus(near, number=margin) - far, 0), reduction)
+
+
+def _same_dims(anchor: Any, positive: Any, negative: Any) -> None:
+    dims = anchor.ndim, positive.ndim, negative.ndim
+    if len(set(dims)) != 1:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {dims[0]}D, positive {dims[1]}D, and negative "
+            f"{dims[2]}D inputs"
+        )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any, positive: Any, negative: Any, *,
+    distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,
+    swap: bool = False, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """``triplet_margin_loss`` with a distance of one's own.
+
+    >>> import retrograd as torch
+    >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
+    >>> torch.nn.functional.triplet_margin_with_distance_loss(anchor, near, far)
+    tensor(0.5000)
+    """
+    reduction = reduction_of(None, None, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    _same_dims(anchor, positive, negative)
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return reduced(clamp_min(near + margin - far, 0), reduction)

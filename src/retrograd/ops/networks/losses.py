@@ -1,0 +1,391 @@
+"""Losses of regression: how far numbers are from numbers, and how likely they make them.
+
+Those that PyTorch has a node for are operations; the others are made of simpler ones.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import reducing
+from retrograd.ops._dims import broadcast, numel
+from retrograd.ops._operation import Operation, elementwise, raw
+from retrograd.ops._refusals import kernel, refuses
+from retrograd.ops.elementwise import abs as absolute
+from retrograd.ops.elementwise import clone, exp, log, masked_fill, mul, pow_scalar, sub, where
+from retrograd.ops.linear import expand, unsqueeze
+from retrograd.ops.pointwise.arithmetic import xlogy
+from retrograd.ops.pointwise.choosing import clamp_min
+
+# -- numbers that take part in losses have nodes of their own --------------------------------
+
+
+def _plus(self: Raw, number: float) -> Raw:
+    return self + number
+
+
+def _times(self: Raw, number: float) -> Raw:
+    return self * number
+
+
+def _over(self: Raw, number: float) -> Raw:
+    return self / number
+
+
+plus = elementwise("plus_margin", _plus, lambda g: g, node="AddBackward1", dtypes="promote")
+minus = elementwise("minus_margin", _plus, lambda g: g, node="SubBackward1", dtypes="promote")
+times = elementwise(
+    "times_share", _times, lambda g, number: g * number, node="MulBackward1", dtypes="promote"
+)
+over = elementwise(
+    "over_count", _over, lambda g, number: g / number, node="DivBackward1", dtypes="float"
+)
+
+# -- reductions ------------------------------------------------------------------------------
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """``reduction``, or what its deprecated forerunners say."""
+    if size_average is not None or reduce is not None:
+        wants_mean, wants_one = size_average is not False, reduce is not False
+        reduction = "none" if not wants_one else "mean" if wants_mean else "sum"
+        warnings.warn(
+            "size_average and reduce args will be deprecated, please use "
+            f"reduction='{reduction}' instead.",
+            stacklevel=4,
+        )
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def reduced(loss: Any, reduction: str) -> Any:
+    """All losses, or their mean or sum."""
+    if reduction == "mean":
+        return reducing.mean(loss)
+    return reducing.sum(loss) if reduction == "sum" else loss
+
+
+def reduced_raw(loss: Raw, reduction: str) -> Raw:
+    if reduction == "none":
+        return loss
+    total = arrays.sum_all(loss)
+    return total / loss.size if reduction == "mean" else total
+
+
+def share(g: Any, shape: Any, reduction: str) -> Any:
+    """The gradient of each loss, for that of all."""
+    return g / max(numel(shape), 1) if reduction == "mean" else g
+
+
+def not_differentiable(name: str, argument: str, value: Any) -> None:
+    """Refuse gradients of what PyTorch has none for."""
+    if getattr(value, "requires_grad", False):
+        raise RuntimeError(
+            f"The function '{name}' is not differentiable with respect to argument '{argument}'. "
+            "This input cannot have requires_grad True."
+        )
+
+
+def _expanded(input: Any, target: Any) -> tuple[Any, Any]:
+    """Both in their common shape."""
+    shapes = tuple(input.shape), tuple(target.shape)
+    if shapes[0] == shapes[1]:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({_size(target)}) that is different to the input size "
+        f"({_size(input)}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=4,
+    )
+    shape = broadcast(*shapes)
+    first, second = (
+        x if s == shape else expand(x, size=shape)
+        for x, s in zip((input, target), shapes, strict=True)
+    )
+    return first, second
+
+
+def _size(x: Any) -> str:
+    return f"torch.Size({list(x.shape)})"
+
+
+def _weighted(errors: Any, input: Any, weight: Any, reduction: str, over_weights: bool) -> Any:
+    """Errors times weights, reduced; the mean of some losses is over the weights."""
+    if tuple(weight.shape) != tuple(input.shape):
+        raise ValueError("Weights and input must have the same size.")
+    errors = errors * weight
+    if reduction == "mean" and over_weights:
+        return reducing.sum(errors) / reducing.sum(weight)
+    return reduced(errors, reduction)
+
+
+# -- mse, l1, huber --------------------------------------------------------------------------
+
+
+def _mse(self: Raw, target: Raw, reduction: str) -> Raw:
+    difference = self - target
+    if reduction == "none":
+        return difference * difference
+    flat = difference.reshape(-1)
+    total = arrays.matmul(flat, flat)  # BLAS: one pass
+    return total / flat.size if reduction == "mean" else total
+
+
+def _mse_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
+    return (self - target) * (share(g, self.shape, reduction) * 2)
+
+
+mse_op = Operation(
+    "mse_loss", _mse, inputs=("self", "target"),
+    rules={
+        "self": _mse_rule,
+        "target": lambda g, self, target, reduction: _mse_rule(g, target, self, reduction),
+    },
+    dtypes="promote", broadcasts=True, check=kernel("mse_cpu", "biuc"),
+)  # fmt: skip
+
+
+def mse_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Any = None,
+) -> Any:  # fmt: skip
+    """The mean of squared differences.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
+    tensor(2.5000)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    first, second = _expanded(input, target)
+    if weight is not None:
+        return _weighted(pow_scalar(first - second, exponent=2), input, weight, reduction, True)
+    return mse_op(first, second, reduction=reduction)
+
+
+def l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Any = None,
+) -> Any:  # fmt: skip
+    """The mean of the sizes of differences.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
+    tensor(1.5000)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    first, second = _expanded(input, target)
+    errors = absolute(first - second)
+    if weight is not None:
+        return _weighted(errors, input, weight, reduction, True)
+    return reduced(errors, reduction)
+
+
+def _huber_errors(self: Raw, target: Raw, limit: float) -> Raw:
+    """Half the square up to a limit, from there on along the tangent: limit * (error - limit/2)."""
+    error = abs(self - target)
+    near = arrays.minimum(error, limit)
+    return near * (error - 0.5 * near)
+
+
+def _huber(self: Raw, target: Raw, reduction: str, delta: float) -> Raw:
+    return reduced_raw(_huber_errors(self, target, delta), reduction)
+
+
+def _smooth_l1(self: Raw, target: Raw, reduction: str, beta: float) -> Raw:
+    return reduced_raw(_huber_errors(self, target, beta) / beta, reduction)
+
+
+def _bounded(x: Any, limit: float) -> Any:
+    """``x`` moved between ``-limit`` and ``limit``; there already, it has no slope."""
+    clipped = arrays.clip(raw(x), -limit, limit)
+    return clipped if arrays.is_raw(x) else where(abs(raw(x)) < limit, x, clipped)
+
+
+def _huber_rule(g: Any, self: Any, target: Any, reduction: str, delta: float) -> Any:
+    return _bounded(self - target, delta) * share(g, self.shape, reduction)
+
+
+def _smooth_l1_rule(g: Any, self: Any, target: Any, reduction: str, beta: float) -> Any:
+    return _huber_rule(g / beta, self, target, reduction, beta)
+
+
+huber_op = Operation(
+    "huber_loss", _huber, inputs=("self", "target"),
+    rules={
+        "self": _huber_rule,
+        "target": lambda g, self, target, reduction, delta: _huber_rule(
+            g, target, self, reduction, delta
+        ),
+    },
+    dtypes="promote", broadcasts=True, check=kernel("huber_cpu", "biuc"),
+)  # fmt: skip
+smooth_l1_op = Operation(
+    "smooth_l1_loss", _smooth_l1, inputs=("self", "target"),
+    rules={
+        "self": _smooth_l1_rule,
+        "target": lambda g, self, target, reduction, beta: _smooth_l1_rule(
+            g, target, self, reduction, beta
+        ),
+    },
+    node="SmoothL1LossBackward0", dtypes="promote", broadcasts=True,
+    check=kernel("smooth_l1_cpu", "biuc"),
+)  # fmt: skip
+
+
+def smooth_l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Any:  # fmt: skip
+    """The mean of the sizes of differences, rounded off below ``beta``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
+    tensor(0.8125)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    first, second = _expanded(input, target)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return reduced(absolute(first - second), reduction)
+    return smooth_l1_op(first, second, reduction=reduction, beta=beta)
+
+
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """The mean of half the squared differences, along the tangent beyond ``delta``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.huber_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
+    tensor(0.8125)
+    """
+    first, second = _expanded(input, target)
+    reduction = reduction_of(None, None, reduction)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if weight is None:
+        return huber_op(first, second, reduction=reduction, delta=delta)
+    errors = huber_op(first, second, reduction="none", delta=delta)
+    return _weighted(errors, input, weight, reduction, False)
+
+
+# -- likelihoods -----------------------------------------------------------------------------
+
+
+def kl_div(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Any:  # fmt: skip
+    """The Kullback-Leibler divergence of ``target`` from probabilities given by logarithms.
+
+    >>> import retrograd as torch
+    >>> half = torch.tensor([0.5, 0.5])
+    >>> torch.nn.functional.kl_div(half.log(), torch.tensor([1.0, 0.0]), reduction="sum")
+    tensor(0.6931)
+    """
+    by_batch = reduction == "batchmean" and size_average is None and reduce is None
+    if reduction == "mean" and size_average is None and reduce is None:
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release.",
+            stacklevel=3,
+        )
+    if "c" in (raw(input).dtype.kind, raw(target).dtype.kind):
+        raise RuntimeError("kl_div: Complex inputs not supported.")
+    if log_target:
+        losses = mul(exp(target), sub(target, input))
+    else:
+        losses = sub(xlogy(target, target), mul(target, input))
+    if not by_batch:
+        return reduced(losses, reduction_of(size_average, reduce, reduction))
+    total = reducing.sum(losses)
+    return total / input.shape[0] if input.ndim else total
+
+
+def poisson_nll_loss(
+    input: Any, target: Any, log_input: bool = True, full: bool = False,
+    size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """How unlikely a Poisson distribution of mean ``input`` (or ``exp(input)``) makes ``target``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.0]), torch.tensor([2.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if log_input:
+        loss = exp(input) - target * input
+    else:
+        loss = input - target * log(plus(input, number=eps))
+    if full:
+        kernel("le_cpu")(raw(target))
+        stirling = target * log(target) - target
+        stirling = stirling + times(log(times(target, number=2 * math.pi)), number=0.5)
+        loss = loss + masked_fill(stirling, raw(target) <= 1, 0)
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """How unlikely normal distributions of means ``input`` and variances ``var`` make ``target``.
+
+    >>> import retrograd as torch
+    >>> zero, one = torch.zeros(1), torch.ones(1)
+    >>> torch.nn.functional.gaussian_nll_loss(zero, one, one)
+    tensor(0.5000)
+    """
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        refuses("c", "clamp is not supported for complex types")(raw(input))
+        var = input.detach() * 0 + var
+    else:
+        kernel("lt_cpu")(raw(var))
+        if arrays.any(raw(var) < 0):
+            raise ValueError("var has negative entry/entries")
+    shape, sizes = tuple(input.shape), tuple(var.shape)
+    if sizes != shape:
+        odd = [v for x, v in zip(shape, sizes, strict=False) if x != v]
+        if shape[:-1] == sizes:
+            var = unsqueeze(var, dim=len(sizes))
+        elif len(shape) != len(sizes) or sum(odd) != 1:
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    # Below eps the variance counts as eps, but its gradient is let through.
+    var = clone(var)
+    var._data = arrays.maximum(var._data, eps)
+    loss = 0.5 * (log(var) + pow_scalar(input - target, exponent=2) / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction)
+
+
+def hinge_embedding_loss(
+    input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Distances of what belongs together (1), and what others (-1) lack to a margin.
+
+    >>> import retrograd as torch
+    >>> F = torch.nn.functional
+    >>> F.hinge_embedding_loss(torch.tensor([0.5, 0.25]), torch.tensor([1, -1]), reduction="none")
+    tensor([0.5000, 0.7500])
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    zero = arrays.zeros_like(raw(input))
+    lack = clamp_min(sub(zero + margin, input), 0)
+    apart = where(raw(target) != 1, lack, zero)
+    together = where(raw(target) != -1, input, zero)
+    return reduced(apart + together, reduction)

@@ -1,0 +1,191 @@
+"""Normalization of rows and of neighbours: layer norm and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear
+from retrograd.ops._operation import Operation, elementwise, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import pow_scalar, rsqrt, to_dtype
+from retrograd.ops.networks import padding, pooling
+from retrograd.ops.networks._normal import by_rows, check_dtypes, check_tensor, gradients, is_plain
+
+
+def _check_normalized_shape(
+    name: str, input: Any, normalized_shape: Any, separator: str, **parameters: Any
+) -> tuple[int, ...]:
+    """The dimensions to normalize over, from the last; or what is wrong with them."""
+    check_tensor(name, input)
+    if isinstance(normalized_shape, int):
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int"
+        )
+    sizes = tuple(normalized_shape)
+    if not sizes:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, but got normalized_shape = []"
+        )
+    for parameter, value in parameters.items():
+        if value is not None and tuple(value.shape) != sizes:
+            raise RuntimeError(
+                f"Expected {parameter} to be of same shape as normalized_shape, but got "
+                f"{parameter} of shape {list(value.shape)} and normalized_shape = {list(sizes)}"
+            )
+    if tuple(input.shape[-len(sizes) :]) != sizes or len(input.shape) < len(sizes):
+        words = ", ".join(map(str, sizes))
+        raise RuntimeError(
+            f"Given normalized_shape={list(sizes)}, expected input with shape "
+            f"[*{separator}{words}], but got input of size{list(input.shape)}"
+        )
+    return sizes
+
+
+def _layer_norm(
+    input: Raw, weight: Raw | None, bias: Raw | None, normalized_shape: tuple[int, ...], eps: float
+) -> tuple[Raw, Raw, Raw]:
+    (rows,), vectors = _as_rows(len(normalized_shape), (input,), (weight, bias))
+    result, mean, scale = arrays.normalizing.norm_rows(rows, vectors[0], vectors[1], eps)
+    first = bias if weight is None else weight
+    if first is not None and first.dtype != mean.dtype:
+        mean, scale = arrays.cast(mean, first.dtype), arrays.cast(scale, first.dtype)
+    elif first is None and input.dtype != mean.dtype:
+        mean, scale = arrays.cast(mean, input.dtype), arrays.cast(scale, input.dtype)
+    if result.shape == input.shape:
+        return result, mean, scale
+    shape = (*input.shape[: -len(normalized_shape)], *(1 for _ in normalized_shape))
+    return result.reshape(input.shape), mean.reshape(shape), scale.reshape(shape)
+
+
+def _as_rows(
+    weighted: int, inputs: Sequence[Raw], parameters: Sequence[Raw | None]
+) -> tuple[Sequence[Raw], Sequence[Raw | None]]:
+    """Arrays as matrices, their last ``weighted`` dimensions being one, and weights as vectors."""
+    if weighted == 1 and inputs[0].ndim == 2:
+        return inputs, parameters
+    shape = by_rows(inputs[0].shape, weighted).shape
+    rows = [arrays.reshape(x, shape) for x in inputs]
+    return rows, [p if p is None else arrays.reshape(p, shape[1:]) for p in parameters]
+
+
+def _layer_norm_rule(
+    g: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any,
+    normalized_shape: tuple[int, ...], needs: list[bool],
+) -> Sequence[Any]:  # fmt: skip
+    if is_plain(g, input):
+        rows, vectors = _as_rows(len(normalized_shape), (g[0], input), (weight,))
+        mean, scale = (arrays.reshape(s, (len(rows[1]), 1)) for s in (result1, result2))
+        found: Sequence[Any] = arrays.normalizing.norm_rows_gradients(
+            rows[0], rows[1], vectors[0], mean, scale, needs
+        )
+        if rows[1] is input:
+            return found
+    else:
+        layout = by_rows(input.shape, len(normalized_shape))
+        found = gradients(g, input, weight, result1, result2, layout, needs)
+    shapes = (input.shape, normalized_shape, normalized_shape)
+    return [x if x is None else linear.reshape(x, s) for x, s in zip(found, shapes, strict=True)]
+
+
+def _check_layer_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
+    check_dtypes(input, weight, bias)
+    kernel("LayerNormKernelImpl", "biuc")(input)
+
+
+native_layer_norm = Operation(
+    "native_layer_norm", _layer_norm, inputs=("input", "weight", "bias"), joint=_layer_norm_rule,
+    outputs=("result", "result1", "result2"), dtypes="free", check=_check_layer_norm,
+)  # fmt: skip
+
+
+def layer_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
+    eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """The last dimensions with mean 0 and variance 1, times ``weight`` plus ``bias``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.layer_norm(torch.tensor([[1., 2., 3.]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+    sizes = _check_normalized_shape(
+        "layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias
+    )
+    return native_layer_norm(input, weight, bias, normalized_shape=sizes, eps=eps)[0]
+
+
+def torch_layer_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
+    eps: float = 1e-5, cudnn_enable: bool = True,
+) -> Any:  # fmt: skip
+    """``nn.functional.layer_norm``, with an argument more that means nothing here."""
+    return layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def _add_number(self: Raw, number: float) -> Raw:
+    return self + number
+
+
+add_number = elementwise("add_number", _add_number, lambda g: g, node="AddBackward1")
+
+
+def rms_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
+) -> Any:
+    """The last dimensions over the root of the mean of their squares, times ``weight``.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
+    tensor([0.8485, 1.1314])
+    """
+    sizes = _check_normalized_shape("rms_norm", input, normalized_shape, "", weight=weight)
+    kernel("rms_norm", "biu")(raw(input))
+    given = raw(input).dtype
+    wide = input
+    if given.name == "float16":
+        wide = to_dtype(input, dtype=arrays.float32)
+    computed = raw(wide).dtype
+    if eps is None:
+        eps = arrays.normalizing.epsilon(computed)
+    dims = tuple(range(len(input.shape) - len(sizes), len(input.shape)))
+    squares = linear.mean_dim(pow_scalar(wide, exponent=2), dim=dims, keepdim=True)
+    result = wide * rsqrt(add_number(squares, number=eps))
+    if weight is not None:
+        result = result * weight
+    if raw(result).dtype != given:
+        result = to_dtype(result, dtype=given)
+    return result.contiguous()
+
+
+def local_response_norm(
+    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Any:
+    """Each channel over a power of the mean of squares of its neighbours.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.local_response_norm(torch.tensor([[[1.], [2.]]]), 2, alpha=2., beta=1.)
+    tensor([[[0.5000],
+             [0.3333]]])
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 3:
+        raise ValueError(
+            "Expected 3D or higher dimensionality                          input (got "
+            f"{len(shape)} dimensions)"
+        )
+    if 0 in shape:
+        return input
+    squares = input * input
+    around = (size // 2, (size - 1) // 2)
+    if len(shape) == 3:
+        squares = padding.pad(squares.unsqueeze(1), (0, 0, *around))
+        means = pooling.avg_pool2d(squares, (size, 1), stride=1).squeeze(1)
+    else:
+        squares = squares.view(shape[0], 1, shape[1], shape[2], -1)
+        squares = padding.pad(squares, (0, 0, 0, 0, *around))
+        means = pooling.avg_pool3d(squares, (size, 1, 1), stride=1).squeeze(1).view(shape)
+    return input / (means * alpha + k) ** beta

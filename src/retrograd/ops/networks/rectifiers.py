@@ -1,0 +1,317 @@
+"""Rectifiers that are not flat on one side: leaky ones, and those with an exponential.
+
+Written in place they keep their result, not their input, which is gone, and tell the slope from
+that: so the slope of the negative side must have the sign that lets one know the side.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops._dims import numel
+from retrograd.ops._operation import Elementwise, elementwise, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.elementwise import exp, where
+from retrograd.ops.linear import reshape
+from retrograd.ops.networks.activations import _chosen, _flat, _slope, _written
+
+# -- leaky_relu ------------------------------------------------------------------------------
+
+
+def _leaky_relu(self: Raw, negative_slope: float) -> Raw:
+    return arrays.networks.leaky_relu(self, negative_slope)
+
+
+def _leaky_relu_slope(grad_output: Raw, self: Raw, negative_slope: float) -> Raw:
+    return arrays.networks.leaky_relu_slope(grad_output, self, negative_slope)
+
+
+def _of_leaky_result(g: Any, result: Any, negative_slope: float) -> Any:
+    if negative_slope < 0:
+        raise RuntimeError(
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is "
+            "not supported. This is caused by calling in-place forward function with a negative "
+            "slope, please call out-of-place version instead. File an issue at "
+            "https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu "
+            "backward calculation with negative slope"
+        )
+    return leaky_relu_slope(g, result, negative_slope=negative_slope)
+
+
+_LEAKY_CHECK = kernel("leaky_relu_cpu", "biuc")
+leaky_relu_slope: Elementwise = _slope(
+    "leaky_relu_slope", _leaky_relu_slope,
+    lambda g, self, negative_slope: leaky_relu_slope(g, self, negative_slope=negative_slope),
+    _flat, node="LeakyReluBackwardBackward0",
+)  # fmt: skip
+leaky_relu_op = elementwise(
+    "leaky_relu", _leaky_relu,
+    lambda g, self, negative_slope: leaky_relu_slope(g, self, negative_slope=negative_slope),
+    check=_LEAKY_CHECK,
+)  # fmt: skip
+leaky_relu_written = elementwise(
+    "leaky_relu_written", _leaky_relu, _of_leaky_result, node="LeakyReluBackward1",
+    check=_LEAKY_CHECK,
+)  # fmt: skip
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """``input`` where positive, ``input * negative_slope`` elsewhere.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
+    tensor([-0.5000,  2.0000])
+    """
+    if inplace:
+        return leaky_relu_(input, negative_slope)
+    return leaky_relu_op(input, negative_slope=negative_slope)
+
+
+def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+    """In-place version of ``leaky_relu``."""
+    return _written(leaky_relu_written, input, negative_slope=negative_slope)
+
+
+# -- prelu: a leaky one whose slope is learned -----------------------------------------------
+
+
+def _prelu(self: Raw, weight: Raw) -> Raw:
+    return arrays.where(self > 0, self, weight * self)
+
+
+prelu_op = Elementwise(
+    "prelu", _prelu, inputs=("self", "weight"),
+    rules={
+        "self": lambda g, self, weight: where(raw(self) > 0, g, g * weight),
+        "weight": lambda g, self, weight: g * _chosen(arrays.logical_not(raw(self) > 0), self),
+    },
+    node="PreluKernelBackward0", check=kernel("prelu_cpu", "biuc"),
+)  # fmt: skip
+
+
+def prelu(input: Any, weight: Any) -> Any:
+    """``input`` where positive, ``input * weight`` elsewhere: one weight, or one for each channel.
+
+    >>> import retrograd as torch
+    >>> torch.prelu(torch.tensor([-1.0, 2.0]), torch.tensor(0.25))
+    tensor([-0.2500,  2.0000])
+    """
+    if raw(input).dtype != raw(weight).dtype:
+        words = [arrays.dtypes.type_word(raw(x).dtype) for x in (input, weight)]
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {words[0]} and {words[1]}")
+    ndim, sizes = input.ndim, tuple(weight.shape)
+    count = numel(sizes)
+    if count != 1:
+        if not ndim:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input.shape[1] if ndim > 1 else 1
+        if channels != count:
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{count} and channel size = {channels}."
+            )
+    if len(sizes) > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(sizes)}"
+        )
+    shape = tuple(count if d == 1 else 1 for d in range(ndim))
+    if shape != sizes:
+        weight = reshape(weight, shape)
+    return prelu_op(input, weight)
+
+
+# -- rrelu: a leaky one whose slope is drawn -------------------------------------------------
+
+
+def _rrelu(self: Raw, noise: Raw, lower: float, upper: float, training: bool) -> Raw:
+    if training:
+        return self * noise
+    return arrays.networks.leaky_relu(self, (lower + upper) / 2)
+
+
+def _rrelu_rule(g: Any, self: Any, noise: Any, lower: float, upper: float, training: bool) -> Any:
+    if training and upper - lower > 1e-6:
+        return rrelu_slope(g, self, noise)
+    return leaky_relu_slope(g, self, negative_slope=(lower + upper) / 2)
+
+
+def _of_rrelu_result(
+    g: Any, result: Any, noise: Any, lower: float, upper: float, training: bool
+) -> Any:
+    if not (training and upper - lower > 1e-6) and (lower + upper) / 2 < 0:
+        return _of_leaky_result(g, result, negative_slope=(lower + upper) / 2)
+    return _rrelu_rule(g, result, noise, lower, upper, training)
+
+
+def _rrelu_operation(name: str, rule: Any, node: str) -> Elementwise:
+    return Elementwise(
+        name, _rrelu, inputs=("self", "noise"), rules={"self": rule}, node=node, broadcasts=False,
+    )  # fmt: skip
+
+
+rrelu_slope: Elementwise = Elementwise(
+    "rrelu_slope", lambda grad_output, self, noise: grad_output * noise,
+    inputs=("grad_output", "self", "noise"),
+    rules={"grad_output": lambda g, self, noise: rrelu_slope(g, self, noise), "self": _flat},
+    node="RreluWithNoiseBackwardBackward0",
+)  # fmt: skip
+rrelu_op = _rrelu_operation("rrelu", _rrelu_rule, "RreluWithNoiseBackward0")
+rrelu_written = _rrelu_operation("rrelu_written", _of_rrelu_result, "RreluWithNoiseBackward1")
+
+
+def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
+    """What to multiply with: 1 where positive, elsewhere a number drawn between the bounds."""
+    x = raw(input)
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    kernel("rrelu_with_noise_out_cpu" if training else "leaky_relu_cpu", "biuc")(x)
+    return arrays.networks.leaky_noise(x, lower, upper) if training else arrays.zeros_like(x)
+
+
+def rrelu(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
+    inplace: bool = False,
+) -> Any:  # fmt: skip
+    """``leaky_relu`` with a slope that is drawn for each element while training, and is the mean of
+    the bounds otherwise.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
+    tensor([-0.5000,  2.0000])
+    """
+    if inplace:
+        return rrelu_(input, lower, upper, training)
+    noise = _noise(input, lower, upper, training)
+    return rrelu_op(input, noise, lower=lower, upper=upper, training=training)
+
+
+def rrelu_(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Any:
+    """In-place version of ``rrelu``."""
+    noise = _noise(input, lower, upper, training)
+    return _written(rrelu_written, input, noise, lower=lower, upper=upper, training=training)
+
+
+# -- elu and its kin -------------------------------------------------------------------------
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def _elu(self: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
+    return arrays.networks.elu(self, alpha, scale, input_scale)
+
+
+def _elu_slope(grad_output: Raw, self: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
+    return arrays.networks.elu_slope(grad_output, self, alpha, scale, input_scale)
+
+
+def _elu_slope_of_result(
+    grad_output: Raw, result: Raw, alpha: float, scale: float, input_scale: float
+) -> Raw:
+    return arrays.networks.elu_slope_of_result(grad_output, result, alpha, scale, input_scale)
+
+
+def _elu_rule(g: Any, self: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    return elu_slope(g, self, alpha=alpha, scale=scale, input_scale=input_scale)
+
+
+def _elu_bend(
+    g: Any, grad_output: Any, self: Any, alpha: float, scale: float, input_scale: float
+) -> Any:
+    negative = raw(self) < 0
+    bend = exp(_chosen(negative, self) * input_scale) * (alpha * scale * input_scale * input_scale)
+    return _chosen(negative, g * grad_output * bend)
+
+
+def _of_elu_result(g: Any, result: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    if alpha < 0:
+        raise RuntimeError(
+            "In-place elu backward calculation is triggered with a negative slope which is not "
+            "supported. This is caused by calling in-place forward function with a negative slope, "
+            "please call out-of-place version instead."
+        )
+    return elu_slope_of_result(g, result, alpha=alpha, scale=scale, input_scale=input_scale)
+
+
+def _elu_bend_of_result(
+    g: Any, grad_output: Any, result: Any, scale: float, input_scale: float
+) -> Any:
+    return _chosen(raw(result) < 0, g * grad_output * input_scale)
+
+
+_ELU_CHECK = kernel("elu_cpu", "biuc")
+elu_slope: Elementwise = _slope(
+    "elu_slope", _elu_slope, _elu_rule, _elu_bend, node="EluBackwardBackward0"
+)
+elu_slope_of_result: Elementwise = _slope(
+    "elu_slope_of_result", _elu_slope_of_result, _of_elu_result, _elu_bend_of_result,
+    inputs=("grad_output", "result"), node="EluBackwardBackward0",
+)  # fmt: skip
+elu_op = elementwise("elu", _elu, _elu_rule, check=_ELU_CHECK)
+celu_op = elementwise("celu", _elu, _elu_rule, check=_ELU_CHECK)
+elu_written = elementwise(
+    "elu_written", _elu, _of_elu_result, node="EluBackward1", check=_ELU_CHECK
+)
+celu_written = elementwise(
+    "celu_written", _elu, _of_elu_result, node="CeluBackward1", check=_ELU_CHECK
+)
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere.
+
+    >>> import retrograd as torch
+    >>> torch.nn.functional.elu(torch.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    if inplace:
+        return elu_(input, alpha)
+    return elu_op(input, alpha=alpha, scale=1, input_scale=1)
+
+
+def elu_(input: Any, alpha: float = 1.0) -> Any:
+    """In-place version of ``elu``."""
+    return _written(elu_written, input, alpha=alpha, scale=1, input_scale=1)
+
+
+def selu(input: Any, inplace: bool = False) -> Any:
+    """``elu`` scaled so that a network of it normalizes itself.
+
+    >>> import retrograd as torch
+    >>> torch.selu(torch.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    if inplace:
+        return selu_(input)
+    return elu_op(input, alpha=_SELU_ALPHA, scale=_SELU_SCALE, input_scale=1)
+
+
+def selu_(input: Any) -> Any:
+    """In-place version of ``selu``."""
+    return _written(elu_written, input, alpha=_SELU_ALPHA, scale=_SELU_SCALE, input_scale=1)
+
+
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere: without a kink.
+
+    >>> import retrograd as torch
+    >>> torch.celu(torch.tensor([-1.0, 2.0]), 0.5)
+    tensor([-0.4323,  2.0000])
+    """
+    if inplace:
+        return celu_(input, alpha)
+    return celu_op(input, alpha=alpha, scale=1, input_scale=_inverse(alpha))
+
+
+def celu_(input: Any, alpha: float = 1.0) -> Any:
+    """In-place version of ``celu``."""
+    return _written(celu_written, input, alpha=alpha, scale=1, input_scale=_inverse(alpha))
+
+
+def _inverse(alpha: float) -> float:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return 1 / alpha

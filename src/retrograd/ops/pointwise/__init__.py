@@ -1,0 +1,1 @@
+"""Elementwise operations beyond the core: more arithmetic, choices, division, special functions."""

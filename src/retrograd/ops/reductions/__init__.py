@@ -1,0 +1,1 @@
+"""Statistics, norms, order, scans and counts."""

@@ -1,0 +1,335 @@
+# ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
+"""Norms of vectors and matrices, and what is made of them: distances and renormalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear, reducing
+from retrograd.ops._arguments import check_tensor
+from retrograd.ops._dims import Dims, broadcast, many_dims, one_dim
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._refusals import refuses
+from retrograd.ops.algebra import decompositions
+from retrograd.ops.elementwise import abs as absolute
+from retrograd.ops.elementwise import conj, eq, pow_scalar, real, reciprocal, sgn, where, zeros_like
+
+# -- the norm of vectors ---------------------------------------------------------------------
+
+
+def _vector_norm(self: Raw, ord: float, dim: tuple[int, ...] | None, keepdim: bool) -> Raw:
+    return arrays.statistics.vector_norm(self, ord, dim, keepdim)
+
+
+def norm_rule(g: Any, self: Any, result: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+    """The slope of a norm; none where there is a kink at zero."""
+    shape = tuple(self.shape)
+    dims = tuple(range(len(shape))) if dim is None else dim
+    if ord == 0:
+        return None
+    if shape and not keepdim:
+        g, result = (linear.kept(x, shape, dims) for x in (g, result))
+    if ord == 1:
+        return g * sgn(self)
+    if ord == 2:
+        if arrays.is_raw(self):
+            return arrays.statistics.scaled_ratio(self, result, g)
+        return g * _unless(eq(result, 0), self / result)
+    if ord in (inf, -inf):
+        return sgn(self) * _shared(g, self, result, dims)
+    if ord < 1:
+        slope = sgn(self) * _unless(eq(self, 0), pow_scalar(absolute(self), exponent=ord - 1))
+        return slope * g * pow_scalar(result, exponent=1 - ord)
+    if ord < 2:
+        slope = sgn(self) * pow_scalar(absolute(self), exponent=ord - 1)
+    else:
+        slope = self * pow_scalar(absolute(self), exponent=ord - 2)
+    return slope * _unless(eq(result, 0), g / pow_scalar(result, exponent=ord - 1))
+
+
+def _unless(zero: Any, x: Any) -> Any:
+    return where(zero, zeros_like(x), x)
+
+
+def _shared(g: Any, self: Any, result: Any, dims: tuple[int, ...]) -> Any:
+    """The gradient of an extreme, shared evenly among the elements that reach it."""
+    sizes = arrays.absolute(raw(self))
+    chosen = arrays.equal(sizes, raw(result)) | arrays.isnan(sizes)
+    count = arrays.cast(arrays.sum(chosen, dims, True), raw(result).dtype)
+    return (g / count) * arrays.cast(chosen, raw(result).dtype)
+
+
+vector_norm_op = Operation(
+    "linalg_vector_norm", _vector_norm, inputs=("self",), rules={"self": norm_rule}, adjoint=True
+)
+
+
+def _check_floating(name: str, x: Any) -> None:
+    words = f"{name}: Expected a floating point or complex tensor as input. Got {{}}"
+    refuses("biu", words, RuntimeError)(raw(x))
+
+
+def _in_dtype(name: str, x: Any, dtype: Any) -> Any:
+    """``x`` in the dtype that a norm is asked for in, if it is a wider one of its kind."""
+    if dtype is None:
+        return x
+    have, want = raw(x).dtype, dtype.numpy
+    asked, given = dtypes.type_word(want), dtypes.type_word(have)
+    if want.kind not in "fc":
+        raise RuntimeError(f"{name}: dtype should be floating point or complex, but got {asked}")
+    if want.kind != have.kind:
+        kind = "complex" if have.kind == "c" else "real"
+        raise RuntimeError(f"{name}: dtype should be {kind} for {kind} inputs, but got {asked}")
+    if dtypes.promote(have, want) != want:
+        raise RuntimeError(
+            f"{name}: the dtype of the input ({given}) should be convertible without narrowing to "
+            f"the specified dtype ({asked})"
+        )
+    return reducing.in_dtype(x, dtype)
+
+
+def vector_norm(
+    x: Any, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """The norm of all elements, or along dimensions, as of a vector.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.vector_norm(torch.tensor([3., -4.])), torch.linalg.vector_norm(
+    ...     torch.tensor([3., -4.]), 1)
+    (tensor(5.), tensor(7.))
+    """
+    name = "linalg.vector_norm"
+    if isinstance(ord, str) or ord is None:
+        raise TypeError(
+            "linalg_vector_norm(): argument 'ord' (position 2) must be Number, not "
+            f"{type(ord).__name__}"
+        )
+    _check_floating(name, x)
+    if isinstance(ord, complex):
+        raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
+    x = _in_dtype(name, x, dtype)
+    nothing = dim is None or (not isinstance(dim, int) and not len(dim))
+    dims = None if nothing else many_dims(dim, len(x.shape))
+    if (ord < 0 or ord == inf) and 0 in x.shape:
+        _check_identity(ord, x.shape, dims)
+    return vector_norm_op(x, ord=ord, dim=dims, keepdim=bool(keepdim))
+
+
+def _check_identity(ord: float, shape: Sequence[int], dims: tuple[int, ...] | None) -> None:
+    """Refuse the extreme of nothing."""
+    cannot = f"linalg.vector_norm cannot compute the {ord:g} norm on"
+    if dims is None:
+        raise RuntimeError(
+            f"{cannot} an empty tensor because the operation does not have an identity"
+        )
+    for d in dims:
+        if shape[d] == 0:
+            raise RuntimeError(
+                f"{cannot} the dimension {d}because this dimension is empty and the operation does "
+                "not have an identity"
+            )
+
+
+# -- the norm of matrices --------------------------------------------------------------------
+
+
+def _matrix_dims(A: Any, dim: Sequence[int], name: str) -> tuple[int, int]:
+    if len(A.shape) < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    _check_floating(name, A)
+    if len(dim) != 2:
+        raise RuntimeError(f"{name}: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
+    rows, columns = (one_dim(d, len(A.shape)) for d in dim)
+    if rows == columns:
+        raise RuntimeError(f"{name}: dims must be different. Got ({rows}, {columns})")
+    return rows, columns
+
+
+def matrix_norm(
+    A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """The norm of matrices, which are in the last two dimensions unless ``dim`` says otherwise.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.matrix_norm(torch.tensor([[3., 0.], [0., -4.]]), "nuc")
+    tensor(7.)
+    """
+    name = "linalg.matrix_norm"
+    if isinstance(ord, str) and ord not in ("fro", "nuc"):
+        raise RuntimeError(f"{name}: Order {ord} not supported.")
+    if isinstance(dim, int):
+        raise TypeError(
+            "linalg_matrix_norm() received an invalid combination of arguments: dim must be a tuple"
+        )
+    rows, columns = _matrix_dims(A, dim, name)
+    if not isinstance(ord, str) and abs(ord) not in (1, 2, inf):
+        raise RuntimeError(f"{name}: Order {ord:g} not supported.")
+    A = _in_dtype(name, A, dtype)
+    if ord == "fro":
+        return vector_norm(A, 2, (rows, columns), keepdim)
+    extreme = reducing.amin if not isinstance(ord, str) and ord < 0 else reducing.amax
+    if ord in ("nuc", 2, -2):
+        reduce = reducing.sum if ord == "nuc" else extreme
+        return _of_singular_values(A, (rows, columns), reduce, keepdim)
+    if abs(ord) == inf:
+        rows, columns = columns, rows
+    if not keepdim and columns > rows:
+        columns -= 1
+    return extreme(vector_norm(A, 1.0, rows, keepdim), columns, keepdim)
+
+
+def _of_singular_values(A: Any, dims: tuple[int, int], reduce: Any, keepdim: bool) -> Any:
+    order = (*(d for d in range(len(A.shape)) if d not in dims), *dims)
+    values = decompositions.svdvals(linear.permute(A, dims=order))
+    result = reduce(values, -1, keepdim)
+    if not keepdim:
+        return result
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    return linear.permute(linear.unsqueeze(result, dim=len(order) - 1), dims=back)
+
+
+def norm(
+    input: Any, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
+    """The norm of a vector, or of a matrix where ``p`` is ``"nuc"``.
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor([[3., 0.], [4., 1.]])
+    >>> torch.norm(x, dim=0), torch.norm(x, float("inf"))
+    (tensor([5., 1.]), tensor(4.))
+    """
+    dims = [dim] if isinstance(dim, int) else dim
+    if not isinstance(p, str):
+        return vector_norm(input, 2.0 if p is None else p, dims, keepdim, dtype=dtype)
+    if p == "fro" and (dims is None or len(dims) <= 2):
+        return vector_norm(input, 2, dims, keepdim, dtype=dtype)
+    dims = list(range(len(input.shape))) if dims is None else dims
+    return matrix_norm(input, p, dims, keepdim, dtype=dtype)
+
+
+def linalg_norm(
+    A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """The norm of a vector or of a matrix, depending on how many dimensions there are.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.norm(torch.tensor([3., 4.])), torch.linalg.norm(torch.eye(2), 1)
+    (tensor(5.), tensor(1.))
+    """
+    dims = (dim,) if isinstance(dim, int) else dim
+    if dims is not None and len(dims) not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
+        )
+    if dims is None and ord is not None and len(A.shape) not in (1, 2):
+        raise RuntimeError(
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+            f"{len(A.shape)}D."
+        )
+    if isinstance(ord, str):
+        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
+    of_matrix = len(dims) == 2 if dims is not None else len(A.shape) == 2
+    if ord is not None and of_matrix:
+        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
+    return vector_norm(A, 2.0 if ord is None else ord, dims, keepdim, dtype=dtype)
+
+
+# -- distances -------------------------------------------------------------------------------
+
+
+def _dist(self: Raw, other: Raw, p: float) -> Raw:
+    return arrays.statistics.vector_norm(self - other, p, None, False)
+
+
+def _dist_rule(g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
+    return norm_rule(g, self - other, result, p, None, False)
+
+
+def _dist_other_rule(g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
+    slope = norm_rule(g, self - other, result, p, None, False)
+    return None if slope is None else -slope
+
+
+def _check_dist(self: Any, other: Any, p: float) -> None:
+    words = "norm(): input dtype should be either floating point or complex. Got {} instead."
+    refuses("biu", words, RuntimeError)(self, other)
+    shape = broadcast(self.shape, other.shape)
+    if (p < 0 or p == inf) and 0 in shape:
+        _check_identity(p, shape, None)
+
+
+dist_op = Operation(
+    "dist", _dist, inputs=("self", "other"),
+    rules={"self": _dist_rule, "other": _dist_other_rule},
+    adjoint=True, dtypes="promote", broadcasts=True, check=_check_dist,
+)  # fmt: skip
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The norm of the difference of two tensors.
+
+    >>> import retrograd as torch
+    >>> torch.dist(torch.tensor([1., 2.]), torch.tensor([4., 6.]))
+    tensor(5.)
+    """
+    check_tensor("dist", "other", 2, other)
+    if isinstance(p, str):
+        raise TypeError("dist(): argument 'p' (position 3) must be Number, not str")
+    return dist_op(input, other, p=p)
+
+
+# -- renormalization -------------------------------------------------------------------------
+
+_MARGIN = 1e-7  # so that the norm stays below the greatest one allowed, rounding included
+
+
+def _others(ndim: int, dim: int) -> tuple[int, ...]:
+    return tuple(d for d in range(ndim) if d != dim)
+
+
+def _renorm(self: Raw, p: float, dim: int, maxnorm: float) -> Raw:
+    return arrays.statistics.renorm(self, p, _others(self.ndim, dim), maxnorm, _MARGIN)
+
+
+def _renorm_rule(g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """Where a slice was scaled, so is its gradient, less what only changes the norm."""
+    others = _others(len(self.shape), dim)
+    size = vector_norm_op(self, ord=p, dim=others, keepdim=True)
+    along = conj(self) * g if raw(self).dtype.kind == "c" else self * g
+    along = real(along) if raw(along).dtype.kind == "c" else along
+    share = linear.sum_dim(along, dim=others, keepdim=True)
+    slope = norm_rule(share, self, size, p, others, True)
+    inverse = reciprocal(size + _MARGIN)
+    scaled = maxnorm * inverse * (g - inverse * slope)
+    return where(arrays.greater(raw(size), maxnorm), scaled, g)
+
+
+renorm_op = Operation(
+    "renorm", _renorm, inputs=("self",), rules={"self": _renorm_rule}, adjoint=True
+)
+
+
+def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """Every slice along ``dim`` scaled down to the norm ``maxnorm``, if its own is greater.
+
+    >>> import retrograd as torch
+    >>> torch.renorm(torch.tensor([[3., 4.], [0.3, 0.4]]), 2, 0, 1.)
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    if isinstance(p, complex):
+        raise RuntimeError("renorm: p must be real-valued")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
+        )
+    _check_floating("linalg.vector_norm", input)
+    return renorm_op(input, p=p, dim=one_dim(dim, input.ndim), maxnorm=maxnorm)

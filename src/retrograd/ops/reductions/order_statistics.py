@@ -1,0 +1,228 @@
+"""Order statistics: medians, the k-th smallest, the most frequent, and quantiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear, reducing, shaping
+from retrograd.ops._arguments import check_int, invalid_combination
+from retrograd.ops._dims import one_dim
+from retrograd.ops._operation import Selecting, TensorLike, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops._results import named_result
+from retrograd.ops.elementwise import ceil, floor, isnan, round, to_dtype
+from retrograd.ops.pointwise import arithmetic as pointwise
+from retrograd.ops.selecting import choosing, evenly
+from retrograd.ops.shapes import placing, sorting
+
+# -- medians ---------------------------------------------------------------------------------
+
+
+def _median(self: Raw) -> Raw:
+    return arrays.statistics.median_of_all(self, False)
+
+
+def _nanmedian(self: Raw) -> Raw:
+    return arrays.statistics.median_of_all(self, True)
+
+
+def _median_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
+    return arrays.statistics.median(self, dim, keepdim, False)
+
+
+def _nanmedian_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
+    return arrays.statistics.median(self, dim, keepdim, True)
+
+
+_check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
+median_all = Selecting(
+    "median", _median, inputs=("self",), rules={"self": evenly}, check=_check_all
+)
+nanmedian_all = Selecting(
+    "nanmedian", _nanmedian, inputs=("self",), rules={"self": evenly}, check=_check_all
+)
+median_dim = choosing("median_dim", "MedianBackward1", _median_dim, _check_dim)
+nanmedian_dim = choosing("nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, _check_dim)
+
+
+def _non_empty_dim(name: str, x: Any, dim: int) -> int:
+    """``dim`` made plain, if there is anything to choose from along it."""
+    shape = raw(x).shape
+    plain = one_dim(dim, len(shape))
+    if shape and shape[plain] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {plain} to have non-zero size.")
+    return plain
+
+
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median, the lower one of two; or values and indices along ``dim``.
+
+    >>> import retrograd as torch
+    >>> torch.median(torch.tensor([3., 1., 4., 2.]))
+    tensor(2.)
+    """
+    if dim is None:
+        return median_all(input)
+    plain = _non_empty_dim("median", input, dim)
+    chosen = median_dim(input, dim=plain, keepdim=bool(keepdim))
+    return named_result("median", "values", "indices")(chosen)
+
+
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements that are not NaN; or values and indices along ``dim``."""
+    if dim is None:
+        return nanmedian_all(input)
+    plain = _non_empty_dim("median", input, dim)
+    chosen = nanmedian_dim(input, dim=plain, keepdim=bool(keepdim))
+    return named_result("nanmedian", "values", "indices")(chosen)
+
+
+# -- the k-th smallest, the most frequent ----------------------------------------------------
+
+
+def _kthvalue(self: Raw, k: int, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
+    return arrays.statistics.kth_smallest(self, k - 1, dim, keepdim)
+
+
+def _mode(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
+    return arrays.statistics.mode(self, dim, keepdim)
+
+
+kthvalue_op = choosing("kthvalue", "KthvalueBackward0", _kthvalue, kernel("kthvalue_cpu", "bc"))
+mode_op = choosing("mode", "ModeBackward0", _mode, kernel("mode_cpu", "c"))
+
+
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The ``k``-th smallest element along a dimension (the first is 1), and where it is.
+
+    >>> import retrograd as torch
+    >>> torch.kthvalue(torch.tensor([3., 1., 4., 2.]), 3).values
+    tensor(3.)
+    """
+    check_int("kthvalue", "k", 2, k)
+    plain = _non_empty_dim("kthvalue", input, dim)
+    size = input.shape[plain] if input.shape else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {plain}")
+    chosen = kthvalue_op(input, k=int(k), dim=plain, keepdim=bool(keepdim))
+    return named_result("kthvalue", "values", "indices")(chosen)
+
+
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent element along a dimension (the smallest of them), and where it last is.
+
+    >>> import retrograd as torch
+    >>> torch.mode(torch.tensor([3., 1., 3., 2.]))
+    torch.return_types.mode(
+    values=tensor(3.),
+    indices=tensor(2))
+    """
+    plain = _non_empty_dim("mode", input, dim)
+    chosen = mode_op(input, dim=plain, keepdim=bool(keepdim))
+    return named_result("mode", "values", "indices")(chosen)
+
+
+# -- quantiles -------------------------------------------------------------------------------
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+_ROUNDED = {"lower": floor, "higher": ceil, "nearest": round}
+
+
+def _check_quantile(input: Any, q: Any, interpolation: str) -> None:
+    data = raw(input)
+    if isinstance(q, TensorLike):
+        if raw(q).ndim > 1:
+            raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    elif not isinstance(q, (int, float)):
+        raise invalid_combination("quantile", q)
+    if data.dtype.kind != "f" or data.dtype.itemsize < 4:
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if not data.size:
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
+        )
+    if isinstance(q, TensorLike):
+        if raw(q).dtype != data.dtype:
+            raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+        if not arrays.all((raw(q) >= 0) & (raw(q) <= 1)):
+            raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    elif not 0 <= q <= 1:
+        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
+
+
+def _sorted_along(input: Any, dim: int | None, keepdim: bool) -> Any:
+    """The elements to choose from, in order along the last dimension; the others are those of the
+    result."""
+    shape = tuple(input.shape)
+    if dim is None:
+        rows = shaping.flatten(input)
+        kept = (1,) * len(shape) if keepdim else ()
+    else:
+        plain = one_dim(dim, len(shape))
+        kept = tuple(1 if d == plain else s for d, s in enumerate(shape) if keepdim or d != plain)
+        if plain == len(shape) - 1:
+            rows = input
+        else:
+            rows = shaping.transpose(shaping.unsqueeze(input, -1), plain, -1)
+    values, _ = sorting.sort_by_value(rows, dim=len(rows.shape) - 1, descending=False)
+    return linear.view(values, size=(*kept, values.shape[-1]))
+
+
+def _ranks(values: Any, q: Any, ignore_nan: bool) -> Any:
+    """Where in a sorted row the quantiles lie: a place, and a fraction of the way to the next."""
+    missing = isnan(values.detach())
+    if ignore_nan:
+        ranks = q * (values.shape[-1] - reducing.sum(missing, -1, True) - 1)
+        return ranks.masked_fill(ranks.detach() < 0, 0)
+    last = values.shape[-1] - 1
+    any_missing = reducing.any(missing, -1, True)
+    size = (*any_missing.shape[:-1], raw(q).size)
+    # NaN stands last.
+    return linear.expand(q * last, size=size).masked_fill(any_missing, last)
+
+
+def _quantile(
+    input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
+) -> Any:
+    _check_quantile(input, q, interpolation)
+    if not isinstance(q, TensorLike):
+        q = input.new_tensor(q, dtype=input.dtype)
+    values = _sorted_along(input, dim, keepdim)
+    ranks = _ranks(values, q, ignore_nan)
+    if interpolation in _ROUNDED:
+        ranks = _ROUNDED[interpolation](ranks)
+    below = to_dtype(ranks.detach(), dtype=arrays.int64)
+    found = placing.gather(values, -1, below)
+    if interpolation in ("linear", "midpoint"):
+        weight = ranks - below if interpolation == "linear" else (ranks * 0 + 0.5).detach()
+        above = placing.gather(values, -1, to_dtype(ceil(ranks.detach()), dtype=arrays.int64))
+        found = pointwise.lerp(found, above, weight)
+    if len(q.shape):
+        found = shaping.transpose(shaping.unsqueeze(found, 0), 0, -1)
+    return linear.unsafe_squeeze(found, dims=(len(found.shape) - 1,))
+
+
+def quantile(
+    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Any:  # fmt: skip
+    """The ``q``-quantiles of all elements, or along a dimension.
+
+    >>> import retrograd as torch
+    >>> torch.quantile(torch.tensor([1., 2., 3., 4.]), 0.5)
+    tensor(2.5000)
+    """
+    return _quantile(input, q, dim, keepdim, interpolation, False)
+
+
+def nanquantile(
+    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Any:  # fmt: skip
+    """The ``q``-quantiles of all elements that are not NaN, or along a dimension."""
+    return _quantile(input, q, dim, keepdim, interpolation, True)

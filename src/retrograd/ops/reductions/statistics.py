@@ -1,0 +1,409 @@
+"""Statistics: variance and its kin, sums that leave out NaN, log-sum-exp, extremes in pairs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear, products, reducing, shaping
+from retrograd.ops._dims import Dims, many_dims, numel, one_dim
+from retrograd.ops._operation import Operation, Selecting, raw
+from retrograd.ops._refusals import refuses
+from retrograd.ops._results import named_result
+from retrograd.ops.elementwise import (
+    clamp,
+    conj,
+    eq,
+    exp,
+    isnan,
+    logical_not,
+    sqrt,
+    to_dtype,
+    where,
+    zeros_like,
+)
+from retrograd.ops.pointwise import choosing
+from retrograd.ops.selecting import evenly_dim
+
+# -- variance --------------------------------------------------------------------------------
+
+
+def _all_dims(dim: tuple[int, ...] | None, shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(range(len(shape))) if dim is None else dim
+
+
+def _var(self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Raw:
+    return arrays.statistics.variance(self, dim, correction, keepdim)[0]
+
+
+def _std(self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Raw:
+    return arrays.sqrt(_var(self, dim, correction, keepdim))
+
+
+def _var_mean(
+    self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool
+) -> tuple[Raw, Raw]:
+    return arrays.statistics.variance(self, dim, correction, keepdim)
+
+
+def _std_mean(
+    self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool
+) -> tuple[Raw, Raw]:
+    variance, mean = arrays.statistics.variance(self, dim, correction, keepdim)
+    return arrays.sqrt(variance), mean
+
+
+def _var_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """Deviations from the mean, scaled. Without degrees of freedom there is no slope to speak of:
+    it is infinite, or NaN where there is no deviation either."""
+    shape = tuple(self.shape)
+    dims = _all_dims(dim, shape)
+    freedom = numel([shape[d] for d in dims]) - correction
+    if len(dims) == len(shape):
+        mean = linear.mean_all(self)
+    else:
+        mean = linear.mean_dim(self, dim=dims, keepdim=True)
+    if freedom <= 0 and (dim is None or not shape):
+        infinite = arrays.where(arrays.equal(raw(self), raw(mean)), float("nan"), float("inf"))
+        slope = g * arrays.cast(infinite, raw(g).dtype)
+        return to_dtype(slope, dtype=raw(self).dtype) if raw(self).dtype.kind == "c" else slope
+    g = g if keepdim else linear.kept(g, shape, dims)
+    scale = 2 / freedom if freedom else float("inf")
+    if arrays.is_raw(self):
+        return arrays.statistics.scaled_deviations(self, mean, g * scale)
+    return (g * scale) * (self - mean)
+
+
+def _std_rule(g: Any, self: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    slope = g / (result + result)
+    slope = where(eq(result, 0), zeros_like(slope), slope)
+    return _var_rule(slope, self, dim, correction, keepdim)
+
+
+def _mean_rule(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    shape = tuple(self.shape)
+    dims = _all_dims(dim, shape)
+    g = g / (numel([shape[d] for d in dims]) or 1)
+    return linear.expand(g if keepdim else linear.kept(g, shape, dims), size=shape)
+
+
+def _var_mean_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    spread = None if g[0] is None else _var_rule(g[0], self, dim, correction, keepdim)
+    return _sum_of(spread, None if g[1] is None else _mean_rule(g[1], self, dim, keepdim))
+
+
+def _std_mean_rule(
+    g: Any, self: Any, result0: Any, dim: Any, correction: float, keepdim: bool
+) -> Any:
+    spread = None if g[0] is None else _std_rule(g[0], self, result0, dim, correction, keepdim)
+    return _sum_of(spread, None if g[1] is None else _mean_rule(g[1], self, dim, keepdim))
+
+
+def _sum_of(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+var_op = Operation("var", _var, inputs=("self",), rules={"self": _var_rule}, adjoint=True)
+std_op = Operation("std", _std, inputs=("self",), rules={"self": _std_rule}, adjoint=True)
+var_mean_op = Operation(
+    "var_mean", _var_mean, inputs=("self",), rules={"self": _var_mean_rule},
+    outputs=("result0", "result1"), adjoint=True,
+)  # fmt: skip
+std_mean_op = Operation(
+    "std_mean", _std_mean, inputs=("self",), rules={"self": _std_mean_rule},
+    outputs=("result0", "result1"), adjoint=True,
+)  # fmt: skip
+
+
+def _spread_options(
+    name: str, words: str, self: Any, dim: Any, unbiased: Any, keepdim: Any, correction: Any
+) -> dict[str, Any]:
+    """The options of ``var`` and its kin, whichever way they are given: ``var(dim, unbiased)``,
+    ``var(unbiased)`` or ``var(dim, correction=...)``."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(f"{name}() received an invalid combination of arguments")
+    refuses("biu", f"{words} only support floating point and complex dtypes", RuntimeError)(
+        raw(self)
+    )
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    # An empty sequence of dimensions means all of them too, but not in the rule.
+    dims = None if dim is None else many_dims(dim, len(self.shape))
+    return {"dim": dims, "correction": correction, "keepdim": bool(keepdim)}
+
+
+def var(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None,
+) -> Any:  # fmt: skip
+    """The variance: of all elements, or along dimensions.
+
+    >>> import retrograd as torch
+    >>> torch.var(torch.tensor([[1., 3.], [2., 8.]]), dim=1)
+    tensor([ 2., 18.])
+    """
+    return var_op(
+        input, **_spread_options("var", "std and var", input, dim, unbiased, keepdim, correction)
+    )
+
+
+def std(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None,
+) -> Any:  # fmt: skip
+    """The standard deviation: of all elements, or along dimensions.
+
+    >>> import retrograd as torch
+    >>> torch.std(torch.tensor([1., 3., 5.]))
+    tensor(2.)
+    """
+    return std_op(
+        input, **_spread_options("std", "std and var", input, dim, unbiased, keepdim, correction)
+    )
+
+
+def var_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None,
+) -> Any:  # fmt: skip
+    """The variance and the mean, in one go.
+
+    >>> import retrograd as torch
+    >>> torch.var_mean(torch.tensor([1., 3., 5.]))
+    (tensor(4.), tensor(3.))
+    """
+    options = _spread_options("var_mean", "var_mean", input, dim, unbiased, keepdim, correction)
+    return var_mean_op(input, **options)
+
+
+def std_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None,
+) -> Any:  # fmt: skip
+    """The standard deviation and the mean, in one go."""
+    options = _spread_options("std_mean", "std_mean", input, dim, unbiased, keepdim, correction)
+    return std_mean_op(input, **options)
+
+
+# -- the logarithm of a sum of exponentials --------------------------------------------------
+
+
+def _logsumexp(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return arrays.statistics.logsumexp(self, dim, keepdim)
+
+
+def _logsumexp_rule(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    if not keepdim:
+        g, result = (linear.kept(x, self.shape, dim) for x in (g, result))
+    if arrays.is_raw(self):
+        return arrays.statistics.scaled_exponentials(self, result, g)
+    return g * exp(self - result)
+
+
+logsumexp_op = Operation(
+    "logsumexp", _logsumexp, inputs=("self",), rules={"self": _logsumexp_rule}, dtypes="float"
+)
+
+
+def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
+    """The logarithm of the sum of the exponentials along dimensions, without overflow.
+
+    >>> import retrograd as torch
+    >>> torch.logsumexp(torch.tensor([100., 100.]), 0)
+    tensor(100.6931)
+    """
+    return logsumexp_op(input, dim=many_dims(dim, len(input.shape)), keepdim=bool(keepdim))
+
+
+# -- sums that leave out NaN -----------------------------------------------------------------
+
+
+def _nansum(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return arrays.statistics.nansum(self, dim, keepdim)
+
+
+def _nansum_rule(g: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    counted = arrays.logical_not(arrays.isnan(raw(self)))
+    g = g if keepdim else linear.kept(g, self.shape, dim)
+    return g * arrays.cast(counted, raw(g).dtype)
+
+
+nansum_op = Operation(
+    "nansum", _nansum, inputs=("self",), rules={"self": _nansum_rule}, dtypes="sum",
+    check=refuses("c", "nansum on CPU does not support complex inputs", RuntimeError),
+)  # fmt: skip
+
+
+def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum of all elements, or along dimensions, with NaN as zero.
+
+    >>> import retrograd as torch
+    >>> torch.nansum(torch.tensor([1., float("nan"), 2.]))
+    tensor(3.)
+    """
+    self = reducing.in_dtype(input, dtype)
+    total = nansum_op(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
+    return reducing.narrowed(total, dtype)
+
+
+def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean of all elements that are not NaN, or along dimensions."""
+    refuses(
+        "biu",
+        "nanmean(): expected input to have floating point or complex dtype but got {}",
+        RuntimeError,
+    )(raw(input))
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    return total / reducing.sum(logical_not(isnan(input.detach())), dim, keepdim)
+
+
+# -- both extremes ---------------------------------------------------------------------------
+
+Aminmax = named_result("aminmax", "min", "max")
+
+
+def _aminmax(self: Raw, dim: tuple[int, ...], keepdim: bool) -> tuple[Raw, Raw]:
+    return arrays.amin(self, dim, keepdim), arrays.amax(self, dim, keepdim)
+
+
+def _aminmax_rule(
+    g: Any, self: Any, min: Any, max: Any, dim: tuple[int, ...], keepdim: bool
+) -> Any:
+    low, high = (
+        None if part is None else evenly_dim(part, self, extreme, dim, keepdim)
+        for part, extreme in zip(g, (min, max), strict=True)
+    )
+    return _sum_of(low, high)
+
+
+aminmax_op = Selecting(
+    "aminmax", _aminmax, inputs=("self",), rules={"self": _aminmax_rule}, outputs=("min", "max"),
+)  # fmt: skip
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest element, of all or along a dimension.
+
+    >>> import retrograd as torch
+    >>> low, high = torch.aminmax(torch.tensor([3., 1., 2.]))
+    >>> low, high
+    (tensor(1.), tensor(3.))
+    """
+    shape = raw(input).shape
+    if shape or dim is None:
+        refuses("c", "\"aminmax_cpu\" not implemented for '{}'")(raw(input))
+    refuses("c", "aminmax not implemented for {}", RuntimeError)(raw(input))
+    if dim is None:
+        if 0 in shape:
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+                "identity."
+            )
+        dims = tuple(range(len(shape)))
+    else:
+        plain = one_dim(dim, len(shape))
+        if shape and shape[plain] == 0:
+            raise IndexError(f"aminmax: Expected reduction dim {plain} to have non-zero size.")
+        dims = (plain,) if shape else ()
+    return Aminmax(aminmax_op(input, dim=dims, keepdim=bool(keepdim)))
+
+
+# -- covariance ------------------------------------------------------------------------------
+
+
+def _weights(name: str, weights: Any, count: int, kinds: str, kind_words: str) -> Any:
+    """Weights of observations, if they are fit to be that."""
+    data = raw(weights)
+    words = arrays.dtypes.type_word(data.dtype)
+    if data.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+            f"{data.ndim} dimensions"
+        )
+    if data.dtype.kind not in kinds:
+        raise RuntimeError(
+            f"cov(): expected {name} to have {kind_words} dtype but got {name} with {words} dtype"
+        )
+    if data.size != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input "
+            f"but got {data.size} != {count}"
+        )
+    if arrays.any(data < 0):
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+    return weights
+
+
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariance matrix of variables, which are rows, over observations, which are columns.
+
+    >>> import retrograd as torch
+    >>> torch.cov(torch.tensor([[0., 1., 2.], [2., 1., 0.]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError(
+            "cov(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.ndim} dimensions"
+        )
+    refuses("b", "cov(): bool dtype is not supported for input", RuntimeError)(raw(input))
+    values = shaping.view(input, 1, -1) if input.ndim < 2 else input
+    count = values.shape[1]
+    weights = None
+    if fweights is not None:
+        weights = _weights("fweights", fweights, count, "iu", "integral")
+    if aweights is not None:
+        given = _weights("aweights", aweights, count, "f", "floating point")
+        weights = given if weights is None else weights * given
+    total = values.new_tensor(count, dtype=arrays.dtypes.int64) if weights is None else None
+    if total is None:
+        total = reducing.sum(weights)
+        if raw(total) == 0:
+            raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+    mean = reducing.sum(values if weights is None else values * weights, 1) / total
+    freedom = total - correction
+    if aweights is not None and correction != 0:
+        freedom = total - correction * reducing.sum(weights * aweights) / total
+    if raw(freedom) <= 0:
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            "number of observations.",
+            stacklevel=2,
+        )
+        freedom = zeros_like(freedom.detach())
+    values = values - shaping.unsqueeze(mean, 1)
+    turned = shaping.t(values if weights is None else values * weights)
+    turned = conj(turned) if raw(turned).dtype.kind == "c" else turned
+    return shaping.squeeze(products.mm(values, turned) / freedom)
+
+
+def corrcoef(input: Any) -> Any:
+    """The matrix of correlation coefficients of variables, which are rows.
+
+    >>> import retrograd as torch
+    >>> torch.corrcoef(torch.tensor([[0., 1., 2.], [4., 2., 0.]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError(
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.ndim} dimensions"
+        )
+    covariance = cov(input)
+    if covariance.ndim == 0:
+        return covariance / covariance
+    variances = covariance.diagonal()
+    complex_values = raw(covariance).dtype.kind == "c"
+    deviations = sqrt(shaping.real(variances) if complex_values else variances)
+    ratio = covariance / shaping.view(deviations, -1, 1) / shaping.view(deviations, 1, -1)
+    if not complex_values:
+        return clamp(ratio, min=-1, max=1)
+    parts = (clamp(part(ratio), min=-1, max=1) for part in (shaping.real, shaping.imag))
+    return choosing.complex(*parts)

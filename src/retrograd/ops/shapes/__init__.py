@@ -1,0 +1,1 @@
+"""Moving, joining, picking, putting and sorting elements."""

@@ -1,0 +1,304 @@
+"""Shapes and orders that are made of simpler ones: repeating, broadcasting, turning."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear, shaping
+from retrograd.ops._dims import as_shape, broadcast, infer, numel, one_dim
+from retrograd.ops._operation import Linear, constant, raw
+from retrograd.ops._operation import linear as declare
+from retrograd.ops.elementwise import conj
+from retrograd.ops.shapes.indexed import index_select
+
+# -- one dimension as several, and back ------------------------------------------------------
+
+
+def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
+    """One dimension as several.
+
+    >>> import retrograd as torch
+    >>> torch.zeros(2, 6).unflatten(1, (3, -1)).shape
+    torch.Size([2, 3, 2])
+    """
+    wanted, ndim = as_shape((sizes,)), len(input.shape)
+    if not wanted:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    plain = one_dim(dim, ndim)
+    size = input.shape[plain] if ndim else 1
+    try:
+        full = infer(wanted, size)
+    except RuntimeError as error:
+        if "is invalid" in str(error):
+            raise RuntimeError(
+                f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim "
+                f"{plain} ({size}) in the input tensor"
+            ) from None
+        raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
+    if not ndim:
+        raise RuntimeError("unflatten got an unexpected error:\na scalar has no dimensions")
+    return shaping.view(input, (*input.shape[:plain], *full, *input.shape[plain + 1 :]))
+
+
+def ravel(input: Any) -> Any:
+    """All elements in one dimension."""
+    return linear.view(input.contiguous(), size=(numel(input.shape),))
+
+
+def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+    """Two dimensions exchanged."""
+    return shaping.transpose(input, dim0, dim1)
+
+
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """Two dimensions exchanged."""
+    return shaping.transpose(input, axis0, axis1)
+
+
+def adjoint(input: Any) -> Any:
+    """The last two dimensions exchanged, and conjugated."""
+    ndim = len(input.shape)
+    if ndim == 1:
+        raise RuntimeError(
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    turned = shaping.transpose(input, -2, -1) if ndim else shaping.transpose(input, 0, 0)
+    return conj(turned) if raw(input).dtype.kind == "c" else turned
+
+
+def sum_to_size(input: Any, *size: Any) -> Any:
+    """Summed over the dimensions in which ``size`` would be broadcast to the shape."""
+    wanted, have = as_shape(size), tuple(input.shape)
+    added = len(have) - len(wanted)
+    fits = added >= 0 and all(
+        w in (1, h) for w, h in zip(wanted, have[max(added, 0) :], strict=False)
+    )
+    if not fits:
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(have)}}}.")
+    if not wanted:
+        return linear.sum_all(input)
+    if wanted == have:
+        return input
+    dims = tuple(d for d in range(len(have)) if d < added or wanted[d - added] != have[d])
+    if not dims:
+        return linear.view(input, size=wanted)
+    total = linear.sum_dim(input, dim=dims, keepdim=True)
+    return linear.view(total, size=wanted) if added else total
+
+
+# -- broadcasting ----------------------------------------------------------------------------
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Tensors expanded to one shape.
+
+    >>> import retrograd as torch
+    >>> [t.shape for t in torch.broadcast_tensors(torch.zeros(2, 1), torch.zeros(3))]
+    [torch.Size([2, 3]), torch.Size([2, 3])]
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    common: tuple[int, ...] = ()
+    for x in tensors:
+        common = broadcast(common, tuple(x.shape))
+    return tuple(x if tuple(x.shape) == common else linear.expand(x, size=common) for x in tensors)
+
+
+# -- repeating -------------------------------------------------------------------------------
+
+
+def _repeat(self: Raw, repeats: tuple[int, ...]) -> Raw:
+    return arrays.layout.tile(self, repeats)
+
+
+def _repeat_transpose(g: Any, shape: Any, repeats: tuple[int, ...]) -> Any:
+    """Each repeated dimension as two, how often and how long, and the sum over the first."""
+    full = (1,) * (len(repeats) - len(shape)) + tuple(shape)
+    if 0 in repeats:
+        return linear.new_zeros(g, tuple(shape))
+    apart = [n for pair in zip(repeats, full, strict=True) for n in pair]
+    summed = tuple(2 * d for d, n in enumerate(repeats) if n != 1)
+    g = linear.reshape(g, apart)
+    if summed:
+        g = linear.sum_dim(g, dim=summed, keepdim=False)
+    return linear.reshape(g, tuple(shape))
+
+
+repeat_all = declare("repeat", _repeat, _repeat_transpose)
+
+
+def repeat(input: Any, *repeats: Any) -> Any:
+    """The tensor repeated along each dimension.
+
+    >>> import retrograd as torch
+    >>> torch.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    if not repeats:
+        raise TypeError('repeat() missing 1 required positional arguments: "repeats"')
+    if isinstance(repeats[0], str):
+        raise TypeError("repeat(): argument 'repeats' (position 1) must be tuple of ints, not str")
+    times = as_shape(repeats)
+    missing = len(times) - len(input.shape)
+    if missing < 0:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
+            "tensor"
+        )
+    sizes = [n * s for n, s in zip(times, (1,) * missing + tuple(input.shape), strict=True)]
+    for size in sizes:
+        if size < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {sizes}")
+    return repeat_all(input, repeats=times)
+
+
+def tile(input: Any, *dims: Any) -> Any:
+    """The tensor repeated; dimensions that are not named are the first ones."""
+    times = as_shape(dims)
+    return repeat(input, (1,) * (len(input.shape) - len(times)) + times)
+
+
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Each element, or slice along ``dim``, repeated before the next one comes.
+
+    >>> import retrograd as torch
+    >>> torch.repeat_interleave(torch.tensor([1, 2]), torch.tensor([1, 3]))
+    tensor([1, 2, 2, 2])
+    """
+    if repeats is None:
+        return _places_repeated(input, output_size)
+    if not hasattr(repeats, "shape"):
+        return _each_repeated(input, operator.index(repeats), dim)
+    if len(repeats.shape) > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if dim is None:
+        input, dim = shaping.flatten(input), 0
+    plain = one_dim(dim, len(input.shape))
+    size = input.shape[plain] if input.shape else 1
+    if not repeats.shape or repeats.shape[0] == 1:
+        repeats = shaping.expand(linear.reshape(repeats, (1,)), size)
+    elif repeats.shape[0] != size:
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{repeats.shape[0]} and input.size({plain}) = {size}"
+        )
+    return index_select(input, plain, _places_repeated(repeats, output_size))
+
+
+def _each_repeated(input: Any, times: int, dim: int | None) -> Any:
+    """Every element as often: by expanding, as PyTorch does, and not by picking."""
+    if times < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    if dim is None:
+        input, dim = shaping.flatten(input), 0
+    shape = tuple(input.shape)
+    plain = one_dim(dim, len(shape))
+    wide = shaping.unsqueeze(input, plain + 1)
+    wide = linear.expand(wide, size=(*shape[: plain + 1], times, *shape[plain + 1 :]))
+    copied = wide.clone(memory_format="contiguous")
+    return shaping.flatten(copied, plain, plain + 1)
+
+
+def _repeated(repeats: Raw) -> Raw:
+    return arrays.cast(arrays.sorting.repeated_places(repeats), repeats.dtype)
+
+
+_repeated_places = constant("repeat_interleave", _repeated)
+
+
+def _places_repeated(repeats: Any, output_size: int | None) -> Any:
+    times = raw(repeats)
+    if times.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if times.dtype.name not in ("int64", "int32"):
+        word = dtypes.type_word(times.dtype)
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{word}'")
+    if times.size and times.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != int(times.sum()):
+        raise RuntimeError("allocated size does not match required size")
+    return _repeated_places(repeats)
+
+
+# -- turning ---------------------------------------------------------------------------------
+
+
+def fliplr(input: Any) -> Any:
+    """The columns in reverse order."""
+    if len(input.shape) < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return linear.flip(input, dims=(1,))
+
+
+def flipud(input: Any) -> Any:
+    """The rows in reverse order."""
+    if not input.shape:
+        raise RuntimeError("Input must be >= 1-d.")
+    return linear.flip(input, dims=(0,))
+
+
+def _roll(self: Raw, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Raw:
+    return arrays.layout.roll(self, shifts, dims)
+
+
+def _rot90(self: Raw, k: int, dims: tuple[int, int]) -> Raw:
+    return arrays.layout.rot90(self, k, dims)
+
+
+roll_by: Linear = declare(
+    "roll", _roll,
+    lambda g, shifts, dims: roll_by(g, shifts=tuple(-s for s in shifts), dims=dims),
+)  # fmt: skip
+rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k, dims=dims))
+
+
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+    """The elements moved along dimensions; what leaves at one end comes in at the other.
+
+    >>> import retrograd as torch
+    >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+    """
+    by = as_shape((shifts,))
+    along = () if dims is None else as_shape((dims,))
+    if not by:
+        raise RuntimeError("`shifts` required")
+    if not along and len(by) == 1:
+        return roll_by(input, shifts=by, dims=None)
+    if len(by) != len(along):
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}"
+        )
+    plain = tuple(one_dim(d, len(input.shape)) for d in along)
+    if not input.shape:
+        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
+    return roll_by(input, shifts=by, dims=plain)
+
+
+def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
+    """Turned ``k`` times by 90 degrees in the plane of two dimensions.
+
+    >>> import retrograd as torch
+    >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
+    given, ndim = as_shape((dims,)), len(input.shape)
+    if len(given) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(given)}")
+    if ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {ndim}")
+    first, second = (one_dim(d, ndim) for d in given)
+    if first == second:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = "
+            f"{given[1]}"
+        )
+    return rot90_by(input, k=int(k), dims=(first, second))

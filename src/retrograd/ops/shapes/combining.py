@@ -1,0 +1,76 @@
+"""Slices combined with those that go to their places: ``index_reduce``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops._refusals import kernel
+from retrograd.ops.shapes._places import tensor_argument
+from retrograd.ops.shapes.indexed import check_slices
+from retrograd.ops.shapes.placing import reduced_self, reduced_src
+
+
+def _spread(index: Any, shape: Any, dim: int) -> Raw:
+    """The places of slices as a place for each of their elements."""
+    if not shape:
+        return raw(index).reshape(())
+    column = raw(index).reshape(-1, *(1,) * (len(shape) - dim - 1))
+    return arrays.expand(column, tuple(shape))
+
+
+def _index_reduce(
+    self: Raw, index: Raw, source: Raw, dim: int, reduce: str, include_self: bool
+) -> Raw:
+    places = _spread(index, source.shape, dim)
+    return arrays.sorting.reduce_along(self, places, source, dim, reduce, include_self)
+
+
+def _self_rule(
+    g: Any, self: Any, index: Any, source: Any, result: Any, dim: int, reduce: str,
+    include_self: bool,
+) -> Any:  # fmt: skip
+    places = _spread(index, source.shape, dim)
+    return reduced_self(g, self, places, source, result, dim, reduce, include_self)
+
+
+def _source_rule(
+    g: Any, self: Any, index: Any, source: Any, result: Any, dim: int, reduce: str,
+    include_self: bool,
+) -> Any:  # fmt: skip
+    shape = source.shape
+    places = _spread(index, shape, dim)
+    return reduced_src(g, self, places, source, result, shape, dim, reduce, include_self)
+
+
+index_reduce_tensor = Operation(
+    "index_reduce", _index_reduce, inputs=("self", "index", "source"),
+    rules={"self": _self_rule, "source": _source_rule}, check=kernel("index_func_"),
+)  # fmt: skip
+
+
+def index_reduce(
+    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """A copy of ``input`` whose slices along ``dim`` are combined with the slices of ``source``
+    that ``index`` sends to them: by ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor([[1.0, 4.0], [2.0, 3.0]])
+    >>> torch.zeros(1, 2).index_reduce(0, torch.tensor([0, 0]), x, "amax")
+    tensor([[2., 4.]])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+            f"{reduce}."
+        )
+    tensor_argument("index_reduce", "index", index, 2)
+    tensor_argument("index_reduce", "source", source, 3)
+    words = "index out of range in self"
+    plain = check_slices("index_reduce", input, dim, index, source, words)
+    return index_reduce_tensor(
+        input, index, source, dim=plain, reduce=reduce, include_self=include_self
+    )

@@ -1,0 +1,443 @@
+"""Whole slices picked and put by number, elements by position or mask: ``index_select``,
+``index_add``, ``take``, ``masked_select`` and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear
+from retrograd.ops._dims import broadcast, numel, one_dim
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops.elementwise import where, zeros_like
+from retrograd.ops.linear import new_zeros
+from retrograd.ops.shapes._places import (
+    as_places_or_mask,
+    check_in_bounds,
+    check_index,
+    check_index_put,
+    check_same_dtype,
+    is_index,
+    size_along,
+    tensor_argument,
+)
+
+# -- slices along a dimension ----------------------------------------------------------------
+
+
+def _index_select(self: Raw, index: Raw, dim: int) -> Raw:
+    if not self.ndim:
+        return arrays.copy(self)
+    return arrays.ascontiguous(arrays.sorting.take(self, index, dim))
+
+
+def _add_slices(self: Raw, index: Raw, size: tuple[int, ...], dim: int) -> Raw:
+    return arrays.sorting.add_slices(size, index, self, dim)
+
+
+index_select_at: Linear = Linear(
+    "index_select", _index_select, inputs=("self", "index"),
+    rules={"self": lambda g, index, shape, dim:
+           add_slices(g, index, size=tuple(shape), dim=dim)},
+    jvp=lambda t, index, dim: index_select_at(t[0], index, dim=dim),
+)  # fmt: skip
+add_slices: Linear = Linear(
+    "add_slices", _add_slices, inputs=("self", "index"), node="IndexAddBackward0",
+    rules={"self": lambda g, index, shape, dim:
+           linear.reshape(index_select_at(g, index, dim=dim), tuple(shape))},
+    jvp=lambda t, index, size, dim: add_slices(t[0], index, size=size, dim=dim),
+)  # fmt: skip
+
+
+def _index_add(self: Raw, index: Raw, source: Raw, dim: int, alpha: Any) -> Raw:
+    if alpha != 1:
+        source = source * arrays.as_value(alpha, self.dtype)
+    return self + arrays.sorting.add_slices(self.shape, index, source, dim)
+
+
+def _index_copy(self: Raw, index: Raw, source: Raw, dim: int) -> Raw:
+    return arrays.sorting.put_slices(self, index, source, dim)
+
+
+def _index_fill(self: Raw, index: Raw, dim: int, value: Any) -> Raw:
+    return arrays.sorting.put_slices(self, index, arrays.asarray(value, self.dtype), dim)
+
+
+def _index_fill_tensor(self: Raw, index: Raw, value: Raw, dim: int) -> Raw:
+    return arrays.sorting.put_slices(self, index, value, dim)
+
+
+def _slices_of(g: Any, index: Any, shape: Any, dim: int) -> Any:
+    """The gradient of slices that were put: of several put at one place, each gets it."""
+    picked = index_select_at(g, index, dim=dim)
+    if not shape and len(g.shape) <= 1 and numel(picked.shape) == 1:
+        return linear.reshape(picked, ())
+    if not g.shape:  # a scalar, that slices were put into one after the other
+        return linear.expand(linear.reshape(picked, (1,)), size=tuple(shape))
+    return linear.reshape(picked, tuple(shape))
+
+
+def _filled_gradient(g: Any, index: Any, dim: int) -> Any:
+    size = size_along(g.shape, dim)
+    places, _, _ = arrays.sorting.unique(arrays.sorting.from_front(raw(index), size), False, False)
+    return linear.sum_all(index_select_at(g, places, dim=dim))
+
+
+index_add_tensor = Operation(
+    "index_add", _index_add, inputs=("self", "index", "source"),
+    rules={"self": lambda g: g,
+           "source": lambda g, index, shape, dim, alpha:
+           _slices_of(g if alpha == 1 else g * alpha, index, shape, dim)},
+)  # fmt: skip
+index_fill_number: Operation = Operation(
+    "index_fill", _index_fill, inputs=("self", "index"),
+    rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0)},
+)  # fmt: skip
+index_fill_tensor = Operation(
+    "index_fill_tensor", _index_fill_tensor, inputs=("self", "index", "value"),
+    node="IndexFillBackward1", dtypes="free",
+    rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
+           "value": _filled_gradient},
+)  # fmt: skip
+index_copy_tensor = Operation(
+    "index_copy", _index_copy, inputs=("self", "index", "source"),
+    rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
+           "source": _slices_of},
+)  # fmt: skip
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """The slices along ``dim`` that a vector of numbers names.
+
+    >>> import retrograd as torch
+    >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 0, torch.tensor([1, 1]))
+    tensor([[3, 4],
+            [3, 4]])
+    """
+    tensor_argument("index_select", "index", index, 2)
+    places, shape = raw(index), raw(input).shape
+    plain = one_dim(dim, len(shape))
+    if places.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if not is_index(places):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not shape and places.size != 1:
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {places.size} value(s)"
+        )
+    size = size_along(shape, plain)
+    if places.size and not size:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    if plain and len(shape) > 1:
+        check_in_bounds(places, plain, size,
+                        "INDICES element is out of DATA bounds, id={0} axis_dim={2}")  # fmt: skip
+    else:
+        check_in_bounds(places, plain, size, "index out of range in self", error=IndexError)
+    return index_select_at(input, index, dim=plain)
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy of ``input`` with the slices of ``source`` (times ``alpha``) added at the places along
+    ``dim`` that ``index`` gives. Places may repeat.
+
+    >>> import retrograd as torch
+    >>> torch.zeros(2, 2).index_add(0, torch.tensor([1, 1]), torch.ones(2, 2))
+    tensor([[0., 0.],
+            [2., 2.]])
+    """
+    tensor_argument("index_add", "index", index, 2)
+    tensor_argument("index_add", "source", source, 3)
+    plain = check_slices("index_add", input, dim, index, source)
+    if alpha != 1:
+        arrays.as_value(alpha, raw(input).dtype)  # for the error of what does not fit
+        if raw(input).dtype.kind in "biu":
+            alpha = int(alpha.real)
+    return index_add_tensor(input, index, source, dim=plain, alpha=alpha)
+
+
+def check_slices(name: str, self: Any, dim: int, index: Any, source: Any, outside: str = "") -> int:
+    """The dimension made plain, if an index and the slices that it places fit."""
+    places, into, of = raw(index), raw(self).shape, raw(source).shape
+    plain = one_dim(dim, len(into))
+    if places.ndim > 1:
+        word = dtypes.type_word(places.dtype)
+        raise IndexError(
+            f"{name}_(): Index is supposed to be a vector, but got dim: {places.ndim} with type: "
+            f"{word} and size: {list(places.shape)}"
+        )
+    if not is_index(places):
+        word = dtypes.type_word(places.dtype)
+        raise RuntimeError(f"{name}_(): Expected dtype int32/int64 for index but got: {word}")
+    check_same_dtype(f"{name}_(): self ({{}}) and source ({{}}) must have the same scalar type",
+                     self, source)  # fmt: skip
+    count = size_along(of, plain) if plain < max(len(of), 1) else 0
+    if places.size != count:
+        raise RuntimeError(
+            f"{name}_(): Number of indices ({places.size}) should be equal to source.size(dim): "
+            f"({count}), for dim: {plain}"
+        )
+    same = of[:plain] == into[:plain] and of[plain + 1 :] == into[plain + 1 :]
+    if not same or len(of) != len(into):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(into)} source.shape = {list(of)}"
+        )
+    if into and not outside:
+        check_in_bounds(places, plain, into[plain])
+    else:
+        outside = "index out of range in self"
+        check_in_bounds(places, plain, size_along(into, plain), outside, error=IndexError)
+    return plain
+
+
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy of ``input`` with the slices of ``source`` put at the places along ``dim`` that
+    ``index`` gives."""
+    tensor_argument("index_copy", "index", index, 2)
+    tensor_argument("index_copy", "source", source, 3)
+    plain, places = one_dim(dim, len(input.shape)), raw(index)
+    have, want = len(source.shape), len(input.shape)
+    if places.ndim > 1:
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {places.ndim})")
+    if not have and places.size != 1:
+        raise IndexError(
+            "index_copy_(): When source is scalar, index should have one element "
+            f"(got {places.size})"
+        )
+    if have != want and have and want:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({have}), destination dimensionality ({want})"
+        )
+    if places.dtype != arrays.int64:
+        word = dtypes.type_word(places.dtype)
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {word}")
+    check_same_dtype("index_copy_(): self and source expected to have the same dtype, but got "
+                     "(self) {} and (source) {}", input, source)  # fmt: skip
+    slices = [[*s[:plain], *s[plain + 1 :]] for s in (input.shape, source.shape)]
+    if slices[0] != slices[1]:
+        words = [" ".join(map(str, s)) for s in slices]
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
+            f"slice shape: {words[0]} at dimension {plain} and source slice shape: {words[1]} at "
+            f"dimension {plain if have else 0}."
+        )
+    count = size_along(source.shape, plain)
+    if places.size != count:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({places.size}) should be equal to "
+            f"source.size(dim) ({count})"
+        )
+    check_in_bounds(places, plain, size_along(input.shape, plain),
+                    "index_copy_(): index {} is out of bounds for dimension {} with size {}",
+                    error=IndexError)  # fmt: skip
+    return index_copy_tensor(input, index, source, dim=plain)
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy of ``input`` with ``value`` in the slices along ``dim`` that ``index`` names."""
+    tensor_argument("index_fill", "index", index, 2)
+    is_tensor = hasattr(value, "shape")
+    if not is_tensor and not isinstance(value, (bool, int, float, complex)):
+        raise TypeError(
+            "index_fill() received an invalid combination of arguments - got (int, Tensor, "
+            f"{type(value).__name__}), but expected one of:"
+        )
+    if is_tensor and len(value.shape):
+        raise RuntimeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{len(value.shape)} dimension(s)."
+        )
+    plain, places = one_dim(dim, len(input.shape)), raw(index)
+    if places.dtype != arrays.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if places.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    is_complex = raw(value).dtype.kind == "c" if is_tensor else isinstance(value, complex)
+    if is_complex and raw(input).dtype.kind != "c":
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
+    check_in_bounds(places, plain, size_along(input.shape, plain), negative=True, error=IndexError)
+    if is_tensor:
+        return index_fill_tensor(input, index, value, dim=plain)
+    return index_fill_number(input, index, dim=plain, value=value)
+
+
+# -- elements by position --------------------------------------------------------------------
+
+
+def _take(self: Raw, index: Raw) -> Raw:
+    return arrays.take_flat(self, index)
+
+
+def _put(self: Raw, index: Raw, source: Raw, accumulate: bool) -> Raw:
+    places = arrays.sorting.from_front(index, self.size)
+    if accumulate:
+        return self + arrays.add_flat(self.shape, places, source)
+    return arrays.put_flat(self, places, source.reshape(places.shape))
+
+
+def _from_positions(g: Any, index: Any, shape: Any) -> Any:
+    positions = arrays.sorting.from_front(raw(index), numel(shape))
+    return linear.add_flat(g, shape=tuple(shape), positions=positions)
+
+
+def _put_self(g: Any, index: Any, accumulate: bool) -> Any:
+    if accumulate:
+        return g
+    return put_tensor(g, index, new_zeros(g, tuple(index.shape)), accumulate=False)
+
+
+take_at: Linear = Linear(
+    "take", _take, inputs=("self", "index"), rules={"self": _from_positions},
+    jvp=lambda t, index: take_at(t[0], index),
+)  # fmt: skip
+put_tensor: Operation = Operation(
+    "put", _put, inputs=("self", "index", "source"),
+    rules={"self": _put_self,
+           "source": lambda g, index, shape: linear.reshape(take_at(g, index), tuple(shape))},
+)  # fmt: skip
+
+
+def _check_positions(name: str, self: Any, index: Any) -> None:
+    places, count = raw(index), numel(self.shape)
+    if places.dtype != arrays.int64:
+        word = dtypes.type_word(places.dtype)
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {word}")
+    if places.size and not count:
+        raise IndexError(f"{name}(): tried to {name.rstrip('_')} from an empty tensor")
+    words = "out of range: tried to access index {} on a tensor of {2} elements."
+    check_in_bounds(places, 0, count, words.replace("{}", "{0}"), True, IndexError)
+
+
+def take(input: Any, index: Any) -> Any:
+    """The elements at positions in reading order, in the shape of ``index``.
+
+    >>> import retrograd as torch
+    >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([3, -4]))
+    tensor([4, 1])
+    """
+    tensor_argument("take", "index", index, 1)
+    _check_positions("take", input, index)
+    return take_at(input, index)
+
+
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """A copy of ``input`` with ``source`` put, or added, at positions in reading order."""
+    tensor_argument("put", "index", index, 1)
+    tensor_argument("put", "source", source, 2)
+    check_same_dtype("put_(): self and source expected to have the same dtype, but got "
+                     "self.dtype = {} and source.dtype = {}", input, source)  # fmt: skip
+    if raw(index).dtype == arrays.int64 and raw(index).size != raw(source).size:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {raw(source).size}, index.numel() = {raw(index).size}"
+        )
+    _check_positions("put_", input, index)
+    return put_tensor(input, index, source, accumulate=accumulate)
+
+
+# -- elements by mask ------------------------------------------------------------------------
+
+
+def _masked_select(self: Raw, mask: Raw) -> Raw:
+    return arrays.sorting.masked(self, mask)
+
+
+def _masked_scatter(self: Raw, mask: Raw, source: Raw) -> Raw:
+    return arrays.sorting.put_masked(self, mask, source)
+
+
+def _back_to_mask(g: Any, mask: Any, shape: Any) -> Any:
+    full = broadcast(tuple(shape), tuple(mask.shape))
+    return masked_scatter_tensor(new_zeros(g, full), mask, g)
+
+
+def _used_of_source(g: Any, mask: Any, shape: Any) -> Any:
+    """The gradient of as many elements as were placed; none for the rest."""
+    picked = masked_select_at(g, mask)
+    count, size = numel(picked.shape), numel(shape)
+    if count < size:
+        picked = linear.put_zeros(picked, shape=(size,), where=(slice(0, count),))
+    return linear.reshape(picked, tuple(shape))
+
+
+masked_select_at: Linear = Linear(
+    "masked_select", _masked_select, inputs=("self", "mask"), rules={"self": _back_to_mask},
+    broadcasts=True, jvp=lambda t, mask: masked_select_at(t[0], mask),
+)  # fmt: skip
+masked_scatter_tensor: Operation = Operation(
+    "masked_scatter", _masked_scatter, inputs=("self", "mask", "source"), broadcasts=True,
+    rules={"self": lambda g, mask: where(mask, zeros_like(g), g), "source": _used_of_source},
+)  # fmt: skip
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where ``mask`` holds, one after the other.
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor([1., -2., 3.])
+    >>> torch.masked_select(x, x > 0)
+    tensor([1., 3.])
+    """
+    tensor_argument("masked_select", "mask", mask, 1)
+    if raw(mask).dtype.kind != "b":
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    broadcast(tuple(mask.shape), tuple(input.shape))
+    return masked_select_at(input, mask)
+
+
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy of ``input`` in which the elements of ``source``, one after the other, replace those
+    where ``mask`` holds."""
+    tensor_argument("masked_scatter", "mask", mask, 1)
+    tensor_argument("masked_scatter", "source", source, 2)
+    broadcast(tuple(mask.shape), tuple(input.shape))
+    if raw(mask).dtype.kind != "b":
+        word = dtypes.type_word(raw(mask).dtype)
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {word}"
+        )
+    check_same_dtype("masked_scatter: expected self and source to have same dtypes but got{} and "
+                     "{}", input, source)  # fmt: skip
+    return masked_scatter_tensor(input, mask, source)
+
+
+# -- at an index, as in x[...] = y -----------------------------------------------------------
+
+
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """``input`` with ``values`` put, or added, at ``input[indices]``.
+
+    >>> import retrograd as torch
+    >>> at = (torch.tensor([0, 0]), torch.tensor([1, 1]))
+    >>> torch.zeros(2, 2).index_put(at, torch.tensor([1., 2.]), accumulate=True)
+    tensor([[0., 3.],
+            [0., 0.]])
+    """
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(
+            "index_put(): argument 'indices' (position 1) must be tuple of Tensors, not "
+            f"{type(indices).__name__}"
+        )
+    for number, index in enumerate(indices):
+        if not hasattr(index, "shape"):
+            raise TypeError(
+                f"expected Tensor as element {number} in argument 0, but got {type(index).__name__}"
+            )
+    tensor_argument("index_put", "values", values, 2)
+    where_to = tuple([arrays.copy(as_places_or_mask(raw(index))) for index in indices])
+    taken = sum(index.ndim if index.dtype.kind == "b" else 1 for index in where_to)
+    if taken > len(input.shape):
+        raise IndexError(
+            f"too many indices for tensor of dimension {len(input.shape)} (got {taken})"
+        )
+    dim = 0
+    for number, index in enumerate(where_to):
+        check_index(index, tuple(input.shape), dim, number)
+        dim += index.ndim if index.dtype.kind == "b" else 1
+    check_index_put(input, values, where_to)
+    return linear.index_put(input, values, where=where_to, accumulate=accumulate)

@@ -1,0 +1,334 @@
+"""Tensors taken apart and put together: splitting, stacking, grids."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear, shaping
+from retrograd.ops._dims import as_shape, numel, one_dim
+from retrograd.ops._operation import Linear, raw
+from retrograd.ops.shapes.indexed import masked_select_at
+
+# -- splitting -------------------------------------------------------------------------------
+
+
+def tensor_split(
+    input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
+    sections: Any = None, tensor_indices_or_sections: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Pieces as equal as can be, or pieces that end at some indices.
+
+    >>> import retrograd as torch
+    >>> [len(t) for t in torch.tensor_split(torch.arange(7), 3)]
+    [3, 2, 2]
+    """
+    given = [indices_or_sections, indices, sections, tensor_indices_or_sections]
+    how = next(x for x in given if x is not None)
+    if not input.shape:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
+    if hasattr(how, "shape"):
+        how = _as_numbers(how)
+    plain = one_dim(dim, len(input.shape))
+    size = input.shape[plain]
+    if hasattr(how, "__index__"):
+        count = operator.index(how)
+        if count <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+        least, longer = divmod(size, count)
+        starts = [n * least + min(n, longer) for n in range(count + 1)]
+    else:
+        starts = [0, *as_shape((how,)), size]
+    return tuple([_piece(input, plain, start, end) for start, end in pairwise(starts)])
+
+
+def _piece(input: Any, dim: int, start: int, end: int) -> Any:
+    return linear.slice_(input, where=(slice(None),) * dim + (slice(start, end),))
+
+
+def _as_numbers(how: Any) -> Any:
+    values = raw(how)
+    if values.dtype != arrays.int64:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+            f"{dtypes.type_word(values.dtype)}"
+        )
+    if values.ndim > 1:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+            f"one-dimensional tensor, but got a tensor with {values.ndim} dims"
+        )
+    return values.tolist()
+
+
+def _splitter(name: str, least: int, dim: int) -> Callable[..., tuple[Any, ...]]:
+    """``hsplit`` and its kin: ``tensor_split`` along one dimension, into equal parts only."""
+
+    def split(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+        ndim = len(input.shape)
+        if ndim < least:
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor "
+                f"with {ndim} dimensions!"
+            )
+        along = 0 if ndim == 1 else dim
+        if hasattr(indices_or_sections, "__index__"):
+            count, size = operator.index(indices_or_sections), input.shape[along]
+            if count == 0 or size % count:
+                raise RuntimeError(
+                    f"torch.{name} attempted to split along dimension {along}, but the size of the "
+                    f"dimension {size} is not divisible by the split_size {count}!"
+                )
+        return tensor_split(input, indices_or_sections, along)
+
+    split.__name__ = split.__qualname__ = name
+    split.__doc__ = f"``tensor_split`` along dimension {dim}, into parts of one size."
+    return split
+
+
+hsplit = _splitter("hsplit", 1, 1)
+vsplit = _splitter("vsplit", 2, 0)
+dsplit = _splitter("dsplit", 3, 2)
+
+
+# -- stacking --------------------------------------------------------------------------------
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Tensors with one dimension or more."""
+    return _each(tensors, lambda x: x if x.shape else shaping.reshape(x, (1,)))
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Tensors with two dimensions or more."""
+    return _each(tensors, _with_2d)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Tensors with three dimensions or more."""
+    return _each(tensors, _with_3d)
+
+
+def _each(tensors: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
+    if len(tensors) == 1 and hasattr(tensors[0], "shape"):
+        return change(tensors[0])
+    if len(tensors) == 1:
+        tensors = tuple(tensors[0])
+    return tuple([change(x) for x in tensors])
+
+
+def _with_2d(x: Any) -> Any:
+    if len(x.shape) == 1:
+        return linear.unsqueeze(x, dim=0)
+    return x if x.shape else shaping.reshape(x, (1, 1))
+
+
+def _with_3d(x: Any) -> Any:
+    if len(x.shape) == 1:
+        return linear.unsqueeze(linear.unsqueeze(x, dim=0), dim=2)
+    if len(x.shape) == 2:
+        return linear.unsqueeze(x, dim=2)
+    return x if x.shape else shaping.reshape(x, (1, 1, 1))
+
+
+def _tensors(name: str, tensors: Any) -> list[Any]:
+    listed = shaping._listed(name, tensors)
+    if not listed:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return listed
+
+
+def hstack(tensors: Sequence[Any]) -> Any:
+    """Tensors side by side: along the second dimension, or the only one."""
+    listed = [atleast_1d(x) for x in _tensors("hstack", tensors)]
+    return shaping.cat(listed, 0 if len(listed[0].shape) == 1 else 1)
+
+
+def vstack(tensors: Sequence[Any]) -> Any:
+    """Tensors one below the other: along the first of two or more dimensions."""
+    return shaping.cat([_with_2d(x) for x in _tensors("vstack", tensors)], 0)
+
+
+def dstack(tensors: Sequence[Any]) -> Any:
+    """Tensors one behind the other: along the third dimension."""
+    return shaping.cat([_with_3d(x) for x in _tensors("dstack", tensors)], 2)
+
+
+def column_stack(tensors: Sequence[Any]) -> Any:
+    """Tensors side by side, vectors as columns."""
+    listed = _tensors("column_stack", tensors)
+    columns = [x if len(x.shape) > 1 else linear.reshape(x, (numel(x.shape), 1)) for x in listed]
+    return hstack(columns)
+
+
+def _block_diag(tensors: Sequence[Raw]) -> Raw:
+    blocks = [x.reshape((1,) * (2 - x.ndim) + x.shape) for x in tensors]
+    shape = tuple(sum(b.shape[d] for b in blocks) for d in (0, 1))
+    out = arrays.zeros(shape, blocks[0].dtype)
+    for block, where in zip(blocks, _corners([b.shape for b in blocks]), strict=True):
+        out[where] = block
+    return out
+
+
+def _corners(shapes: Sequence[Sequence[int]]) -> list[tuple[slice, slice]]:
+    """Where blocks of some shapes are, one after the other down the diagonal."""
+    found, row, column = [], 0, 0
+    for shape in shapes:
+        height, width = (1, 1, *shape)[-2:]
+        found.append((slice(row, row + height), slice(column, column + width)))
+        row, column = row + height, column + width
+    return found
+
+
+def _block_diag_transpose(g: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    pieces = zip(_corners(shapes), shapes, strict=True)
+    return [linear.reshape(linear.slice_(g, where=where), shape) for where, shape in pieces]
+
+
+block_diagonal = Linear(
+    "block_diag", _block_diag, inputs=("tensors",), joint=_block_diag_transpose, dtypes="promote"
+)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """A matrix with the tensors, as matrices, down its diagonal.
+
+    >>> import retrograd as torch
+    >>> torch.block_diag(torch.tensor([[1, 2]]), torch.tensor(3))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
+    for number, x in enumerate(shaping._listed("block_diag", tensors)):
+        if len(x.shape) > 2:
+            raise RuntimeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                f"{number} has {len(x.shape)} dimensions"
+            )
+    return block_diagonal(list(tensors))
+
+
+# -- grids -----------------------------------------------------------------------------------
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+    """Vectors expanded to a grid: one dimension for each of them.
+
+    >>> import retrograd as torch
+    >>> torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4]), indexing="ij")[0]
+    tensor([[1, 1],
+            [2, 2]])
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    listed = shaping._listed("meshgrid", tensors)
+    if not listed:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for x in listed:
+        if raw(x).dtype != raw(listed[0]).dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    for x in listed:
+        if len(x.shape) > 1:
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}"
+            )
+    order = list(range(len(listed)))
+    if indexing == "xy" and len(listed) > 1:
+        order[:2] = (1, 0)
+    sizes = [numel(x.shape) for x in listed]
+    shape = tuple(sizes[n] for n in order)
+    return tuple([
+        linear.expand(
+            linear.view(x, size=tuple(sizes[n] if m == n else 1 for m in order)), size=shape
+        )
+        for n, x in enumerate(listed)
+    ])  # fmt: skip
+
+
+def _check_vectors(tensors: Sequence[Any]) -> None:
+    for x in tensors:
+        if hasattr(x, "shape") and len(x.shape) != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
+
+
+def cartesian_prod(*tensors: Any) -> Any:
+    """All combinations of one element of each vector, a row for each.
+
+    >>> import retrograd as torch
+    >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4])).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    """
+    _check_vectors(tensors)
+    if len(tensors) == 1 and hasattr(tensors[0], "shape"):
+        return tensors[0]
+    return shaping.stack([shaping.flatten(grid) for grid in meshgrid(list(tensors))], 1)
+
+
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """All ways to choose ``r`` elements of a vector, a row for each.
+
+    >>> import retrograd as torch
+    >>> torch.combinations(torch.tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
+    _check_vectors([input])
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return input.new_empty((0,))
+    mask = arrays.sorting.rising(input.shape[0], r, with_replacement)
+    return shaping.stack([masked_select_at(grid, mask) for grid in meshgrid([input] * r)], 1)
+
+
+# -- pieces that are no views ----------------------------------------------------------------
+
+# As split, but for all that anybody can tell no views: whoever calls these vouches for it.
+unsafe_pieces = Linear(
+    "unsafe_split", linear._split, inputs=("self",), rules={"self": linear._split_transpose},
+    outputs=(),
+)  # fmt: skip
+unsafe_pieces_of_sizes = Linear(
+    "unsafe_split_with_sizes", linear._split, inputs=("self",),
+    rules={"self": linear._split_transpose}, outputs=(),
+)  # fmt: skip
+
+
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Pieces of the sizes given."""
+    return shaping.split(input, as_shape((split_sizes,)), dim)
+
+
+def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
+    """As ``split``, without keeping track of the memory that the pieces share."""
+    if not hasattr(split_size, "__index__"):
+        raise TypeError(
+            "unsafe_split(): argument 'split_size' (position 2) must be int, not "
+            f"{type(split_size).__name__}"
+        )
+    sizes, plain = shaping.sizes_of_pieces(input, operator.index(split_size), dim)
+    return tuple(unsafe_pieces(input, sizes=sizes, dim=plain))
+
+
+def unsafe_split_with_sizes(
+    input: Any, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Any, ...]:
+    """As ``split_with_sizes``, without keeping track of the memory that the pieces share."""
+    sizes, plain = shaping.checked_sizes(input, as_shape((split_sizes,)), dim)
+    return tuple(unsafe_pieces_of_sizes(input, sizes=sizes, dim=plain))
+
+
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """As ``chunk``, without keeping track of the memory that the pieces share."""
+    size = shaping.size_of_chunks(input, chunks, dim)
+    if isinstance(size, int):
+        return unsafe_split(input, size, dim)
+    return unsafe_split_with_sizes(input, size, dim)

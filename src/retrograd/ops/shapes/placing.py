@@ -1,0 +1,347 @@
+"""Elements picked by number and put by number: gather, scatter and their kin along a dimension.
+
+Numbers are tensors of integers. They are inputs without a derivative: a node keeps them, and like
+every saved value they must not be written before they were used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw, dtypes
+from retrograd.ops import linear
+from retrograd.ops._dims import broadcast, numel, one_dim
+from retrograd.ops._operation import Operation, raw
+from retrograd.ops.elementwise import eq, where, zeros_like
+from retrograd.ops.linear import gather as gather_at
+from retrograd.ops.shapes._places import (
+    check_in_bounds,
+    is_index,
+    nonempty_size,
+    size_along,
+    tensor_argument,
+)
+
+# -- what goes where -------------------------------------------------------------------------
+
+
+def _cut(x: Any, shape: Any) -> Any:
+    """The corner of ``x`` that an index of ``shape`` speaks of."""
+    shape = tuple(shape)
+    if tuple(x.shape) == shape:
+        return x
+    if len(x.shape) != len(shape):  # no dimension, or one of size 1
+        return linear.reshape(x, shape)
+    return linear.slice_(x, where=tuple(slice(0, s) for s in shape))
+
+
+def _uncut(g: Any, shape: Any) -> Any:
+    """The transpose of ``_cut``: zeros for what was left out."""
+    shape = tuple(shape)
+    if tuple(g.shape) == shape:
+        return g
+    if len(g.shape) != len(shape):
+        return linear.reshape(g, shape)
+    return linear.put_zeros(g, shape=shape, where=tuple(slice(0, s) for s in g.shape))
+
+
+def _from_places(g: Any, index: Any, shape: Any, dim: int) -> Any:
+    return _uncut(gather_at(g, index, dim=dim), shape)
+
+
+def _scatter(self: Raw, index: Raw, src: Raw, dim: int) -> Raw:
+    return arrays.sorting.put_along(self, index, _cut(src, index.shape), dim)
+
+
+def _scatter_number(self: Raw, index: Raw, dim: int, value: Any) -> Raw:
+    return arrays.sorting.put_along(self, index, arrays.as_value(value, self.dtype), dim)
+
+
+def _scatter_add(self: Raw, index: Raw, src: Raw, dim: int) -> Raw:
+    return self + arrays.sorting.add_along(self.shape, index, _cut(src, index.shape), dim)
+
+
+scatter_number: Operation = Operation(
+    "scatter_number", _scatter_number, inputs=("self", "index"), node="ScatterBackward1",
+    rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0)},
+)  # fmt: skip
+scatter_tensor = Operation(
+    "scatter", _scatter, inputs=("self", "index", "src"),
+    rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0),
+           "src": _from_places},
+)  # fmt: skip
+scatter_add_tensor = Operation(
+    "scatter_add", _scatter_add, inputs=("self", "index", "src"),
+    rules={"self": lambda g: g, "src": _from_places},
+)  # fmt: skip
+
+
+# -- scatter_reduce --------------------------------------------------------------------------
+
+
+def _scatter_reduce(
+    self: Raw, index: Raw, src: Raw, dim: int, reduce: str, include_self: bool
+) -> Raw:
+    cut = _cut(src, index.shape)
+    return arrays.sorting.reduce_along(self, index, cut, dim, reduce, include_self)
+
+
+def _as_numbers(mask: Any, like: Any) -> Raw:
+    return arrays.cast(raw(mask), raw(like).dtype)
+
+
+def _share(g: Any, self: Any, index: Any, src: Any, result: Any, dim: int) -> Any:
+    """The gradient of an extreme, divided by how many elements reach it."""
+    places, extreme = raw(index), raw(result)
+    reached = arrays.equal(raw(_cut(src, index.shape)), arrays.sorting.gather(extreme, places, dim))
+    number = arrays.equal(raw(self), extreme) + arrays.sorting.add_along(
+        tuple(self.shape), places, _as_numbers(reached, result), dim
+    )
+    return g / number
+
+
+def _mean_share(g: Any, index: Any, dim: int, include_self: bool) -> Any:
+    """The gradient of a mean, divided by how many elements it is of."""
+    dtype = raw(g).dtype
+    ones = arrays.ones(tuple(index.shape), dtype)
+    count = arrays.sorting.add_along(tuple(g.shape), raw(index), ones, dim) + int(include_self)
+    return g / arrays.cast(arrays.maximum(count.real, 1), count.real.dtype)
+
+
+def reduced_self(
+    g: Any, self: Any, index: Any, src: Any, result: Any, dim: int, reduce: str, include_self: bool
+) -> Any:
+    if reduce == "prod":
+        zero = eq(self, 0)
+        nonzero = where(zero, zeros_like(self) + 1, self)
+        product = scatter_reduce_tensor(
+            nonzero, index, src, dim=dim, reduce="prod", include_self=include_self
+        )
+        g = g * product / nonzero
+    elif reduce == "mean":
+        g = _mean_share(g, index, dim, include_self)
+    elif reduce != "sum":
+        share = _share(g, self, index, src, result, dim)
+        g = share * _as_numbers(arrays.equal(raw(self), raw(result)), result)
+    return g if include_self else scatter_number(g, index, dim=dim, value=0)
+
+
+def reduced_src(
+    g: Any, self: Any, index: Any, src: Any, result: Any, shape: Any, dim: int, reduce: str,
+    include_self: bool,
+) -> Any:  # fmt: skip
+    if reduce == "prod":
+        return _uncut(_prod_src(g, self, index, src, result, dim, include_self), shape)
+    if reduce == "mean":
+        g = _mean_share(g, index, dim, include_self)
+    elif reduce != "sum":
+        share = _share(g, self, index, src, result, dim)
+        extreme = arrays.sorting.gather(raw(result), raw(index), dim)
+        reached = arrays.equal(raw(_cut(src, index.shape)), extreme)
+        return _uncut(gather_at(share, index, dim=dim) * _as_numbers(reached, result), shape)
+    return _from_places(g, index, shape, dim)
+
+
+def _prod_src(
+    g: Any, self: Any, index: Any, src: Any, result: Any, dim: int, include_self: bool
+) -> Any:
+    """The product of all the others, by division: a zero is left out where it is the only one, and
+    where there are several, all products are zero."""
+    src = _cut(src, index.shape)
+    places, zero = raw(index), arrays.equal(raw(src), 0)
+    zeros_there = arrays.sorting.gather(
+        arrays.sorting.add_along(tuple(self.shape), places, _as_numbers(zero, src), dim),
+        places, dim,
+    )  # fmt: skip
+    only = arrays.logical_and(zero, arrays.equal(zeros_there, 1))
+    ones = zeros_like(src) + 1
+    of_others = scatter_reduce_tensor(
+        self, index, where(only, ones, src), dim=dim, reduce="prod", include_self=include_self
+    )
+    divided = gather_at(g * result, index, dim=dim) / where(zero, ones, src)
+    return where(only, gather_at(g * of_others, index, dim=dim), divided)
+
+
+scatter_reduce_tensor: Operation = Operation(
+    "scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"),
+    rules={"self": reduced_self, "src": reduced_src},
+)  # fmt: skip
+
+
+# -- what users call -------------------------------------------------------------------------
+
+
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """For each element of ``index``, the element of ``input`` at that place along ``dim``.
+
+    >>> import retrograd as torch
+    >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
+    tensor([[1, 1],
+            [4, 3]])
+    """
+    tensor_argument("gather", "index", index, 2)
+    places, shape = raw(index), raw(input).shape
+    plain = one_dim(dim, len(shape))
+    if places.size:
+        if not is_index(places):
+            raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+        if max(len(shape), 1) != max(places.ndim, 1):
+            raise RuntimeError(
+                "Index tensor must have the same number of dimensions as input tensor"
+            )
+        for d, (have, size) in enumerate(zip(places.shape, shape, strict=False)):
+            if d != plain and have > size:
+                raise RuntimeError(
+                    f"Size does not match at dimension {d} expected index {list(places.shape)} to "
+                    f"be no larger than self {list(shape)} apart from dimension {plain}"
+                )
+        check_in_bounds(places, plain, size_along(shape, plain))
+    return gather_at(input, index, dim=plain)
+
+
+def _check_scatter(self: Any, dim: int, index: Any, src: Any) -> int:
+    """The dimension made plain, if an index (and the tensor of what it places) fits."""
+    places, shape = raw(index), raw(self).shape
+    plain = one_dim(dim, len(shape))
+    if not places.size:
+        return plain
+    if not is_index(places):
+        raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
+    if src is not None and raw(src).dtype != raw(self).dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if places.shape != shape or (src is not None and raw(src).shape != shape):
+        _check_sizes(shape, plain, places.shape, None if src is None else raw(src).shape)
+    check_in_bounds(places, plain, size_along(shape, plain))
+    return plain
+
+
+def _check_sizes(
+    shape: tuple[int, ...], dim: int, index: tuple[int, ...], src: tuple[int, ...] | None
+) -> None:
+    """Whether an index is small enough for a tensor, and for what it places there."""
+    if max(len(shape), 1) != max(len(index), 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    dims = range(max(len(shape), 1))
+    sizes = [size_along(index, d) for d in dims]
+    fits = all(d == dim or sizes[d] <= size_along(shape, d) for d in dims)
+    words = f"Expected index {list(index)} to be no larger than self {list(shape)} apart "
+    words += f"from dimension {dim}"
+    if src is not None:
+        fits = fits and all(sizes[d] <= nonempty_size(src, d) for d in dims)
+        if max(len(src), 1) != len(dims):
+            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+        words += f" and to be no larger size than src {list(src)}"
+    if not fits:
+        raise RuntimeError(words)
+
+
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
+    reduce: str | None = None,
+) -> Any:  # fmt: skip
+    """A copy of ``input`` with the elements of ``src``, or one number, put at the places along
+    ``dim`` that ``index`` gives; ``reduce`` may be ``"add"`` or ``"multiply"``.
+
+    >>> import retrograd as torch
+    >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    given = src if value is None else value
+    tensor_argument("scatter", "index", index, 2)
+    if not hasattr(given, "shape") and not isinstance(given, (bool, int, float, complex)):
+        raise TypeError(
+            "scatter() received an invalid combination of arguments - got (int, Tensor, "
+            f"{type(given).__name__}), but expected one of:"
+        )
+    is_tensor = hasattr(given, "shape")
+    plain = _check_scatter(input, dim, index, given if is_tensor else None)
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if reduce is None:
+        if is_tensor:
+            return scatter_tensor(input, index, given, dim=plain)
+        return scatter_number(input, index, dim=plain, value=given)
+    if not is_tensor:
+        number = arrays.as_value(given, raw(input).dtype)
+        given = arrays.full(tuple(index.shape), number, raw(input).dtype)
+    if reduce == "add":
+        return scatter_add_tensor(input, index, given, dim=plain)
+    return scatter_reduce_tensor(input, index, given, dim=plain, reduce="prod", include_self=True)
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy of ``input`` with the elements of ``src`` added at the places along ``dim`` that
+    ``index`` gives. Places may repeat.
+
+    >>> import retrograd as torch
+    >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 2, 0]), torch.tensor([1., 2., 3.]))
+    tensor([4., 0., 2.])
+    """
+    tensor_argument("scatter_add", "index", index, 2)
+    tensor_argument("scatter_add", "src", src, 3)
+    plain = _check_scatter(input, dim, index, src)
+    return scatter_add_tensor(input, index, src, dim=plain)
+
+
+_REDUCTIONS = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "amax", "amin": "amin",
+               "max": "amax", "min": "amin"}  # fmt: skip
+
+
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """A copy of ``input`` whose elements are combined with the elements of ``src`` that ``index``
+    sends to them: by ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+
+    >>> import retrograd as torch
+    >>> x, to = torch.tensor([1., 5., 3.]), torch.tensor([0, 1, 0])
+    >>> torch.zeros(2).scatter_reduce(0, to, x, "amax")
+    tensor([3., 5.])
+    """
+    tensor_argument("scatter_reduce", "index", index, 2)
+    tensor_argument("scatter_reduce", "src", src, 3)
+    plain = _check_scatter(input, dim, index, src)
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    how = _REDUCTIONS[reduce]
+    if raw(input).dtype.kind == "c" and how in ("amax", "amin"):
+        word = dtypes.type_word(raw(input).dtype)
+        raise NotImplementedError(
+            f"\"scatter_gather_tensor_cpu_reduce_{how}\" not implemented for '{word}'"
+        )
+    return scatter_reduce_tensor(
+        input, index, src, dim=plain, reduce=how, include_self=include_self
+    )
+
+
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """The elements at ``indices`` along ``dim``; the other dimensions are broadcast."""
+    places = raw(indices)
+    if places.dtype != arrays.int64:
+        raise RuntimeError(
+            "torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{dtypes.type_word(places.dtype)}"
+        )
+    if dim is None:
+        flat = linear.reshape(input, (numel(input.shape),))
+        return gather(flat, 0, linear.reshape(indices, (numel(indices.shape),)))
+    have, want = len(input.shape), places.ndim
+    if have != want:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {have} dimensions for input, and {want} dimensions for indices"
+        )
+    plain = one_dim(dim, have)
+    shape, wanted = list(input.shape), list(places.shape)
+    both = list(broadcast((*shape[:plain], 1, *shape[plain + 1 :]),
+                          (*wanted[:plain], 1, *wanted[plain + 1 :])))  # fmt: skip
+    size = shape[plain]
+    wrapped = indices % size if size else indices
+    return gather(
+        linear.expand(input, size=(*both[:plain], size, *both[plain + 1 :])), plain,
+        linear.expand(wrapped, size=(*both[:plain], wanted[plain], *both[plain + 1 :])),
+    )  # fmt: skip

@@ -1,0 +1,271 @@
+"""Memory seen in other ways, and copies with such a part of them replaced."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import Raw
+from retrograd.ops import linear, shaping
+from retrograd.ops._dims import as_shape, one_dim
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import linear as declare
+from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.shapes.diagonals import check_src
+
+# -- windows along a dimension ---------------------------------------------------------------
+
+
+def _unfold(self: Raw, dimension: int, size: int, step: int) -> Raw:
+    return arrays.layout.unfold(self, dimension, size, step)
+
+
+def _fold(self: Raw, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Raw:
+    return arrays.layout.add_windows(shape, self, dimension, size, step)
+
+
+unfold_at: Linear = declare(
+    "unfold", _unfold,
+    lambda g, shape, dimension, size, step:
+    add_windows(g, shape=tuple(shape), dimension=dimension, size=size, step=step), view=True,
+)  # fmt: skip
+add_windows: Linear = declare(
+    "add_windows", _fold,
+    lambda g, dimension, size, step: unfold_at(g, dimension=dimension, size=size, step=step),
+    node="UnfoldBackward0_T",
+)  # fmt: skip
+
+
+def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+    """All windows of some size along a dimension, ``step`` apart, as a new last dimension; a view.
+
+    >>> import retrograd as torch
+    >>> torch.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    plain = one_dim(dimension, len(input.shape))
+    have = input.shape[plain] if input.shape else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > have:
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {plain} is {have} but size is {size}"
+        )
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return unfold_at(input, dimension=plain, size=operator.index(size), step=operator.index(step))
+
+
+# -- a copied slice --------------------------------------------------------------------------
+
+
+def _narrow_copy(self: Raw, where: tuple[slice, ...]) -> Raw:
+    return arrays.array(self[where])
+
+
+narrow_copied = declare(
+    "narrow_copy", _narrow_copy,
+    lambda g, shape, where: linear.put_zeros(g, shape=tuple(shape), where=where),
+)  # fmt: skip
+
+
+def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
+    """A copy of ``length`` slices from ``start`` on along a dimension."""
+    return narrow_copied(input, where=shaping.checked_narrowing(input, dim, start, length))
+
+
+# -- any strides -----------------------------------------------------------------------------
+
+
+def _as_strided(
+    self: Raw, size: tuple[int, ...], stride: tuple[int, ...], start: int, own: tuple[int, ...]
+) -> Raw:
+    return arrays.layout.as_strided(self, size, stride, start)
+
+
+Layout = tuple[tuple[int, ...], tuple[int, ...], int]  # sizes, strides, and where it starts
+
+
+def _through_memory(x: Any, written: Layout, read: Layout) -> tuple[Any, Raw, Raw]:
+    """Memory into which ``x`` is added in one layout, zeros elsewhere, and the positions there of
+    both layouts."""
+    into, out_of = (arrays.layout.strided_positions(*layout) for layout in (written, read))
+    lowest = min([0, *(int(p.min()) for p in (into, out_of) if p.size)])
+    size = max([0, *(int(p.max()) for p in (into, out_of) if p.size)]) - lowest + 1
+    into, out_of = into - lowest, out_of - lowest
+    return linear.add_flat(x, shape=(size,), positions=into), into, out_of
+
+
+def _shared(x: Any, positions: Raw) -> Any:
+    """``x``, divided among the elements of a tensor that are one and the same memory."""
+    times = arrays.layout.times_each(positions)
+    return x if times is None else x / arrays.cast(times, raw(x).real.dtype)
+
+
+def _as_strided_transpose(
+    g: Any, shape: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int,
+    own: tuple[int, ...],
+) -> Any:  # fmt: skip
+    memory, _, out_of = _through_memory(g, (size, stride, start), (tuple(shape), own, 0))
+    return _shared(linear.take_flat(memory, positions=out_of), out_of)
+
+
+def _as_strided_tangent(
+    t: Any, shape: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int,
+    own: tuple[int, ...],
+) -> Any:  # fmt: skip
+    layout = (tuple(shape), own, 0)
+    t = _shared(t, arrays.layout.strided_positions(*layout))
+    memory, _, out_of = _through_memory(t, layout, (size, stride, start))
+    return linear.take_flat(memory, positions=out_of)
+
+
+as_strided_at = declare(
+    "as_strided", _as_strided, _as_strided_transpose, view=True, jvp=_as_strided_tangent
+)
+
+
+def as_strided(
+    input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
+    """The memory of a tensor seen with other sizes and strides; a view.
+
+    >>> import retrograd as torch
+    >>> torch.arange(4).as_strided((3, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    shape, steps, start = _layout(input, size, stride, storage_offset)
+    own = arrays.strides(arrays.writable(raw(input)))
+    return as_strided_at(
+        input, size=shape, stride=steps, start=start - input.storage_offset(), own=own
+    )
+
+
+def _layout(
+    input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Sizes, strides and start that lie in the memory of a tensor."""
+    shape, steps = as_shape((size,)), as_shape((stride,))
+    start = input.storage_offset() if storage_offset is None else operator.index(storage_offset)
+    if len(shape) != len(steps):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in steps):
+        raise RuntimeError(
+            "as_strided: Negative strides are not supported at the moment, got strides: "
+            f"{list(steps)}"
+        )
+    if any(s < 0 for s in shape):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and "
+            f"strides={list(steps)}"
+        )
+    memory = raw(input if input._base is None else input._base)
+    have, itemsize = arrays.layout.extent(memory), memory.itemsize
+    last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+    need = 0 if 0 in shape else start + last + 1
+    if need > have or start < 0:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {start}, and "
+            f"itemsize {itemsize} requiring a storage size of {need * itemsize} are out of bounds "
+            f"for storage of size {have * itemsize}"
+        )
+    return shape, steps, start
+
+
+# -- copies with a part replaced -------------------------------------------------------------
+
+
+def _put_flat(self: Raw, src: Raw, positions: Raw) -> Raw:
+    return arrays.put_flat(self, positions, src)
+
+
+put_flat: Operation = Operation(
+    "as_strided_scatter", _put_flat, inputs=("self", "src"), dtypes="first", broadcasts=True,
+    rules={"self": lambda g, positions:
+           put_flat(g, linear.new_zeros(g, positions.shape), positions=positions),
+           "src": lambda g, positions: linear.take_flat(g, positions=positions)},
+)  # fmt: skip
+
+
+def as_strided_scatter(
+    input: Any, src: Any, size: Sequence[int], stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Any:  # fmt: skip
+    """A copy of ``input`` in which ``src`` replaces what ``as_strided`` would show."""
+    if not arrays.is_contiguous(raw(input)):
+        raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
+    shape, steps, start = _layout(input, size, stride, storage_offset)
+    check_src(src, shape)
+    own = start - input.storage_offset()
+    return put_flat(input, src, positions=arrays.layout.strided_positions(shape, steps, own))
+
+
+def _put_at(self: Raw, src: Raw, where: tuple[Any, ...]) -> Raw:
+    out = arrays.copy(arrays.writable(self))
+    arrays.write(out[where], src)
+    return out
+
+
+def _putting(name: str, pick: Any) -> Operation:
+    """A copy of ``self`` with ``src`` at a basic index: ``pick`` is the view that this writes."""
+
+    def without(g: Any, where: tuple[Any, ...]) -> Any:
+        return operation(g, zeros_like(pick(g, where)), where=where)
+
+    operation = Operation(
+        name, _put_at, inputs=("self", "src"), dtypes="first", broadcasts=True,
+        rules={"self": without, "src": lambda g, where: pick(g, where)},
+    )  # fmt: skip
+    return operation
+
+
+def _selected(x: Any, where: tuple[Any, ...]) -> Any:
+    dim = len(where) - 2
+    return linear.select(x, dim=dim, index=where[dim])
+
+
+def _sliced(x: Any, where: tuple[Any, ...]) -> Any:
+    return linear.slice_(x, where=where)
+
+
+select_scatter_at = _putting("select_scatter", _selected)
+slice_scatter_at = _putting("slice_scatter", _sliced)
+
+
+def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+    """A copy of ``input`` with ``src`` for its slice at ``index`` along ``dim``.
+
+    >>> import retrograd as torch
+    >>> torch.zeros(2, 2).select_scatter(torch.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    plain, index = shaping.checked_selection(input, dim, index)
+    check_src(src, (*input.shape[:plain], *input.shape[plain + 1 :]))
+    return select_scatter_at(input, src, where=(slice(None),) * plain + (index, ...))
+
+
+def slice_scatter(
+    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Any:  # fmt: skip
+    """A copy of ``input`` with ``src`` for a slice of it along ``dim``.
+
+    >>> import retrograd as torch
+    >>> torch.zeros(4).slice_scatter(torch.ones(2), start=1, end=3)
+    tensor([0., 1., 1., 0.])
+    """
+    if not input.shape:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    plain = one_dim(dim, len(input.shape))
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    part = slice(start, end, step)
+    count = len(range(*part.indices(input.shape[plain])))
+    check_src(src, (*input.shape[:plain], count, *input.shape[plain + 1 :]))
+    return slice_scatter_at(input, src, where=(slice(None),) * plain + (part,))
