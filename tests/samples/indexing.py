@@ -22,6 +22,7 @@ INDEXING = [
         cube[?] <- 1, [0, 1], [1, 1]; :, :, rows; [1], 1:, [0]; ..., None, rows, :
         tran[?] <- 0; :, 1:; [1, 0]; k; ..., at
         none[?] <- :, 1; iempty; ..., None; kempty
+        sc[sc > 0]; sc[sc * 0 > 1]; mat[mat[0, 0] > 9]
         sc[?] <- ...; None; (); None, None; True; ksc; False
         i[?] <- 0; 1:, 0; k; [1, 0]
         vec[?] <- at; [0, 0, 0]; isc - 1; iv - 1; u8 > 2; 1:3; kv

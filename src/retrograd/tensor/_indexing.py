@@ -119,7 +119,7 @@ def dims_taken(item: Any) -> int:
     """How many dimensions of the tensor an item of an index speaks of."""
     if item is None or item is Ellipsis:
         return 0
-    is_mask = isinstance(item, arrays.ndarray) and item.dtype.kind == "b"
+    is_mask = arrays.is_raw(item) and item.dtype.kind == "b"
     return item.ndim if is_mask else 1
 
 
