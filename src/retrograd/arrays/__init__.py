@@ -7,6 +7,7 @@ importing the package should cost little more than importing NumPy.
 
 from typing import TYPE_CHECKING, Any
 
+from retrograd.arrays import _allocator as _allocator
 from retrograd.arrays import _dtypes as dtypes
 from retrograd.arrays._memory import *  # noqa: F403 - the adapter is this module's content
 from retrograd.arrays._numpy import *  # noqa: F403
