@@ -23,22 +23,26 @@ SPACES = ("torch", "Tensor", "linalg", "fft", "special", "nn.functional")
 
 # What is left out for good, or belongs to another part of the package (pattern: reason).
 NOT_HERE = {
-    r"quant|q_|int_repr|fbgemm|qparams|fake_": "quantized numbers",
-    r"sparse|coalesce|indices|crow|ccol|row_|values|[hds]s?p?mm|smm|sspaddmm|nnz|to_dense|dense_dim":
-        "sparse and nested tensors",
-    r"cudnn|mkldnn|miopen|cuda|xpu|ipu|hpu|mtia|vulkan|xla|pin_memory|record_stream|autocast|"
-    r"get_device|is_pinned|is_shared|share_memory|default_device": "other devices and their libraries",
-    r"^sym_|_ir_|parse_|compile|while_loop|^cond$|^fork$|^wait$|type_list|cxx11|type_comment":
-        "compilers and tracers",
+    r"^q_|^quantize|^quantized|dequantize|int_repr|fbgemm|qparams|fake_quant|empty_quantized":
+        "quantized numbers",
+    r"sparse|coalesce|(^|_)indices(_copy)?$|^values(_copy)?$|^(hs|ds|ss|hsp|sp|s)mm$|sspaddmm|_nnz|"
+    r"to_dense|to_padded|dense_dim|saddmm": "sparse and nested tensors",
+    r"cudnn|mkldnn|miopen|cuda|^xpu$|^ipu$|^hpu$|^mtia$|vulkan|_xla_|pin_memory|record_stream|"
+    r"autocast|is_pinned|is_shared|share_memory|_default_device|get_device_module|module_load|"
+    r"^to_mkldnn|is_distributed": "other devices and their libraries",
+    r"^sym_|_ir_|^parse_|^compile|while_loop|^cond$|^fork$|^wait$|type_list|cxx11|type_comment|"
+    r"boolean_dispatch|has_torch|handle_torch|^assert_int|^Optional$|^List|^reproducibility|"
+    r"classproperty|^is_storage$|merge_type": "compilers, tracers and PyTorch's own tools",
     r"deterministic|warn_always|flush_denormal|interop|matmul_precision|profiler|typename|"
-    r"set_default_tensor|multiprocessing|file_path|thread_safe": "settings without a meaning here",
-    r"_copy$|^native_|_backward|^batch_norm_|_forward_|^max_pool\dd_with|grid_sampler|affine_grid_g|"
-    r"^convolution$|constant_pad|^conv_tbc|embedding_renorm|^norm_except|frobenius|nuclear":
+    r"set_default_tensor|multiprocessing|file_path|thread_safe|init_num_threads|"
+    r"anomaly_enabled$": "settings without a meaning here",
+    r"(?<!index)_copy$|^native_|_backward_|^batch_norm_|grid_sampler_|^conv_tbc|embedding_renorm|"
+    r"^norm_except|frobenius|nuclear|slice_inverse|hash_tensor|as_subclass|dim_order":
         "internal forms of other functions",
     r"^(rnn|lstm|gru)": "recurrent layers, which come with the modules",
-    r"^(load|save|from_file|from_storage)$|^storage|untyped|data_ptr|^set_$|resize|reinforce|"
-    r"is_storage|is_set_to|^names$|rename|refine_names|align_|has_names|map_|^map|apply_":
-        "storages, files and named dimensions",
+    r"^(load|save|from_file)$|^storage|untyped|data_ptr|^set_$|resize|reinforce|is_set_to|^rename|"
+    r"refine_names|align_|has_names|^map|^apply_$|to_dlpack|unsafe_set": "storages and files",
+    r"^vmap$": "transforms of functions, which come later",
 }  # fmt: skip
 
 
@@ -58,8 +62,8 @@ def page() -> str:
         "Written by `python tests/operations_page.py` from the table of operations; not by hand.",
         "",
         f"{count} names of PyTorch's functions, methods and in-place methods are here, made of "
-        f"{len(TABLE)} operations, of which {len(operations)} have a derivative. Each name and each "
-        "operation has samples in `tests/samples`, which are compared with PyTorch in four dtypes: "
+        f"{len(TABLE)} operations, of which {len(operations)} have a derivative. Each name and "
+        "each operation has samples in `tests/samples`, which are compared with PyTorch in four dtypes: "
         "values, graphs, gradients, second derivatives. Both modes of every operation are compared "
         "with finite differences and with each other.",
         "",
@@ -103,10 +107,13 @@ def called() -> Iterator[str]:
 def table() -> Iterator[str]:
     yield "## The table"
     yield ""
-    yield "What a rule gives is the gradient of the input named before it, `g` being that of the result."
-    yield "Forward mode is the family's: an elementwise rule applied to a tangent, a linear operation"
-    yield "applied to one, the product rule. `own` marks operations with a rule of their own for it; those"
-    yield "of no simpler family without one get it by transposing their rules a second time."
+    yield (
+        "What a rule gives is the gradient of the input named before it, `g` being that of the "
+        "result. Forward mode is the family's: an elementwise rule applied to a tangent, a linear "
+        "operation applied to one, the product rule. `own` marks operations with a rule of their "
+        "own for it; those of no simpler family without one get it by transposing their rules a "
+        "second time."
+    )
     yield ""
     families = ["elementwise", "linear", "multilinear", "selecting", "operation", "constant"]
     for family in families:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import doctest
 import importlib
 import io
 import itertools
@@ -16,8 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from operations_page import page, pytorch_names
 
 import retrograd
+from retrograd.ops._index import names_of
+from retrograd.tensor._methods import PUBLIC
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -86,11 +90,53 @@ def test_code_that_is_named_exists(document: Path) -> None:
     """``autograd/_engine.py`` is a file of the package; ``autograd/_engine.py:run`` is in it."""
     text = FENCED.sub("", document.read_text(encoding="utf-8"))
     for path, name in re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", text):
+        if path.startswith("tests/"):
+            assert (ROOT / path).exists(), path
+            continue
         assert (ROOT / "src" / "retrograd" / path).exists(), path
         found: Any = importlib.import_module(f"retrograd.{path[:-3].replace('/', '.')}")
         for part in filter(None, name.split(".")):
             assert hasattr(found, part), f"{path} has no {name}"
             found = getattr(found, part)
+
+
+def public_functions() -> dict[str, Any]:
+    """Every function of the namespaces, by its name in PyTorch."""
+    names = {n: getattr(retrograd, n) for n in [*PUBLIC, *names_of("torch", "both")]}
+    for space in ("linalg", "fft", "special", "nn.functional"):
+        module = importlib.import_module(f"retrograd.{space}")
+        names.update({f"{space}.{n}": getattr(module, n) for n in names_of(space)})
+    return names
+
+
+def test_every_public_function_says_what_it_does() -> None:
+    assert [n for n, function in public_functions().items() if not function.__doc__] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_examples_of_public_functions_are_right() -> None:
+    parser, flags = doctest.DocTestParser(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner = doctest.DocTestRunner(optionflags=flags, verbose=False)
+    for name, function in public_functions().items():
+        example = parser.get_doctest(function.__doc__ or "", {}, name, None, None)
+        found: list[str] = []
+        runner.run(example, out=found.append)
+        assert not found, "".join(found)
+    assert runner.summarize(verbose=False).attempted > 300
+
+
+def test_page_of_operations_is_up_to_date() -> None:
+    written = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert written == page(), "run python tests/operations_page.py"
+
+
+def test_names_of_pytorch_are_those_it_has() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
+    for space, names in pytorch_names().items():
+        place = torch.Tensor if space == "Tensor" else torch
+        if space not in ("torch", "Tensor"):
+            place = importlib.import_module(f"torch.{space}")
+        assert [n for n in names if not hasattr(place, n)] == []
 
 
 def test_every_dependency_is_explained() -> None:

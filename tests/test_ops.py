@@ -20,7 +20,7 @@ import retrograd
 COMPLEX = ("complex128", "complex64")
 COARSE = {"float32", "complex64", "f32", "c64", "f16"}  # what is computed in single precision
 
-LAZY_CONJ = re.compile(r"conj|\.H$")  # shares memory in PyTorch, which conjugates on use
+LAZY_CONJ = re.compile(r"conj|\.m?H$")  # shares memory in PyTorch, which conjugates on use
 
 
 @pytest.fixture(scope="session")
@@ -119,7 +119,8 @@ def holds_tensor(value: Any) -> bool:
 
 
 def derivatives(library: Any, tensors: dict[str, Any], results: list[Any]) -> dict[str, Any]:
-    """Gradients of the results by the tensors, got in all ways, and second derivatives."""
+    """Gradients of the results by the tensors, got in all ways, and second derivatives. In place of
+    what cannot be had, the exception."""
     leaves = [t for t in tensors.values() if t.requires_grad]
     roots = [r for r in results if getattr(r, "requires_grad", False)]
     if not roots:
@@ -128,15 +129,24 @@ def derivatives(library: Any, tensors: dict[str, Any], results: list[Any]) -> di
     given = [library.from_numpy(w).requires_grad_(True) for w in weights_for(roots, 100)]
     ones = [library.ones((), dtype=r.dtype) for r in roots]
     sums = [r.sum() for r in roots]
+
+    def first(roots: list[Any], given: list[Any], **how: bool) -> Any:
+        return attempt(lambda: grad(roots, leaves, given, allow_unused=True, **how))
+
     found = {
-        "gradient": grad(roots, leaves, given, retain_graph=True, allow_unused=True),
-        "gradient of the sum": grad(sums, leaves, ones, retain_graph=True, allow_unused=True),
-        "recorded gradient": grad(roots, leaves, given, create_graph=True, allow_unused=True),
+        "gradient": first(roots, given, retain_graph=True),
+        "gradient of the sum": first(sums, ones, retain_graph=True),
+        "recorded gradient": first(roots, given, create_graph=True),
     }
-    again = [g for g in found["recorded gradient"] if g is not None and g.requires_grad]
+    recorded = found["recorded gradient"]
+    if isinstance(recorded, Exception):
+        return found
+    again = [g for g in recorded if g is not None and g.requires_grad]
     if again:
         weights = [library.from_numpy(w) for w in weights_for(again, 200)]
-        found["second derivative"] = grad(again, leaves + given, weights, allow_unused=True)
+        found["second derivative"] = attempt(
+            lambda: grad(again, leaves + given, weights, allow_unused=True)
+        )
     return found
 
 
@@ -173,17 +183,17 @@ def compare_graphs(expression: str, theirs: list[Any], ours: list[Any]) -> Itera
 
 def compare_derivatives(torch: Any, theirs: Any, ours: Any, coarse: bool) -> Iterator[str]:
     found = [
-        attempt(derivatives, library, *evaluated)
+        derivatives(library, *evaluated)
         for library, evaluated in ((torch, theirs), (retrograd, ours))
     ]
-    if any(isinstance(f, Exception) for f in found):
-        if words(found[0]) != words(found[1]):
-            yield f"derivatives: {words(found[0])!r} in PyTorch, {words(found[1])!r} here"
-        return
     if found[0].keys() != found[1].keys():
         yield f"{list(found[0])} in PyTorch, {list(found[1])} here"
         return
     for kind, values in found[0].items():
+        if isinstance(values, Exception) or isinstance(found[1][kind], Exception):
+            if words(values) != words(found[1][kind]):
+                yield f"{kind}: {words(values)!r} in PyTorch, {words(found[1][kind])!r} here"
+            continue
         for i, (a, b) in enumerate(zip(values, found[1][kind], strict=True)):
             yield from compare_tensors(a, b, f"{kind} {i}", coarse)
 
@@ -287,6 +297,8 @@ def test_values_do_not_depend_on_recording(group: str) -> None:
             recorded = attempt(evaluate, retrograd, expression, dtype)
             with retrograd.no_grad():
                 plain = attempt(evaluate, retrograd, expression, dtype)
+            if "not support automatic differentiation" in words(recorded):
+                continue  # refused because it would be recorded
             assert words(plain) == words(recorded), expression
             if not isinstance(plain, Exception):
                 for a, b in zip(plain[1], recorded[1], strict=True):

@@ -85,9 +85,16 @@ IN_PLACE = calls(f"""
     {_F}elu_(mat * 1, 0.5); {_F}celu_(mat * 1, 0.5); {_F}leaky_relu_(mat * 1, 0.5)
     {_F}hardtanh_(mat * 1, -0.5, 0.5); {_F}rrelu_(mat * 1, 0.25, 0.5)
     {_F}elu_(mat * 1, -0.5); {_F}leaky_relu_(mat * 1, -0.5)
+    torch.celu_(mat * 1, 0.5); torch.selu_(mat * 1); torch.threshold_(mat * 1, 0.5, 9.0)
+    torch.rrelu_(mat * 1, 0.25, 0.5); torch.threshold_(iv * 1, 1, 6)
     written(mat * 1, lambda x: x[0], 'relu_'); (mat * 1).sigmoid_(); (mat * 1).tanh_()
 """)
-GROUPS = {"pieces": PIECES, "several": SEVERAL, "in_place": IN_PLACE}
+NARROW = calls(f"""
+    {_F}threshold(?) <- u8, 1, 6; i8, 1, 6; i32, -5, -6; u8, -3, -2; i8, 3.7, 4.2
+    {_F}silu(c64); {_F}silu(csc); {_F}silu(c64 * 1, inplace=True)
+    {_F}?(act_odd) <- elu; celu; selu
+""")
+GROUPS = {"pieces": PIECES, "several": SEVERAL, "in_place": IN_PLACE, "narrow": NARROW}
 ERRORS = calls(f"""
     {_F}hardtanh(mat, 1, -1); {_F}softshrink(mat, -0.5); {_F}gelu(mat, approximate='erf')
     {_F}glu(sc); {_F}glu(vec); {_F}glu(mat); {_F}glu(mat, 2); {_F}celu(mat, 0)
@@ -99,6 +106,7 @@ ERRORS = calls(f"""
     {_F}silu(mat, inplace=True)
 """)
 
+COARSE = {r"hardsigmoid": "PyTorch's slope is a sixth in single precision"}
 NOT_COMPLEX = {
     r"silu.*inplace": "PyTorch refuses silu of complex numbers, but not in place",
     r"(tanhshrink|softsign|tanh|sigmoid)\(act_odd\)": "complex infinities are not defined alike",

@@ -67,7 +67,15 @@ VIEWS = [
         torch.slice_scatter(mat, row, dim=0, start=1); cube.slice_scatter(cube[:, :2], 1, 0, 3, 2)
     """),
 ]  # fmt: skip
-GROUPS = {"diagonals": DIAGONALS, "views": VIEWS}
+MATRICES = [
+    *calls("""
+        torch.linalg.diagonal(?) <- mat; sq; cube; mat, offset=1; cube, offset=-1, dim1=0, dim2=2
+        torch.linalg.diagonal(?) <- i; none; A=mat
+        torch.linalg.vander(?) <- vec; vec, N=2; mat, N=4; mat; i; i32, N=3; u8, N=3; sc, N=3; none
+        torch.linalg.vander(?) <- x=vec, N=5; tran; edge; c64
+    """),
+]  # fmt: skip
+GROUPS = {"diagonals": DIAGONALS, "views": VIEWS, "matrices": MATRICES}
 ERRORS = [
     *calls("""
         mat.diagonal(0, 0, 0); mat.diagonal(0, 0, 2); vec.diagonal(); sc.diagonal(); sc.diag()
@@ -77,7 +85,8 @@ ERRORS = [
         vec.trace(); cube.trace(); k.trace(); mat.tril(1.5); vec.tril(); sc.tril(); vec.triu()
         vec.clone().tril_(); mat.tril_(); vec.clone().fill_diagonal_(1)
         cube.clone().fill_diagonal_(1)
-        torch.vander(mat); torch.vander(vec, -1); torch.vander(sc)
+        torch.vander(mat); torch.vander(vec, -1); torch.vander(sc); torch.linalg.diagonal(vec)
+        torch.linalg.vander(?) <- sc; vec, N=1; kv; f16; empty; vec, N=-1
         mat.unfold(?) <- 1, 4, 1; 1, 2, 0; 1, -1, 1; 2, 1, 1; 1, 2, -1
         mat.narrow_copy(0, 1, 2); sc.narrow_copy(0, 0, 1); mat.narrow_copy(0, 5, 1)
         sc.unfold(0, 2, 1); none.unfold(0, 1, 1)

@@ -40,6 +40,7 @@ GRADIENTS = [
         torch.gradient(dgrid, ?) <- spacing=[2., 3.]; spacing=(2., 3), dim=(1, 0); dim=1, spacing=2
         torch.gradient(dgrid, ?) <- spacing=(dside, dat); spacing=(dat,), dim=1; spacing=[2.], dim=1
         torch.gradient(dgrid, ?) <- spacing=(dat,), dim=1, edge_order=2; dim=(); dim=(0, 1)
+        torch.gradient(dgrid, ?) <- spacing=None; spacing=None, dim=None; spacing=None, dim=1
         torch.gradient(dline, ?) <- spacing=(dat,); spacing=(dat,), edge_order=2
         torch.gradient(i); torch.gradient(sc); torch.gradient(f16); torch.gradient(dgrid, dim=-1)
     """),

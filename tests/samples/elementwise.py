@@ -130,7 +130,24 @@ COMPLEX = [
         mat.sgn(); mat.conj().real; torch.view_as_real(mat * 1j); torch.view_as_complex(mat3)
     """),
 ]  # fmt: skip
+# Negative numbers wrap around where a dtype has none.
+UNSIGNED = [
+    *calls("""
+        torch.add(?, alpha=-3) <- u8, u8; u8, 2; u8, i8; u8, isc
+        torch.sub(?, alpha=-3) <- u8, u8; u8, 2; i8, u8
+        torch.rsub(?, alpha=-3) <- u8, u8; u8, 2; u8, -2
+        u8.clone().add_(u8.flip(0), alpha=-2); u8.clone().fill_(-3); u8.masked_fill(kv, -2)
+        torch.where(kv, u8, -2); torch.where(kv, -5, u8); torch.where(kv, i8, 100)
+        torch.where(kv, i8, 3.5); torch.where(kv, 1, 2); torch.where(kv, u8, True)
+        torch.full_like(u8, -9); torch.full((2,), -9, dtype=torch.uint8)
+        torch.scalar_tensor(-5, dtype=torch.uint8); put(u8, 0, -3)
+        torch.addcmul(u8, u8, u8, value=-2)
+        u8.index_add(0, at[:1], u8[:1], alpha=-1); u8.index_fill(0, at[:1], -4)
+        u8.scatter(0, at[:1], -4); u8[:, None].expand(3, 3).clone().fill_diagonal_(-1)
+    """),
+]  # fmt: skip
 GROUPS = {
+    "unsigned": UNSIGNED,
     "arithmetic": ARITHMETIC,
     "powers": POWERS,
     "functions": FUNCTIONS,
@@ -151,6 +168,10 @@ ERRORS = [
         k // kv; i ** -1; k ** kv; mat & mat; mat | 1; ~mat; torch.bitwise_xor(f32, f32)
         torch.bitwise_not(f32); mat.clamp(); f32.imag; i.imag; i.masked_fill(k, 1j)
         u8.masked_fill(kv, 300); mat.masked_fill(i, 1); mat.masked_fill(k, vec)
+        torch.?(2, vec) <- eq; ne; lt; le; gt; ge; greater; less; not_equal; max; min
+        torch.?(2, 3) <- eq; clamp_max; clamp_min; max; min; ge
+        torch.clamp_max(2, vec); torch.where(kv, i8, 300); torch.where(kv, -300, u8)
+        torch.add(u8, u8, alpha=300); torch.sub(i8, i8, alpha=-300); torch.add(u8, 2, alpha=-256)
         f32.masked_fill(kv, csc); f32.masked_fill(f32, 1); torch.exp(2); torch.exp('a')
     """),
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 
 from samples._pool import draw
-from samples._words import calls
+from samples._words import calls, every
 
 INF = float("inf")
 SMOOTH = {
@@ -146,7 +146,7 @@ MARGINS = [
         {_F}soft_margin_loss(sc, isc); {_F}multilabel_soft_margin_loss(ls_x, ls_q, ls_w)
         {_F}multilabel_soft_margin_loss(ls_row, ls_w); {_F}multi_margin_loss(ls_x, ls_t)
         {_F}multilabel_margin_loss(ls_x, ls_ml); {_F}soft_margin_loss(ls_x, ls_sm)
-        {_F}multi_margin_loss(tied, at[1:3])
+        {_F}multi_margin_loss(tied, at[1:3]); {_F}multilabel_margin_loss(tied, rows.expand(2, 3))
     """),
 ]  # fmt: skip
 DISTANCES = [
@@ -190,11 +190,30 @@ CTC = [
         {_F}ctc_loss(ls_frames, ls_ct, ls_ci, ls_cl, reduction='none')
     """),
 ]  # fmt: skip
+NUMBERED = [
+    *every("torch.{call}, reduction={n})", n="0; 1; 2", call="""
+        binary_cross_entropy_with_logits(ls_x, ls_q; cosine_embedding_loss(ls_x, ls_y, ls_s;
+        hinge_embedding_loss(ls_x, ls_sm; kl_div(ls_x, ls_q; margin_ranking_loss(ls_v, ls_u, ls_s;
+        triplet_margin_loss(ls_x, ls_y, ls_p; poisson_nll_loss(ls_x, ls_count, True, False, 1e-8
+    """),
+    *calls("""
+        torch.binary_cross_entropy_with_logits(ls_x, ls_q, ls_w, ls_w)
+        torch.cosine_embedding_loss(ls_x, ls_y, ls_s, 0.3, 2)
+        torch.hinge_embedding_loss(ls_x, ls_sm)
+        torch.kl_div(ls_x, ls_y, 2, log_target=True)
+        torch.margin_ranking_loss(ls_v, ls_u, ls_s, 0.2)
+        torch.triplet_margin_loss(ls_x, ls_y, ls_p, 0.5, 1.0, 1e-6, True, 0)
+        torch.poisson_nll_loss(ls_p, ls_count, False, True, 1e-8, 1)
+        torch.ctc_loss(ls_frames.log_softmax(2), ls_ct, ls_ci, ls_cl)
+        torch.ctc_loss(ls_frames.log_softmax(2), ls_ct, ls_ci, ls_cl, 0, 0)
+    """),
+]  # fmt: skip
 GROUPS = {
     "regression": REGRESSION, "likelihoods": LIKELIHOODS, "classes": CLASSES, "binary": BINARY,
-    "margins": MARGINS, "distances": DISTANCES, "ctc": CTC,
+    "margins": MARGINS, "distances": DISTANCES, "ctc": CTC, "numbered": NUMBERED,
 }  # fmt: skip
 ERRORS = calls(f"""
+    {_F}multi_margin_loss(ls_x, ls_v.detach()); {_F}multi_margin_loss(ls_x, i32)
     {_F}?_loss(mat, mat3) <- mse; l1; smooth_l1; huber
     {_F}?_loss(mat, mat2, reduction='max') <- mse; l1; smooth_l1; huber
     {_F}?_loss(mat, mat2, weight=vec) <- mse; l1; huber

@@ -82,7 +82,8 @@ CONTRACTED = [
         torch.tensordot(?) <- col, mat3, ([1], [0]); mat, row, ([1], [0]); none, mat3, 1; i, i, 0
         torch.tensordot(?) <- mat, mat3, dims=1; four, cube, ([2, 3], [1, 2]); vec, vec, ([0], [0])
         torch.tensordot(?) <- mat, mat2, 2; gap, gap, ([1], [1]); tran, mat3, 1
-        torch.tensordot(?) <- cube, mat, ([-2], [-1])
+        torch.tensordot(?) <- cube, mat, ([-2], [-1]); cube, col, ([1, 2], [1, 0])
+        torch.tensordot(i32[None], i32[:, None, None], ([0, 1], [0, 2]))
         torch.linalg.cross(?) <- vec, vec; mat, mat2; sq, sq, dim=0; mat, row; cube, cube, dim=1
         torch.linalg.cross(?) <- cube.mT, cube1; iv, iv; tran, mat; none, none; f16, f16; nan, mat
         torch.cross(?) <- vec, mat[0]; mat, mat2; mat3, mat3; cube, cube; sq, sq, 1; sq, sq, dim=-1

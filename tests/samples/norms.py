@@ -43,6 +43,8 @@ MATRICES = [
         torch.linalg.norm(?) <- mat, 2, 0; cube, 2, (0, 1); mat, None, (0, 1); mat, keepdim=True
         torch.linalg.norm(?) <- mat, 2, keepdim=True; cube, keepdim=True; mat, dim=1; vec, 0; vec, 2
         torch.linalg.matrix_norm(?) <- mat; none; none, 1; none, 'nuc'; nsome, 1
+        torch.linalg.matrix_norm(?) <- none, INF; gap, INF; gap, 1; gap3, 2; gap3, INF, keepdim=True
+        torch.linalg.norm(?) <- empty[:, None].expand(0, 0), INF; empty[:, None].expand(0, 0), 2
         mat.norm('nuc'); cube.norm('nuc', (0, 1)); mat.norm('nuc', keepdim=True)
         torch.linalg.matrix_norm(cube[0].detach(), dtype=torch.float64)
     """),

@@ -147,6 +147,8 @@ ELEMENTS = [
 ]  # fmt: skip
 IN_PLACE = [
     *calls("""
+        torch.index_put_(mat.clone(), (plone,), vec)
+        torch.index_put_(input=mat * 2, indices=(k,), values=sc)
         mat.clone().? <- scatter_(1, pl1, pl22); scatter_(1, pl1, 2.5); scatter_add_(0, plrep, mat2)
         mat.clone().? <- scatter_(0, plrep, mat2, reduce='add')
         mat.clone().? <- scatter_(0, pl2, 2., reduce='multiply')
@@ -230,9 +232,6 @@ ONLY_OURS = {
     r"reduce='(add|multiply)'": "PyTorch does not differentiate scatter with reduce",
     r"index_fill\(0, plneg, sc": "PyTorch's gradient of the value knows no places from the end",
     r"plsrc": "PyTorch's gradient of a src larger than the index has the wrong shape",
-}
-OTHER_GRAPH = {
-    r"^written\(": "a write through a view shows the places as an input, leading nowhere"
 }
 NOT_COMPLEX = {r"(scatter|index)_reduce": "PyTorch does not differentiate it for complex numbers"}
 ROUGH = {

@@ -123,6 +123,12 @@ GROUPS = {
     for name, expressions in GROUPS.items()
 }
 ERRORS = calls("""
+    torch.nn.functional.adaptive_avg_pool2d(?) <- vec, (2, 2); mat, (2, 2); po2, (2,)
+    torch.nn.functional.adaptive_avg_pool2d(po2, (2, 2, 2))
+    torch.nn.functional.adaptive_avg_pool3d(?) <- po2, (2, 2, 2, 2); vec, (2, 2, 2)
+    torch.nn.functional.adaptive_avg_pool3d(po2[0], (2, 2, 2))
+    torch.nn.functional.adaptive_max_pool2d(?) <- vec, (2, 2); po2, (2,); po2, (2, 2, 2)
+    torch.nn.functional.adaptive_max_pool3d(?) <- po2, (2, 2, 2, 2); vec, (2, 2, 2)
     torch.max_pool2d(po2, 2, padding=2); torch.max_pool2d(po2, 0)
     torch.max_pool2d(po2, 2, stride=0)
     torch.max_pool2d(po2, (2, 2, 2)); torch.max_pool2d(po2, 2, (1, 1, 1)); torch.max_pool2d(plk, 2)

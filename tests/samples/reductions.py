@@ -56,7 +56,15 @@ REDUCTIONS = [
         sc.amax(-1); sc.cumsum(-1); one.sum(0); one.mean((0, 1))
     """),
 ]  # fmt: skip
-GROUPS = {"reductions": REDUCTIONS}
+NARROW = [
+    *calls("""
+        torch.ones(?, dtype=torch.float16).mean() <- 70000; 300, 300
+        torch.ones(2, 70000, dtype=torch.float16).mean(?) <- 1; 0; (0, 1); 1, keepdim=True
+        torch.tensor([NAN, 0.0, 0.0, 2.0]).to(sc.dtype).mul(sc * 0 + 1).prod()
+        torch.where(k, nan, twoz).prod(); torch.where(k, nan, onez).prod()
+    """),
+]  # fmt: skip
+GROUPS = {"reductions": REDUCTIONS, "narrow": NARROW}
 ERRORS = [
     *every("{x}.{r}", x="mat; i",
             r="sum(2); mean(-3); prod(2); amax(5); max(2); argmax(-4); all(2); any(3); cumsum(2); "

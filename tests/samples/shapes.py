@@ -18,7 +18,7 @@ SHAPES = [
         none.flatten(); cube.transpose(0, 1).flatten(0, 1)
         cube.transpose(?) <- 0, 1; -1, 0; 2, 2; dim0=0, dim1=2
         sc.transpose(0, 0); sc.transpose(-1, 0); mat.t(); vec.t(); sc.t(); mat.T; cube.mT; mat.mT
-        mat.H; torch.t(mat); torch.transpose(mat, 0, 1); vec.T
+        mat.H; cube.mH; mat.mH; i.mH; torch.t(mat); torch.transpose(mat, 0, 1); vec.T
         cube.permute(?) <- 2, 0, 1; (0, -1, 1); 0, 1, 2; [1, 2, 0]
         sc.permute(()); torch.permute(mat, (1, 0))
         cube.movedim(?) <- 0, 2; -1, 0; (0, 1), (1, 2); [2, 0], [0, 1]; 1, 1
@@ -104,7 +104,34 @@ IN_PLACE = [
         written(cube.clone(), lambda z: z[0].t_(), 'mul_', mat3.t()); cube.clone()[0].t_() * tran
     """),
 ]  # fmt: skip
-GROUPS = {"shapes": SHAPES, "copies": COPIES, "bits": BITS, "in_place": IN_PLACE}
+NAMED = [
+    *calls("""
+        torch.flip(mat, dims=[0]); mat.flip(dims=(0, 1)); torch.flip(input=mat, dims=(1,))
+        torch.permute(mat, dims=(1, 0)); mat.permute(dims=(1, 0)); mat.view(size=(3, 2))
+        torch.reshape(mat, shape=(3, 2)); mat.reshape(shape=(6,)); tran.reshape(shape=(-1,))
+        row.expand(size=(2, 3)); row.expand(size=(4, -1, -1)); mat.repeat(repeats=(2, 1))
+        torch.tile(row, dims=(2, 1)); row.tile(dims=(2,)); mat.sum_to_size(size=(1, 3))
+        torch.squeeze(row, dim=0); row.squeeze(dim=(0,))
+        torch.moveaxis(mat, source=0, destination=1); torch.movedim(mat, source=0, destination=1)
+        mat.movedim(source=(0, 1), destination=(1, 0)); mat.transpose(dim0=0, dim1=1)
+        torch.transpose(mat, dim0=0, dim1=1); torch.swapaxes(mat, axis0=0, axis1=1)
+        mat.swapaxes(axis0=0, axis1=1); torch.swapdims(mat, dim0=0, dim1=1)
+        torch.split(mat, split_size_or_sections=1); mat.split(split_size=1, dim=1)
+        torch.split(tensor=mat, split_size_or_sections=[1, 2], dim=1); mat.split(split_size=[1, 1])
+        torch.chunk(mat, chunks=2, dim=0); mat.chunk(chunks=3, dim=1); mat.unbind(dim=1)
+        torch.unbind(mat, dim=0); torch.roll(mat, shifts=1, dims=0); mat.roll(shifts=1, dims=(1,))
+        torch.broadcast_to(row, size=(2, 3)); mat.unflatten(dim=1, sizes=(3, 1))
+        mat.select(dim=0, index=1); mat.narrow(dim=1, start=0, length=2); mat.unsqueeze(dim=0)
+        torch.cat(tensors=[mat, mat2], dim=1); torch.stack(tensors=[vec, vec], dim=-1)
+        mat.expand_as(other=mat2); mat.view_as(other=mat3); mat.flatten(start_dim=0, end_dim=1)
+        torch.detach(mat); torch.detach_(mat * 2); [mat.ndimension(), mat.get_device()]
+        [mat.is_cpu, mat.is_cuda, mat.is_sparse, mat.is_meta, mat.layout == torch.strided]
+        torch.get_device(mat)
+    """),
+]  # fmt: skip
+GROUPS = {
+    "shapes": SHAPES, "copies": COPIES, "bits": BITS, "in_place": IN_PLACE, "named": NAMED,
+}  # fmt: skip
 ERRORS = [
     *calls("""
         mat.reshape(?) <- 4; -1, -1; 5, -1; -2, 3; 0, -1; 2, 2
@@ -133,6 +160,7 @@ ERRORS = [
         torch.broadcast_shapes((2, 3), (3, 2)); torch.broadcast_shapes((-1,))
         torch.broadcast_shapes((2, 3), (2,)); torch.tril_indices(-1, 2); torch.triu_indices(2, -1)
         mat.clone().unsqueeze_(5); mat.clone().transpose_(0, 2); mat.squeeze_(); mat.t_()
+        mat.expand(4, 5); mat.expand(-2, 4); mat.expand(-1, -1, 4); torch.flip(mat)
     """),
 ]  # fmt: skip
 ROUGH = {r"\.half|\.float": "too narrow for differences"}

@@ -87,6 +87,7 @@ _POLYNOMIALS = ("chebyshev_polynomial_t; chebyshev_polynomial_u; chebyshev_polyn
 POLYNOMIALS = every("torch.special.{f}({x})", f=_POLYNOMIALS, x="""
     mat, sp_n; mat, 3; unit, sp_deg; sp_open, 5;
     0.3, sp_n; none, sp_n; iv, sp_n; f32, 2; sc, sp_deg;
+    sp_one, sp_ends; unit, NAN; unit, INF; sp_one, sp_ends * 1e30;
     unit, 0; unit, -1; sp_one, 4; sp_one, 1; sp_open, 2.7; sc, 3; unit, 8; 2, sp_deg; sp_open, 12
 """)  # fmt: skip
 IN_PLACE = [

@@ -7,7 +7,6 @@ importing the package should cost little more than importing NumPy.
 
 from typing import TYPE_CHECKING, Any
 
-from retrograd.arrays import _allocator as _allocator
 from retrograd.arrays import _dtypes as dtypes
 from retrograd.arrays._memory import *  # noqa: F403 - the adapter is this module's content
 from retrograd.arrays._numpy import *  # noqa: F403
@@ -15,6 +14,7 @@ from retrograd.arrays._numpy import RAW_TYPES, Raw, ndarray
 from retrograd.arrays._reducing import *  # noqa: F403
 
 if TYPE_CHECKING:
+    from retrograd.arrays import _allocator as allocator
     from retrograd.arrays import _blocks as blocks
     from retrograd.arrays import _format as formatting
     from retrograd.arrays import _fourier as fourier
@@ -42,11 +42,12 @@ def __getattr__(name: str) -> Any:
 
 
 _LATER = {
-    "formatting": "_format", "random": "_random", "special": "_special", "linalg": "_linalg",
+    "allocator": "_allocator", "formatting": "_format", "random": "_random",
+    "special": "_special", "linalg": "_linalg",
     "fourier": "_fourier", "windows": "_windows", "images": "_images", "sorting": "_sorting",
     "statistics": "_statistics", "blocks": "_blocks", "networks": "_networks",
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
 }  # fmt: skip
-__all__ = ["RAW_TYPES", "Raw", "blocks", "dtypes", "formatting", "fourier", "images", "layout",
-           "linalg", "ndarray", "networks", "normalizing", "random", "rows", "sequences", "sorting",
+__all__ = ["RAW_TYPES", "Raw", "allocator", "blocks", "dtypes", "formatting", "fourier", "images",
+           "layout", "linalg", "ndarray", "networks", "normalizing", "random", "rows", "sequences", "sorting",
            "special", "statistics", "windows"]  # fmt: skip

@@ -5,7 +5,8 @@ they are freed. The next array of that size then gets it anew, page by page, eac
 first: that takes longer than most things one does with an array of a million elements. A training
 step frees and makes arrays of the same sizes over and over, so up to 256 MB are kept instead.
 
-Who sets glibc's own variables MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ is left alone.
+This is asked for when the first graph is recorded. Who sets glibc's own variables
+MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ is left alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,3 @@ def keep_freed_memory() -> bool:
         return False
     trim = set_option(_TRIM_THRESHOLD, KEPT_BYTES)
     return bool(trim and set_option(_MMAP_THRESHOLD, LARGEST_KEPT))
-
-
-keep_freed_memory()

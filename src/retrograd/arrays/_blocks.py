@@ -1,4 +1,4 @@
-"""Large arrays worked on in blocks of rows that fit a processor's cache, on several threads.
+"""Large arrays worked on in blocks of rows, on several threads.
 
 A kernel computes some rows of the result from the same rows of its arguments, step by step, each
 step in the memory of the last. On a block these steps stay in the cache, where on the whole array
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from retrograd.arrays._numpy import Raw
+import numpy as np
 
-BLOCK_BYTES = 1 << 18  # of one array: a few of them fit the second-level cache of most processors
-PARALLEL_BYTES = 1 << 19  # below this, handing work to another thread costs more than it saves
+from retrograd.arrays._numpy import Raw, sigmoid
+
+# Of one array. Smaller blocks would fit smaller caches, but each step on each block is a call of
+# NumPy, and on blocks of 256 KB these calls take longer than what the cache saves.
+BLOCK_BYTES = 1 << 20
 
 
 class _Workers:
@@ -24,7 +26,7 @@ class _Workers:
 
     def __init__(self) -> None:
         self.count = _available_processors()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Any = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forget)
 
@@ -40,6 +42,8 @@ class _Workers:
     def run(self, work: Callable[[int], None]) -> None:
         """``work(0)``, ``work(1)``, ... one for each thread, the first in the calling one."""
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # takes longer than all else here
+
             self._pool = ThreadPoolExecutor(max(self.count - 1, 1), "retrograd")
         others = [self._pool.submit(work, n) for n in range(1, self.count)]
         try:
@@ -62,12 +66,11 @@ def _available_processors() -> int:
 workers = _Workers()
 
 
-def run(kernel: Callable[..., Any], *rows: Raw | None, work: int = 1) -> None:
+def run(kernel: Callable[..., Any], *rows: Raw | None) -> None:
     """``kernel(*blocks)`` for every block of rows of some arrays, which share their first axis.
 
     The kernel writes into those of its arguments that are results. An argument of None is handed on
-    as it is. ``work`` is how many passes over the block the kernel makes, roughly: what takes
-    longer pays on more threads sooner.
+    as it is.
     """
     first = next(x for x in rows if x is not None)
     count = len(first)
@@ -75,9 +78,7 @@ def run(kernel: Callable[..., Any], *rows: Raw | None, work: int = 1) -> None:
         return
     size = max(x.nbytes for x in rows if x is not None)
     step = max(1, min(count, BLOCK_BYTES * count // max(size, 1)))
-    threads = workers.count if size * work >= PARALLEL_BYTES else 1
-    threads = min(threads, -(-count // step) if step < count else 1)
-    if threads == 1 or step * 2 > count:
+    if workers.count == 1 or step == count:
         for start in range(0, count, step):
             kernel(*[x if x is None else x[start : start + step] for x in rows])
         return
@@ -88,3 +89,47 @@ def run(kernel: Callable[..., Any], *rows: Raw | None, work: int = 1) -> None:
             kernel(*[x if x is None else x[start : start + step] for x in rows])
 
     workers.run(share)
+
+
+def pointwise(function: Callable[..., Raw], x: Raw) -> Raw:
+    """``function(x)``, for a function that works element by element."""
+    if not isinstance(x, np.ndarray) or not x.flags.c_contiguous or x.dtype.kind != "f":
+        return function(x)
+    out = np.empty_like(x)
+    by_itself = isinstance(function, np.ufunc) or function is sigmoid
+
+    def fill(x: Raw, out: Raw) -> None:
+        if by_itself:
+            function(x, out)
+        else:
+            out[...] = function(x)
+
+    run(fill, x.reshape(-1), out.reshape(-1))
+    return out
+
+
+WORTH_SHARING = 1 << 13  # elements
+
+
+def in_blocks(kernel: Callable[..., Raw], *operands: Any) -> Raw:
+    """``kernel(*operands)``, whose results depend on the elements at the same place only. Operands
+    that are not large arrays in reading order and of the shape of the first are no reason to share.
+    """
+    first = operands[0]
+    if not isinstance(first, np.ndarray) or first.size < WORTH_SHARING:
+        return kernel(*operands)
+    whole = [x if np.ndim(x) else None for x in operands]
+    if any(x is not None and not _alike(x, first) for x in whole):
+        return kernel(*operands)
+    result = np.empty(first.shape, np.result_type(*operands))
+
+    def fill(out: Raw, *parts: Raw | None) -> None:
+        out[...] = kernel(*[o if p is None else p for o, p in zip(operands, parts, strict=True)])
+
+    flat = [None if x is None else x.reshape(-1) for x in whole]
+    run(fill, result.reshape(-1), *flat)
+    return result
+
+
+def _alike(x: Raw, first: Raw) -> bool:
+    return bool(x.shape == first.shape and x.flags.c_contiguous)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays import _numpy as adapter
+from retrograd.arrays._blocks import in_blocks
 from retrograd.arrays._numpy import Raw
-from retrograd.arrays._sharing import in_blocks
 
 _MANY = 1 << 12  # elements from which several steps on all of them are faster than one by one
 _EXACT = 2.0**28  # quotients below this are cut to the right integer, and their products are exact

@@ -21,13 +21,13 @@ from retrograd.arrays._numpy import Raw
 _INTEGERS = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
-def over_blocks(kernel: Callable[..., None], *inputs: Raw, work: int = 4) -> Raw:
+def over_blocks(kernel: Callable[..., None], *inputs: Raw) -> Raw:
     """A new array, filled by ``kernel(*inputs, out)`` block by block. The inputs have one shape;
     half precision is computed in single."""
     like = inputs[-1]
     if like.dtype.char == "e":
         wide = [x.astype(np.float32) for x in inputs]
-        return over_blocks(kernel, *wide, work=work).astype(like.dtype)
+        return over_blocks(kernel, *wide).astype(like.dtype)
     out = np.empty_like(like)
     if out.nbytes <= blocks.BLOCK_BYTES:
         kernel(*inputs, out)
@@ -35,7 +35,7 @@ def over_blocks(kernel: Callable[..., None], *inputs: Raw, work: int = 4) -> Raw
     arrays = [*inputs, out]
     if out.flags.c_contiguous:
         arrays = [x.reshape(-1) for x in arrays]
-    blocks.run(kernel, *arrays, work=work)
+    blocks.run(kernel, *arrays)
     return out
 
 
@@ -182,7 +182,7 @@ def hard_swish_slope(g: Raw, x: Raw) -> Raw:
         keep(out, np.logical_not(np.less_equal(x, -3)), out)
         choose(np.less(x, 3), out.copy(), g, out)
 
-    return over_blocks(kernel, g, x, work=8)
+    return over_blocks(kernel, g, x)
 
 
 # -- exponential pieces ----------------------------------------------------------------------
@@ -201,7 +201,7 @@ def elu(x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
         positive = np.maximum(x, 0)
         np.add(out, positive if scale == 1 else positive * scale, out=out)
 
-    return over_blocks(kernel, x, work=8)
+    return over_blocks(kernel, x)
 
 
 def elu_slope(g: Raw, x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
@@ -215,7 +215,7 @@ def elu_slope(g: Raw, x: Raw, alpha: float, scale: float, input_scale: float) ->
         choose(np.less_equal(x, 0), out.copy(), scale, out)
         np.multiply(out, g, out=out)
 
-    return over_blocks(kernel, g, x, work=8)
+    return over_blocks(kernel, g, x)
 
 
 def elu_slope_of_result(g: Raw, y: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
@@ -241,7 +241,7 @@ def softplus(x: Raw, beta: float, limit: float) -> Raw:
         np.divide(out, beta, out=out)
         choose(large, x, out.copy(), out)
 
-    return over_blocks(kernel, x, work=16)
+    return over_blocks(kernel, x)
 
 
 def softplus_slope(g: Raw, x: Raw, beta: float, limit: float) -> Raw:
@@ -254,7 +254,7 @@ def softplus_slope(g: Raw, x: Raw, beta: float, limit: float) -> Raw:
         np.divide(g, out, out=out)
         choose(large, g, out.copy(), out)
 
-    return over_blocks(kernel, g, x, work=8)
+    return over_blocks(kernel, g, x)
 
 
 def log_sigmoid(x: Raw, buffer: Raw) -> Raw:
@@ -264,7 +264,7 @@ def log_sigmoid(x: Raw, buffer: Raw) -> Raw:
         np.log1p(buffer, out=out)
         np.subtract(np.minimum(x, 0), out, out=out)
 
-    return over_blocks(kernel, x, buffer, work=8)
+    return over_blocks(kernel, x, buffer)
 
 
 def exp_minus_abs(x: Raw) -> Raw:
@@ -275,7 +275,7 @@ def exp_minus_abs(x: Raw) -> Raw:
         np.negative(out, out=out)
         np.exp(out, out=out)
 
-    return over_blocks(kernel, x, work=8)
+    return over_blocks(kernel, x)
 
 
 def log_sigmoid_slope(g: Raw, x: Raw, buffer: Raw) -> Raw:
@@ -286,7 +286,7 @@ def log_sigmoid_slope(g: Raw, x: Raw, buffer: Raw) -> Raw:
         np.divide(out, np.add(buffer, 1), out=out)
         np.multiply(out, g, out=out)
 
-    return over_blocks(kernel, g, x, buffer, work=8)
+    return over_blocks(kernel, g, x, buffer)
 
 
 def silu(x: Raw) -> Raw:
@@ -298,7 +298,7 @@ def silu(x: Raw) -> Raw:
         np.add(out, 1, out=out)
         np.divide(x, out, out=out)
 
-    return over_blocks(kernel, x, work=8)
+    return over_blocks(kernel, x)
 
 
 def silu_slope(g: Raw, x: Raw) -> Raw:
@@ -313,7 +313,7 @@ def silu_slope(g: Raw, x: Raw) -> Raw:
         np.multiply(out, s, out=out)
         np.multiply(out, g, out=out)
 
-    return over_blocks(kernel, g, x, work=12)
+    return over_blocks(kernel, g, x)
 
 
 # tanh(softplus(x)) is n / (n + 2) with n = e * (e + 2) and e = exp(x). From here on it is 1.
@@ -329,7 +329,7 @@ def mish(x: Raw) -> Raw:
         np.divide(out, np.add(out, 2), out=out)
         np.multiply(out, x, out=out)
 
-    return over_blocks(kernel, x, work=8)
+    return over_blocks(kernel, x)
 
 
 def mish_slope(g: Raw, x: Raw) -> Raw:
@@ -345,7 +345,7 @@ def mish_slope(g: Raw, x: Raw) -> Raw:
         np.add(out, t, out=out)
         np.multiply(out, g, out=out)
 
-    return over_blocks(kernel, g, x, work=16)
+    return over_blocks(kernel, g, x)
 
 
 # -- the normal distribution -----------------------------------------------------------------
@@ -435,11 +435,11 @@ def _gelu_tanh_slope(g: Raw, x: Raw, out: Raw) -> None:
 
 def gelu(x: Raw, approximate: str) -> Raw:
     """``x`` times the normal distribution function, or nearly."""
-    return over_blocks(_gelu if approximate == "none" else _gelu_tanh, x, work=24)
+    return over_blocks(_gelu if approximate == "none" else _gelu_tanh, x)
 
 
 def gelu_slope(g: Raw, x: Raw, approximate: str) -> Raw:
-    return over_blocks(_gelu_slope if approximate == "none" else _gelu_tanh_slope, g, x, work=32)
+    return over_blocks(_gelu_slope if approximate == "none" else _gelu_tanh_slope, g, x)
 
 
 # -- gates -----------------------------------------------------------------------------------
@@ -461,14 +461,14 @@ def glu(x: Raw, axis: int) -> Raw:
         np.add(out, 1, out=out)
         np.divide(first, out, out=out)
 
-    return over_blocks(kernel, first, np.ascontiguousarray(second), work=8)
+    return over_blocks(kernel, first, np.ascontiguousarray(second))
 
 
 def glu_slope(g: Raw, x: Raw, axis: int) -> Raw:
     first, second = halves(x, axis)
     out = np.empty(x.shape, x.dtype)
     first_out, second_out = halves(out, axis)
-    s = over_blocks(_sigmoid, second, work=8)
+    s = over_blocks(_sigmoid, second)
     np.multiply(g, s, out=first_out)
     np.multiply(first_out, np.multiply(first, np.subtract(1, s)), out=second_out)
     return out

@@ -45,7 +45,7 @@ def _run(kernel: Any, *rows: Raw | None) -> None:
         finally:
             np.setbufsize(before)
 
-    blocks.run(with_small_buffer, *rows, work=4)
+    blocks.run(with_small_buffer, *rows)
 
 
 def _row_sums(x: Raw) -> Raw:

@@ -158,17 +158,27 @@ def owned(x: Raw) -> Raw:
     return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
 
 
+LARGE = 600_000  # elements from which threads that share the work pay
+
+
+def shared(function: Any, x: Raw) -> Raw:
+    """``function(x)`` for a function of each element of a large array, on several threads."""
+    from retrograd.arrays import _blocks  # which brings threads, and is loaded only for them
+
+    return _blocks.pointwise(function, x)
+
+
 # A constant of the array's own dtype: a Python number in an expression costs NumPy as much as the
 # whole operation on a small array.
 _ONE = {d: np.ones((), d) for d in (np.dtype("f2"), float32, float64)}
 _ZERO = {d: np.zeros((), d) for d in (np.dtype("f2"), float32, float64)}
 
 
-def sigmoid(x: Raw) -> Raw:
+def sigmoid(x: Raw, out: Raw | None = None) -> Raw:
     one = _ONE.get(x.dtype, 1)
     if not x.ndim or x.dtype not in _ONE:
         return one / (one + np.exp(-x))  # exp may overflow to inf, and one / inf is the right zero
-    result = np.negative(x)
+    result = np.negative(x, out)
     np.exp(result, result)
     np.add(result, one, result)
     return np.divide(one, result, result)

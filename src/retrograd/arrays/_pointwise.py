@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.arrays._blocks import in_blocks
 from retrograd.arrays._numpy import Raw, copy, where
-from retrograd.arrays._sharing import in_blocks
 
 nextafter, gcd, lcm, fmax, fmin, copysign = (
     np.nextafter, np.gcd, np.lcm, np.fmax, np.fmin, np.copysign)  # fmt: skip

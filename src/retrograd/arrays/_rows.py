@@ -97,7 +97,7 @@ def _along(kernel: Callable[..., None], axis: int, *inputs: Raw) -> Raw:
     if out.nbytes <= blocks.BLOCK_BYTES:
         kernel(*parts)
     else:
-        blocks.run(kernel, *parts, work=8)
+        blocks.run(kernel, *parts)
     return out if out.ndim else out[()]
 
 

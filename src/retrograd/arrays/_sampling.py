@@ -123,7 +123,7 @@ def normals_in_blocks(
     drawn = redone + (whole if dtype == np.float16 else count)
     uniforms = unit_uniforms(generator, drawn, precision)
     blocks = np.concatenate((uniforms[:whole], uniforms[drawn - redone :])).reshape(-1, 2, 8)
-    run(_box_muller, blocks, work=20)
+    run(_box_muller, blocks)
     normals = scale_and_shift(blocks.ravel(), std, mean)
     values = np.empty(count, dtype)
     values[:whole] = normals[:whole]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays import _erf as single
+from retrograd.arrays._blocks import in_blocks
 from retrograd.arrays._erf import horner
 from retrograd.arrays._numpy import Raw, where
-from retrograd.arrays._sharing import in_blocks
 
 _HALF = np.dtype("f2")
 
@@ -39,7 +39,7 @@ def of_scipy(name: str) -> Callable[..., Raw]:
 def _shared(function: Any, *xs: Raw) -> Raw:
     if xs[0].dtype == _HALF:
         return function(*[x.astype(np.float32) for x in xs]).astype(_HALF)
-    return in_blocks(function, *xs, work=20)
+    return in_blocks(function, *xs)
 
 
 def _or_in_single(name: str, single: Callable[[Raw], Raw]) -> Callable[[Raw], Raw]:
@@ -48,7 +48,7 @@ def _or_in_single(name: str, single: Callable[[Raw], Raw]) -> Callable[[Raw], Ra
 
     def function(x: Raw) -> Raw:
         if x.dtype == np.float32 and x.size >= _MANY:
-            return in_blocks(single, x, work=20)
+            return in_blocks(single, x)
         return of_any(x)
 
     return function

@@ -99,7 +99,7 @@ def logsumexp(x: Raw, axes: tuple[int, ...], keepdims: Any) -> Raw:
     def kernel(block: Raw, result: Raw) -> None:
         result[...] = _logsumexp_rows(block, inner, False)
 
-    blocks.run(kernel, rows, out, work=4)
+    blocks.run(kernel, rows, out)
     if keepdims:
         out = out.reshape([1 if a in axes else s for a, s in enumerate(values.shape)])
     return _as_given(out, x)
@@ -129,7 +129,7 @@ def _logsumexp_columns(x: Raw) -> Raw:
         np.add.reduce(np.exp(powers, out=powers), axis=1, out=result)
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        blocks.run(kernel, stretches, totals[:-1], work=4)
+        blocks.run(kernel, stretches, totals[:-1])
         totals[-1] = np.add.reduce(np.exp(x[whole:] - top), axis=0)
         return np.log(np.add.reduce(totals, axis=0)) + top
 
@@ -146,7 +146,7 @@ def scaled_exponentials(x: Raw, shift: Raw, scale: Raw) -> Raw:
         np.multiply(result, factor, out=result)
 
     shift, scale = (np.broadcast_to(a, x.shape) for a in (shift, scale))
-    blocks.run(kernel, x, shift, scale, out, work=4)
+    blocks.run(kernel, x, shift, scale, out)
     return out
 
 

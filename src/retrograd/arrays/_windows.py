@@ -109,7 +109,7 @@ def _over_images(block: Any, taps: int, *rows: Raw) -> None:
     if taps > MOST_TAPS or len(rows[0]) == 1:
         block(*rows)
     else:
-        _blocks.run(block, *rows, work=taps)
+        _blocks.run(block, *rows)
 
 
 def correlate(x: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation: Sizes, counts: Sizes,
@@ -301,7 +301,7 @@ def window_maxima(x: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation:
             np.copyto(code, number, where=shown[number] == best)
 
     with np.errstate(invalid="ignore"):
-        _blocks.run(block, rows, best, code, work=2 * len(positions))
+        _blocks.run(block, rows, best, code)
     places = _Places(kernel, stride, before, dilation, counts, sizes)
     indices = places.of(code)
     unclear = (best == lowest) | (best != best)
@@ -409,7 +409,7 @@ def add_places(y: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
             out[...] = sums.reshape(out.shape)
 
     if values.size:
-        _blocks.run(block, values, places, out, work=4)
+        _blocks.run(block, values, places, out)
     return out.reshape(*lead, *sizes)
 
 

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from retrograd.autograd import anomaly_mode, function, grad_mode, graph
+from retrograd.autograd import anomaly_mode, grad_mode
 from retrograd.autograd._backward import backward, grad
 from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -17,15 +16,22 @@ from retrograd.autograd.grad_mode import (
 from retrograd.autograd.variable import Variable
 
 if TYPE_CHECKING:
+    from retrograd.autograd import function, graph
+    from retrograd.autograd.function import Function
     from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 
 
 def __getattr__(name: str) -> Any:
-    """``gradcheck`` and ``gradgradcheck`` are loaded when first used, to import faster."""
-    if name not in ("gradcheck", "gradgradcheck"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """What not every program uses is loaded when first used, to import faster."""
     import importlib
 
+    if name in ("function", "graph"):
+        return importlib.import_module(f"retrograd.autograd.{name}")
+    if name == "Function":
+        globals()[name] = importlib.import_module("retrograd.autograd.function").Function
+        return globals()[name]
+    if name not in ("gradcheck", "gradgradcheck"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Importing the module has set the name "gradcheck" to it; the name is the function's.
     module = importlib.import_module("retrograd.autograd.gradcheck")
     globals().update(gradcheck=module.gradcheck, gradgradcheck=module.gradgradcheck)

@@ -298,6 +298,17 @@ class CopySlices(Node):
         self.positions = arrays.positions(base._data, view._data)
         self.code, self.lasti = write.code, write.lasti
 
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """As for every node, without what has no derivative by its nature (the places of a
+        scatter)."""
+        pairs = super().next_functions
+        operation = getattr(self.write, "operation", None)
+        if operation is None or operation.joint:
+            return pairs
+        rest = zip(pairs[1:], operation.rules[1:], strict=True)
+        return (pairs[0], *(pair for pair, rule in rest if rule))
+
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         return self._through_write(g, next_nodes, recorded=False)
 

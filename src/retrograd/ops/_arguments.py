@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.ops._operation import Operation, Target, TensorLike, raw
-from retrograd.ops._refusals import Check
+from retrograd.ops._refusals import Check, check_alpha
 
 _TENSORS = (TensorLike, *arrays.RAW_TYPES)
 
@@ -16,6 +16,15 @@ _TENSORS = (TensorLike, *arrays.RAW_TYPES)
 def is_number(x: Any) -> bool:
     """Whether ``x`` is a number of Python's. (np.float64 derives from float, but is an array.)"""
     return isinstance(x, (bool, int, float, complex)) and not arrays.is_raw(x)
+
+
+def element(value: Any, dtype: Any) -> Any:
+    """A value as an element of a dtype; RuntimeError if it does not fit. Negative numbers wrap
+    around, once, where a dtype has none."""
+    is_real = is_number(value) and not isinstance(value, complex)
+    if is_real and dtype.kind == "u" and -(1 << 8 * dtype.itemsize) < value < 0:
+        return arrays.wrapped(int(value), dtype)
+    return arrays.as_value(value, dtype)
 
 
 def check_tensor(function: str, argument: str, position: int, value: Any) -> None:
@@ -50,6 +59,14 @@ def check_operands(function: str, *given: Any) -> None:
     known = all(isinstance(x, _TENSORS) or is_number(x) for x in given)
     if not known or not any(isinstance(x, _TENSORS) for x in given):
         raise invalid_combination(function, *given)
+
+
+def factor(common: Any, alpha: Any) -> Any:
+    """``alpha`` for scaling one side of a sum of dtype ``common``, if it may."""
+    check_alpha(common, alpha)
+    if common.kind == "b":
+        return bool(alpha)
+    return element(alpha, common) if common.kind in "iu" else alpha
 
 
 def on_tensor(operation: Operation, doc: str) -> Callable[..., Any]:

@@ -88,6 +88,7 @@ INDEX: dict[str, dict[str, str]] = {
         "both": "diagonal diag diag_embed diagflat diagonal_scatter trace tril triu",
         "torch": "vander",
         "in_place": "tril triu fill_diagonal",
+        "linalg": "diagonal=linalg_diagonal vander=linalg_vander",
     },
     "shapes.viewing": {
         "both": "as_strided as_strided_scatter select_scatter slice_scatter narrow_copy",
@@ -163,12 +164,12 @@ INDEX: dict[str, dict[str, str]] = {
     },
     # neural networks
     "networks.activations": {
-        "torch": "threshold", "both": "hardshrink",
+        "torch": "threshold threshold_", "both": "hardshrink",
         "nn.functional": "threshold threshold_ relu relu_ hardtanh hardtanh_ relu6 hardswish "
                          "hardsigmoid softshrink hardshrink tanhshrink softsign glu tanh sigmoid",
     },
     "networks.rectifiers": {
-        "torch": "rrelu selu celu", "both": "prelu",
+        "torch": "rrelu rrelu_ selu selu_ celu celu_", "both": "prelu",
         "nn.functional": "leaky_relu leaky_relu_ prelu rrelu rrelu_ elu elu_ selu selu_ celu celu_",
     },
     "networks.curves": {"nn.functional": "gelu silu mish softplus logsigmoid"},
@@ -197,6 +198,11 @@ INDEX: dict[str, dict[str, str]] = {
                          "triplet_margin_with_distance_loss",
     },
     "networks.ctc": {"nn.functional": "ctc_loss"},
+    "networks.numbered": {
+        "torch": "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss "
+                 "hinge_embedding_loss kl_div margin_ranking_loss poisson_nll_loss "
+                 "triplet_margin_loss",
+    },
     "networks.convolution": {
         "torch": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
                  "convolution=convolve",

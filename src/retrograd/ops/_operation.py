@@ -34,6 +34,7 @@ import linecache
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+from retrograd import arrays
 from retrograd.arrays import Raw
 
 
@@ -117,13 +118,15 @@ class Operation:
     """
 
     family: ClassVar[str] = "operation"
-    # Both supplied by the layers above.
+    # Supplied by the layers above.
     make_node_class: ClassVar[Callable[[Operation], Any]]
     bind: ClassVar[Callable[[Operation], Any] | None] = None
+    # Calls an operation and writes the result over its first operand.
+    write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
     __slots__ = ("_node_class", "adjoint", "broadcasts", "check", "dtypes", "fits", "forward",
-                 "function", "inputs", "joint", "jvp", "name", "needed_by", "node_name", "number",
-                 "options", "output_names", "rules", "saves", "view")  # fmt: skip
+                 "function", "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name",
+                 "number", "options", "output_names", "rules", "saves", "view")  # fmt: skip
 
     def __init__(
         self,
@@ -158,6 +161,7 @@ class Operation:
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
         # Whether gradients may have to be brought to the shape and dtype of what they are for.
         self.fits = self.broadcasts or joint is not None or (dtypes == "free" and len(inputs) > 1)
+        self.heavy = False  # of one array, and worth sharing between threads if that is large
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
@@ -206,6 +210,8 @@ class Operation:
                     return Planned(operation, args, options)
                 assert operation.function is not None, "the tensor layer is not loaded"
                 return operation.function(*args, **options)
+        if operation.heavy and args[0].size > arrays.LARGE:
+            return arrays.shared(operation.forward, args[0])
         return operation.forward(*args, **options)
 
     def __repr__(self) -> str:

@@ -19,7 +19,13 @@ def refuses(kinds: str, words: str, error: type[Exception] = NotImplementedError
         if common.kind in kinds:
             raise error(words.format(dtypes.type_word(common)))
 
+    check.takes_floats = "f" not in kinds  # type: ignore[attr-defined]
     return check
+
+
+def takes_floats(check: Check | None) -> bool:
+    """Whether a check has nothing to say about floats, so that it need not be asked."""
+    return check is None or getattr(check, "takes_floats", False)
 
 
 def kernel(name: str, kinds: str = "c") -> Check:
@@ -34,6 +40,7 @@ def both(*checks: Check) -> Check:
         for one in checks:
             one(*operands, **options)
 
+    check.takes_floats = all(map(takes_floats, checks))  # type: ignore[attr-defined]
     return check
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.ops._arguments import element, factor
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import (
     Constant,
@@ -26,7 +27,6 @@ from retrograd.ops._operation import (
 from retrograd.ops._refusals import (
     both,
     c_name,
-    check_alpha,
     kernel,
     no_bool_subtraction,
     refuses,
@@ -36,15 +36,11 @@ from retrograd.ops._refusals import (
 
 
 def _add(self: Raw, other: Raw, alpha: Any = 1) -> Raw:
-    check_alpha(self.dtype, alpha)
-    if self.dtype.kind == "b":
-        alpha = bool(alpha)
-    return self + alpha * other
+    return self + factor(self.dtype, alpha) * other
 
 
 def _sub(self: Raw, other: Raw, alpha: Any = 1) -> Raw:
-    check_alpha(self.dtype, alpha)
-    return self - alpha * other
+    return self - factor(self.dtype, alpha) * other
 
 
 def _rsub(self: Raw, other: Any) -> Raw:
@@ -249,6 +245,12 @@ relu = elementwise(
                refuses("c", "clamp is not supported for complex types")),
 )  # fmt: skip
 
+for _operation in (
+    exp, exp2, expm1, log, log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh,
+    asinh, acosh, atanh, sigmoid, sqrt, rsqrt,
+):  # fmt: skip
+    _operation.heavy = True
+
 # -- pieces: sign, rounding, choice ----------------------------------------------------------
 
 
@@ -390,7 +392,7 @@ def _check_fill(self: Any, mask: Any, value: Any) -> None:
 
 
 def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:
-    return arrays.where(mask, arrays.as_value(value, self.dtype), self)
+    return arrays.where(mask, element(value, self.dtype), self)
 
 
 masked_fill = Selecting(
@@ -442,7 +444,7 @@ copy = Elementwise(
 
 
 def _fill(self: Raw, value: Any) -> Raw:
-    return arrays.as_value(value, self.dtype)
+    return element(value, self.dtype)
 
 
 fill = Elementwise(

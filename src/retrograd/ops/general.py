@@ -7,7 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import Operation, TensorLike, raw
 
 # -- products --------------------------------------------------------------------------------
 
@@ -33,6 +33,8 @@ def _prod_rule(g: Any, self: Any, result: Any) -> Any:
         return g
     if not _any_zero(self):
         return g * (result / self)
+    if not isinstance(g, TensorLike) and arrays.equal(raw(self), 0).sum() > 1:
+        return arrays.zeros_like(self)  # whatever the other factors are, NaN included
     return g * linear.reshape(_product_of_others(linear.reshape(self, (-1,)), 0), tuple(self.shape))
 
 

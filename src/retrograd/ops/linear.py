@@ -284,10 +284,15 @@ def _sum_dim(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
 
 
 def _mean(self: Raw) -> Raw:
+    if self.dtype.itemsize == 2:  # the sum of halves may be too large for one where the mean is not
+        return arrays.cast(_mean(arrays.cast(self, arrays.float32)), self.dtype)
     return arrays.sum_all(self) / numel(self.shape)
 
 
 def _mean_dim(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    if self.dtype.itemsize == 2:
+        wide = arrays.cast(self, arrays.float32)
+        return arrays.cast(_mean_dim(wide, dim, keepdim), self.dtype)
     return arrays.sum(self, dim, keepdim) / _count(self.shape, dim)
 
 

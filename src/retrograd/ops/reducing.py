@@ -122,6 +122,8 @@ Min = named_result("min", "values", "indices")
 
 def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
     """The second tensor, if that is how ``max`` or ``min`` is called."""
+    if not isinstance(self, TensorLike) and not arrays.is_raw(self):
+        raise invalid_combination(name, *(x for x in (self, dim, other) if x is not None))
     if other is None and (dim is None or isinstance(dim, int)):
         return None
     other = dim if other is None else other

@@ -13,7 +13,7 @@ from retrograd.ops._dims import as_shape, infer, many_dims, numel, one_dim
 from retrograd.ops._operation import TensorLike, constant, raw
 
 
-def view(self: Any, *shape: Any, dtype: Any = None) -> Any:
+def view(self: Any, *shape: Any, dtype: Any = None, size: Any = None) -> Any:
     """The same elements in another shape, sharing memory; RuntimeError where that cannot be.
 
     Given a dtype, the same bytes as elements of that.
@@ -22,19 +22,21 @@ def view(self: Any, *shape: Any, dtype: Any = None) -> Any:
     >>> torch.tensor([1.0, 2.0]).view(torch.int32)
     tensor([1065353216, 1073741824], dtype=torch.int32)
     """
-    size = _quickly_inferred(self, shape) if dtype is None else None
     if size is not None:
-        return linear.view(self, size=size)
+        shape = (size,)
+    inferred = _quickly_inferred(self, shape) if dtype is None else None
+    if inferred is not None:
+        return linear.view(self, size=inferred)
     wanted = shape[0] if len(shape) == 1 else dtype
     if isinstance(wanted, dtypes.dtype):
         return _view_as_dtype(self, wanted.numpy)
-    size = infer(as_shape(shape), numel(self.shape))
-    if arrays.view_as_shape(raw(self), size) is None:
+    inferred = infer(as_shape(shape), numel(self.shape))
+    if arrays.view_as_shape(raw(self), inferred) is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
-    return linear.view(self, size=size)
+    return linear.view(self, size=inferred)
 
 
 def _quickly_inferred(self: Any, shape: tuple[Any, ...]) -> tuple[int, ...] | None:
@@ -86,12 +88,14 @@ as_dtype = constant(
 )  # fmt: skip
 
 
-def reshape(self: Any, *shape: Any) -> Any:
+def reshape(self: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape, without copying where that can be."""
-    size = _quickly_inferred(self, shape)
+    if shape is not None:
+        sizes = (shape,)
+    size = _quickly_inferred(self, sizes)
     if size is not None:
         return linear.view(self, size=size)
-    return linear.reshape(self, infer(as_shape(shape), numel(self.shape)))
+    return linear.reshape(self, infer(as_shape(sizes), numel(self.shape)))
 
 
 def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
@@ -123,9 +127,9 @@ def t(self: Any) -> Any:
     return linear.t(self)
 
 
-def permute(self: Any, *dims: Any) -> Any:
+def permute(self: Any, *places: Any, dims: Any = None) -> Any:
     """The dimensions in another order."""
-    order, ndim = as_shape(dims), raw(self).ndim
+    order, ndim = as_shape(places if dims is None else (dims,)), raw(self).ndim
     if len(order) != ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
@@ -165,9 +169,9 @@ def movedim(self: Any, source: Any, destination: Any) -> Any:
     return linear.permute(self, dims=order)
 
 
-def expand(self: Any, *sizes: Any) -> Any:
+def expand(self: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """Size-1 dimensions repeated to the sizes given, without copying; -1 keeps a size."""
-    target, have = as_shape(sizes), raw(self).shape
+    target, have = as_shape(sizes if size is None else (size,)), raw(self).shape
     added = len(target) - len(have)
     if added < 0:
         raise RuntimeError(
@@ -175,23 +179,22 @@ def expand(self: Any, *sizes: Any) -> Any:
             f"({len(target)}) must be greater or equal to the number of dimensions in the tensor "
             f"({len(have)})"
         )
-    full = []
-    for d, size in enumerate(target):
-        own = have[d - added] if d >= added else 1
-        if size == -1 and d >= added:
-            size = own
-        if size == -1:
+    full = list(target)
+    for d in range(len(full) - 1, -1, -1):
+        own, wanted = have[d - added] if d >= added else 1, full[d]
+        if wanted == -1 and d >= added:
+            full[d] = wanted = own
+        if wanted == -1:
             raise RuntimeError(
                 "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
                 f"dimension {d}"
             )
-        if size < 0 or (own != 1 and own != size):
+        if wanted < 0 or (own != 1 and own != wanted):
             raise RuntimeError(
-                f"The expanded size of the tensor ({size}) must match the existing size ({own}) "
+                f"The expanded size of the tensor ({wanted}) must match the existing size ({own}) "
                 f"at non-singleton dimension {d}.  Target sizes: {list(target)}.  "
                 f"Tensor sizes: {list(have)}"
             )
-        full.append(size)
     return linear.expand(self, size=tuple(full))
 
 
@@ -283,6 +286,13 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
                 f"and {list(shape)} at entry {number}"
             )
     return linear.stack(tensors, dim=one_dim(dim, len(first) + 1))
+
+
+def split_function(
+    tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Any, ...]:
+    """Pieces of one size (the last may be smaller) or of the sizes given."""
+    return split(tensor, split_size_or_sections, dim)
 
 
 def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
@@ -398,9 +408,11 @@ def checked_narrowing(self: Any, dim: int, start: int, length: int) -> tuple[sli
     return (*(slice(None),) * plain, slice(start, start + length))
 
 
-def flip(self: Any, *dims: Any) -> Any:
+def flip(self: Any, *places: Any, dims: Any = None) -> Any:
     """The elements in reverse order along dimensions."""
-    given = as_shape(dims)
+    if not places and dims is None:
+        raise TypeError('flip() missing 1 required positional arguments: "dims"')
+    given = as_shape(places if dims is None else (dims,))
     return linear.flip(self, dims=many_dims(given, len(self.shape)) if given else ())
 
 
@@ -428,6 +440,8 @@ def view_as_complex(self: Any) -> Any:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if arrays.strides(values)[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if values.dtype.itemsize == 2:
+        raise NotImplementedError("complex numbers of halves (torch.complex32) are not supported")
     return linear.view_as_complex(self)
 
 

@@ -11,8 +11,9 @@ from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
+from retrograd.ops._arguments import element
 from retrograd.tensor._methods import to
-from retrograd.tensor._tensor import Tensor, device
+from retrograd.tensor._tensor import Size, Tensor, device
 
 # -- what all of them do ---------------------------------------------------------------------
 
@@ -341,7 +342,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
     wanted = numpy_dtype(dtype, dtypes.result_type([value]), "full")
     if out is not None:
         wanted = out._data.dtype
-    data = arrays.full(size_of("full", (tuple(size),)), arrays.as_value(value, wanted), wanted)
+    data = arrays.full(size_of("full", (tuple(size),)), element(value, wanted), wanted)
     return finished("full", data, out, dtype, requires_grad, device)
 
 
@@ -362,7 +363,7 @@ def _fill_value(name: str, value: Any) -> Any:
 def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
                   pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A number as a tensor without dimensions, of the default float dtype unless said otherwise."""
-    data = arrays.as_value(s, numpy_dtype(dtype, name="scalar_tensor"))
+    data = element(s, numpy_dtype(dtype, name="scalar_tensor"))
     return new_tensor(data, requires_grad, device, "scalar_tensor")
 
 
@@ -433,7 +434,7 @@ def full_like(
     value = _fill_value("full_like", fill_value)
 
     def fill(shape: tuple[int, ...], wanted: Any) -> Raw:
-        return arrays.full(shape, arrays.as_value(value, wanted), wanted)
+        return arrays.full(shape, element(value, wanted), wanted)
 
     data = in_layout_of("full_like", input, dtype, memory_format, fill)
     return new_tensor(data, requires_grad, device, "full_like")
@@ -450,8 +451,24 @@ def _new(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method
 
 
+def new(self: Tensor, *args: Any, device: Any = None, **named: Any) -> Tensor:
+    """A tensor of the same dtype: of data given in a sequence, or of a size, not initialised.
+
+    >>> import retrograd as torch
+    >>> torch.ones(1).new([1, 2])
+    tensor([1., 2.])
+    """
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return new_tensor(args[0]._data, place=device)
+    if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], Size):
+        return tensor(args[0], dtype=self.dtype, device=device)
+    size = named.get("size", args or (0,))
+    return empty(size[0] if isinstance(size[0], Size) else size, dtype=self.dtype, device=device)
+
+
 _FILLS: dict[str, Callable[..., Tensor]] = {
     "new_zeros": zeros, "new_ones": ones, "new_empty": empty, "new_full": full, "new_tensor": tensor
 }  # fmt: skip
 for _name, _fill in _FILLS.items():
     setattr(Tensor, _name, _new(_fill))
+Tensor.new = new  # type: ignore[attr-defined]

@@ -18,7 +18,9 @@ from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
 from retrograd.autograd._node import orders
 from retrograd.autograd._versions import UNCHANGING, Version
+from retrograd.ops._docs import DOCSTRINGS
 from retrograd.ops._operation import Operation
+from retrograd.ops._refusals import takes_floats
 from retrograd.tensor._calls import (
     FLOAT32,
     FLOAT64,
@@ -30,6 +32,7 @@ from retrograd.tensor._calls import (
 )
 from retrograd.tensor._tensor import Tensor
 
+LARGE, shared = arrays.LARGE, arrays.shared
 NUMBER: Any = object()  # stands for the meta of an operand that is a Python number
 new = object.__new__  # makes a Tensor without going through its constructor for users
 
@@ -38,7 +41,7 @@ def unary(op: Operation) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
     forward, kind = op.forward, None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
-    constant = not op.differentiable
+    constant, heavy = not op.differentiable, op.heavy
     if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
         return one_input(op)
     if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
@@ -54,7 +57,7 @@ def unary(op: Operation) -> Callable[..., Any]:
         if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, (self,), {})
         try:
-            y = forward(x)
+            y = shared(forward, x) if heavy and x.size > LARGE else forward(x)
         except TypeError:
             return apply(op, (self,), {})  # which says what is wrong
         result = new(Tensor)
@@ -294,6 +297,7 @@ def general(op: Operation) -> Callable[..., Any]:
     """Any other call: arrays positional, options by keyword. Several inputs, outputs and saved
     values, as long as there is nothing to convert."""
     forward, check, several_inputs = op.forward, op.check, op.inputs == ("tensors",)
+    check_floats = not takes_floats(check)
     may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
     recordable, single = op.differentiable, op.output_names == ("result",)
     with_number, last = op.number, op.inputs[-1]
@@ -317,7 +321,7 @@ def general(op: Operation) -> Callable[..., Any]:
         operands = args[0] if several_inputs else args
         raws: list[Any] = []
         nodes: list[Any] = []
-        dtype, recorded = None, False
+        dtype, recorded, only_floats = None, False, True
         for i, x in enumerate(operands):
             if x is None:
                 raws.append(None)
@@ -334,6 +338,8 @@ def general(op: Operation) -> Callable[..., Any]:
                     return apply(op, args, options)
             elif own.kind == "c" or not (may_differ or (i == 0 and op.dtypes == "where")):
                 return apply(op, args, options)
+            else:
+                only_floats = False
             node = None
             if recordable and (several_inputs or has_rule[i]):
                 node = x._node if x._meta is None else origin(x)
@@ -343,7 +349,7 @@ def general(op: Operation) -> Callable[..., Any]:
         for v in options.values():
             if type(v) is complex:
                 return apply(op, args, options)
-        if check is not None:
+        if check is not None and (check_floats or not only_floats):
             check(*raws, **options)
         try:
             found = forward(raws, **options) if several_inputs else forward(*raws, **options)
@@ -422,5 +428,6 @@ def bind(op: Operation) -> Callable[..., Any]:
         builder = binary
     function = builder(op)
     function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = DOCSTRINGS.get(op.name)
     op.function = function
     return function

@@ -14,6 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear, shaping
+from retrograd.ops._arguments import element
 from retrograd.ops.shapes._places import as_places_or_mask, check_index, check_index_put, is_byte
 from retrograd.tensor._fast import bind
 from retrograd.tensor._inplace import write_in_place
@@ -212,7 +213,7 @@ def as_value(value: Any, like: Tensor) -> Any:
     if arrays.is_raw(value):
         return wrap(value)
     if isinstance(value, (bool, int, float, complex)):
-        return wrap(arrays.as_value(value, like._data.dtype))
+        return wrap(element(value, like._data.dtype))
     raise TypeError(f"can't assign a {type(value).__name__} to a {like.type()}")
 
 

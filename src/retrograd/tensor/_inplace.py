@@ -60,6 +60,9 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     return target
 
 
+Operation.write = staticmethod(write_in_place)
+
+
 def with_result(op: Operation, node: Node, saved: Any, target: Tensor) -> Any:
     """The saved values of a write, completed by its result, which is there only now."""
     if "result" not in op.saves or all(n is None for n in node.next_nodes):

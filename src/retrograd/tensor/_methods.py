@@ -12,6 +12,7 @@ from retrograd.ops import elementwise, products, reducing, shaping
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
+    element,
     invalid_combination,
     is_number,
     on_tensor,
@@ -40,6 +41,8 @@ def _alpha(plain: Operation, scaled: Operation) -> Callable[..., Any]:
             return plain.function(input, other)  # type: ignore[misc]
         return scaled(input, other, alpha=alpha)
 
+    function.__name__ = function.__qualname__ = plain.name
+    function.__doc__ = plain.function.__doc__
     return function
 
 
@@ -88,7 +91,18 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
             f"{dtypes.type_word(condition._data.dtype)}"
         )
-    return _where(condition, input, other)
+    return _where(condition, *_of_one_dtype(input, other))
+
+
+def _of_one_dtype(input: Any, other: Any) -> tuple[Any, Any]:
+    """Two values to choose from; an integer beside integers must be one that their dtype holds."""
+    if not (is_number(input) ^ is_number(other)):
+        return input, other
+    common = dtypes.result_type([x._data if isinstance(x, Tensor) else x for x in (input, other)])
+    if common.kind not in "iu":
+        return input, other
+    first, second = (element(x, common) if is_number(x) else x for x in (input, other))
+    return first, second
 
 
 _where = FUNCTIONS["where"]
@@ -193,7 +207,7 @@ _ALIASES = {
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "clip": "clamp",
     "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "concat": "cat",
-    "concatenate": "cat", "moveaxis": "movedim", "swapaxes": "transpose",
+    "concatenate": "cat", "moveaxis": "movedim",
 }  # fmt: skip
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
 _INTERNAL = {
@@ -218,17 +232,28 @@ _NOT_METHODS = {"cat", "stack", "concat", "concatenate"}
 for _name, _function in PUBLIC.items():
     if _name not in _NOT_METHODS:
         setattr(Tensor, _name, _function)
+
+
+def _of_tensor(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A comparison as a function, of which only the second argument may be a number."""
+
+    def function(input: Any, other: Any) -> Any:
+        if not isinstance(input, Tensor):
+            raise invalid_combination(name, input, other)
+        return method(input, other)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = method.__doc__
+    return function
+
+
+_COMPARING = "eq ne lt le gt ge greater greater_equal less less_equal not_equal"
+PUBLIC.update({name: _of_tensor(name, PUBLIC[name]) for name in _COMPARING.split()})
+PUBLIC["split"] = shaping.split_function  # whose arguments have other names than the method's
 PUBLIC = {
-    name: function if hasattr(function, "__wrapped__") else public(function)
+    name: function if hasattr(function, "__wrapped__") else public(function, name)
     for name, function in PUBLIC.items()
 }
-
-
-def view(self: Tensor, *shape: Any) -> Any:
-    """The same memory in another shape."""
-    if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
-        raise NotImplementedError("view(dtype) is not supported; use .to(dtype) to convert")
-    return shaping.view(self, *shape)
 
 
 def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignored: Any) -> Any:
@@ -383,7 +408,7 @@ _OPERATORS = {
 }  # fmt: skip
 _METHODS = {
     "where": lambda self, condition, other: where(condition, self, other),
-    "view": view, "expand": shaping.expand, "to": to, "type": type_, "equal": equal,
+    "expand": shaping.expand, "to": to, "type": type_, "equal": equal,
     "expand_as": lambda self, other: shaping.expand(self, other.shape),
     "view_as": lambda self, other: shaping.view(self, other.shape),
     "type_as": type_as, "square_": in_place_of(square), "round_": in_place_of(round),
@@ -411,6 +436,7 @@ _PROPERTIES = {
     "T": property(_transposed), "mT": property(_matrices_transposed),
     "real": property(shaping.real),
     "H": property(lambda self: conj(_matrices_transposed(self))),
+    "mH": property(lambda self: conj(_matrices_transposed(self))),
     "imag": property(shaping.imag),
 }  # fmt: skip
 for _name, _member in {**_writing.METHODS, **_METHODS, **_OPERATORS, **_PROPERTIES}.items():

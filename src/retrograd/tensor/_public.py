@@ -7,22 +7,21 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from retrograd import arrays
-from retrograd._modes import modes
 from retrograd.ops._index import Place, names_of
 from retrograd.ops._operation import Operation
-from retrograd.tensor._calls import any_requires_grad
 from retrograd.tensor._inplace import in_place, in_place_of
+from retrograd.tensor._out import written
 from retrograd.tensor._tensor import Tensor
 
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
 
 
-def public(function: Callable[..., Any]) -> Callable[..., Any]:
+def public(function: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
     """``function`` with the arguments that PyTorch takes everywhere: ``out``, a tensor to write the
     result into; ``input`` by name; ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``."""
     code = getattr(function, "__code__", None)
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+    label = name or function.__name__
     takes_input = "input" in parameters  # by that name; if not, it is the first
 
     def called(*args: Any, **named: Any) -> Any:
@@ -36,28 +35,12 @@ def public(function: Callable[..., Any]) -> Callable[..., Any]:
                 named[ours] = named.pop(theirs)
         if out is None:
             return function(*args, **named)
-        return _written(function, out, args, named)
+        return written(label, function, out, args, named)
 
     called.__name__ = called.__qualname__ = function.__name__
     called.__doc__ = function.__doc__
     called.__wrapped__ = function  # type: ignore[attr-defined]
     return called
-
-
-def _written(function: Any, out: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The results of a call, written into the tensors given for them."""
-    targets = out if isinstance(out, (tuple, list)) else (out,)
-    if modes.grad_enabled and any_requires_grad((*args, *named.values(), *targets)):
-        raise RuntimeError(
-            f"{function.__name__}(): functions with out=... arguments don't support automatic "
-            "differentiation, but one of the arguments requires grad."
-        )
-    result = function(*args, **named)
-    for target, value in zip(targets, result if targets is out else (result,), strict=True):
-        if target._data.shape != value._data.shape:
-            target._data = arrays.empty(value._data.shape, target._data.dtype)
-        target.copy_(value)
-    return out
 
 
 def load(place: Place) -> Callable[..., Any]:
@@ -105,7 +88,7 @@ def namespace(module: str, *spaces: str) -> tuple[Callable[[str], Any], list[str
     def __getattr__(name: str) -> Any:  # noqa: N807 - what Python calls it
         if name not in places:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = public(load(places[name]))
+        value = public(load(places[name]), name)
         setattr(importlib.import_module(module), name, value)
         return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.arrays import dtypes
-from retrograd.tensor._tensor import Tensor
+from retrograd.tensor._tensor import Tensor, device
 
 
 def is_tensor(obj: Any) -> bool:
@@ -31,6 +31,31 @@ def is_complex(input: Tensor) -> bool:
 def is_inference(input: Tensor) -> bool:
     """Whether a tensor was made in inference mode."""
     return input.is_inference()
+
+
+def detach(input: Tensor) -> Any:
+    """The same memory without the history.
+
+    >>> import retrograd as torch
+    >>> torch.detach(torch.ones(1, requires_grad=True))
+    tensor([1.])
+    """
+    return input.detach()
+
+
+def get_default_device() -> device:
+    """The device of new tensors: the CPU.
+
+    >>> import retrograd as torch
+    >>> torch.get_default_device()
+    device(type='cpu')
+    """
+    return device("cpu")
+
+
+def get_device(input: Tensor) -> int:
+    """The number of the device of a tensor: -1, as for every tensor of the CPU."""
+    return input.get_device()
 
 
 def numel(input: Tensor) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.arrays._fused import evenly, stepped
+from retrograd.ops._arguments import element
 from retrograd.ops._refusals import c_name
 from retrograd.tensor._creation import finished, numpy_dtype
 from retrograd.tensor._tensor import Tensor
@@ -31,6 +33,45 @@ def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, o
         wanted = out._data.dtype
     data = _spaced(start, end, step, wanted)
     return finished("arange", data, out, dtype, requires_grad, device)
+
+
+def range(  # noqa: A001 - PyTorch's name
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """The numbers from ``start`` to ``end``, which is included. Deprecated: see ``arange``."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end).",
+        stacklevel=2,
+    )
+    if end is None:
+        raise TypeError('range() missing 1 required positional arguments: "end"')
+    start, end, step = (
+        _number("range", name, x) for name, x in (("start", start), ("end", end), ("step", step))
+    )
+    wanted = numpy_dtype(dtype, None, "range") if out is None else out._data.dtype
+    if dtype is None and out is None and all(isinstance(x, int) for x in (start, end, step)):
+        wanted = dtypes.default_float()
+    if wanted.kind in "bc":
+        raise NotImplementedError(f"\"range_cpu\" not implemented for '{dtypes.type_word(wanted)}'")
+    _check_range(start, end, step)
+    count = int((end - start) / step + 1)
+    if wanted.kind in "iu":
+        data = arrays.cast(int(start) + int(step) * arrays.arange(count), wanted)
+    else:
+        data = stepped(float(start), float(step), count, wanted)
+    return finished("range", data, out, dtype, requires_grad, device)
+
+
+def _check_range(start: Any, end: Any, step: Any) -> None:
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
 def _bounds(given: tuple[Any, ...], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
@@ -74,15 +115,18 @@ def _spaced(start: Any, end: Any, step: Any, dtype: Any) -> Raw:
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{word}'")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
+    count = math.ceil((end - start) / step) if step else 0
     if dtype.kind in "iu":
         start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if dtype.kind in "iu":
-        return arrays.cast(arrays.arange(start, end, step), dtype)
-    return stepped(float(start), float(step), math.ceil((end - start) / step), dtype)
+    if dtype == arrays.int64:
+        return arrays.arange(start, end, step)
+    if dtype.kind in "iu":  # counted as if the bounds had not been rounded
+        return arrays.cast(start + step * arrays.arange(count), dtype)
+    return stepped(float(start), float(step), count, dtype)
 
 
 def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None,
@@ -149,6 +193,8 @@ def _even(start: Any, end: Any, steps: int, dtype: Any) -> Raw:
         return arrays.full((1,), start, dtype)
     if dtype.kind == "f" and dtype.itemsize > 2:
         return evenly(float(start), float(end), steps, dtype)
+    if dtype.kind in "iu":
+        start, end = (int(element(x, dtype)) for x in (start, end))
     step = (end - start) / max(steps - 1, 1)
     index = arrays.arange(steps, dtype=arrays.float64)
     near, far = start + step * index, end - step * (steps - 1 - index)

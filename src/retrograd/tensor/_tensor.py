@@ -141,6 +141,17 @@ class Tensor(Variable):
         """The number of dimensions."""
         return int(self._data.ndim)
 
+    ndimension = dim
+    # Questions of programs that also run elsewhere.
+    is_cpu = True
+    is_cuda = is_xpu = is_mps = is_meta = False
+    is_sparse = is_sparse_csr = is_mkldnn = is_quantized = is_nested = False
+    layout = "strided"
+
+    def get_device(self) -> int:
+        """The number of the device: -1, as for every tensor of the CPU."""
+        return -1
+
     def numel(self) -> int:
         """The number of elements."""
         return int(self._data.size)

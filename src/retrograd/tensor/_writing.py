@@ -109,9 +109,10 @@ def function_of(name: str) -> Callable[..., Any]:
 
 # Of the methods that write in place, PyTorch has these as functions too.
 _WRITING = (
-    "abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp "
-    "clamp_max clamp_min clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fill fix "
-    "floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg "
-    "reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero"
+    "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil "
+    "clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 "
+    "fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg "
+    "negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc "
+    "xlogy zero"
 )
 FUNCTIONS = {f"{name}_": function_of(f"{name}_") for name in _WRITING.split()}

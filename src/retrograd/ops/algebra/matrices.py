@@ -6,9 +6,9 @@ import operator
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
-from retrograd.ops import products, shaping
+from retrograd.ops import products, reducing, shaping
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, raw
 from retrograd.ops._refusals import c_name, check_alpha, kernel
@@ -335,8 +335,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     for said_a, said_b, d, e in zip(dims_a, dims_b, plain_a, plain_b, strict=True):
         sizes = a.shape[d], b.shape[e]
         if 1 in sizes and sizes[0] != sizes[1]:  # as if it were repeated
-            a = moving.sum_dim(a, dim=(d,), keepdim=True) if sizes[0] > 1 else a
-            b = moving.sum_dim(b, dim=(e,), keepdim=True) if sizes[1] > 1 else b
+            kind = dtypes.from_numpy_dtype(raw(a).dtype)
+            a = reducing.sum(a, d, True, dtype=kind) if sizes[0] > 1 else a
+            b = reducing.sum(b, e, True, dtype=kind) if sizes[1] > 1 else b
         elif sizes[0] != sizes[1]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {sizes[0]} in dim "

@@ -198,7 +198,9 @@ def adaptive_sizes(function: str, ndim: int, x: Raw, output_size: Any) -> Sizes:
         have = x.shape[-ndim:]
         output_size = tuple(h if o is None else o for h, o in zip(have, output_size, strict=True))
     counts = as_sizes(output_size)
-    if len(counts) == 1:
+    if ndim > 1 and x.ndim <= len(counts) and not hasattr(output_size, "__index__"):
+        raise ValueError(f"Input dimension should be at least {len(counts) + 1}")
+    if hasattr(output_size, "__index__"):
         counts *= ndim
     if len(counts) != ndim:
         raise RuntimeError(_wrong_count(function, ndim, len(counts)))

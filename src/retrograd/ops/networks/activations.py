@@ -15,6 +15,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise as basic
 from retrograd.ops import linear
+from retrograd.ops._arguments import element
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Elementwise, Operation, elementwise, raw
 from retrograd.ops._refusals import kernel, refuses
@@ -24,15 +25,10 @@ _PAIR = ("grad_output", "self")
 _NUMBERS = "biu"
 
 
-class InPlace:
-    """How the result of an operation is written over its input: supplied by the layer above."""
-
-    write: Callable[[Operation, list[Any], dict[str, Any]], Any] | None = None
-
-
 def _written(operation: Operation, *operands: Any, **options: Any) -> Any:
-    assert InPlace.write is not None, "the tensor layer is not loaded"
-    return InPlace.write(operation, list(operands), options)
+    """``operands[0]``, overwritten with the result of an operation."""
+    assert Operation.write is not None, "the tensor layer is not loaded"
+    return Operation.write(operation, list(operands), options)
 
 
 def _slope(
@@ -62,6 +58,9 @@ def _chosen(mask: Raw, x: Any) -> Any:
 
 
 def _threshold(self: Raw, threshold: float, value: float) -> Raw:
+    if self.dtype.kind in "iu":
+        limit, other = (element(x, self.dtype) for x in (threshold, value))
+        return arrays.where(self <= limit, other, self)
     return arrays.networks.threshold(self, threshold, value)
 
 

@@ -10,22 +10,13 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Linear, Operation, raw
-from retrograd.ops._operation import linear as declare_linear
+from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops.elementwise import add, to_dtype
 from retrograd.ops.networks import dropout
+from retrograd.ops.pointwise.numbers import times as scaled
 
 # -- the pieces --------------------------------------------------------------------------------
-
-
-def _times(self: Raw, other: float) -> Raw:
-    return self * other
-
-
-mul_number: Linear = declare_linear(
-    "mul_number", _times, lambda g, other: mul_number(g, other=other), node="MulBackward1"
-)
 
 
 def _softmax_rule(g: Any, result: Any) -> Any:
@@ -69,7 +60,7 @@ def _attention_rule(
         )
     times = query.shape[1] // key.shape[1]
     keys, values = (_repeat_heads(x, times) for x in (key, value))
-    scores = mul_number(products.matmul(query, _turned(keys)), other=scale)
+    scores = scaled(products.matmul(query, _turned(keys)), number=scale)
     for mask in _masks(attn_mask, is_causal, scores):
         scores = scores + mask
     weights = safe_softmax(scores)
@@ -80,8 +71,8 @@ def _attention_rule(
     if of_logarithm is not None:
         part = weights * linear.unsqueeze(of_logarithm, dim=3)
         of_scores = part if of_scores is None else of_scores + part
-    of_query = mul_number(products.matmul(of_scores, keys), other=scale)
-    of_key = mul_number(products.matmul(_turned(of_scores), query), other=scale)
+    of_query = scaled(products.matmul(of_scores, keys), number=scale)
+    of_key = scaled(products.matmul(_turned(of_scores), query), number=scale)
     return [of_query, _sum_heads(of_key, times), of_value]
 
 
@@ -179,8 +170,8 @@ def _composed(
     if enable_gqa:
         key, value = _same_heads(query, key, value)
     root = math.sqrt(abs(scale))
-    query = mul_number(query, other=-root if scale < 0 else root)
-    scores = products.matmul(query, mul_number(_turned(key), other=root))
+    query = scaled(query, number=-root if scale < 0 else root)
+    scores = products.matmul(query, scaled(_turned(key), number=root))
     if bias is not None:
         if len(bias.shape) > len(scores.shape):
             shape = [*bias.shape[: len(bias.shape) - len(scores.shape)], *scores.shape]
@@ -229,7 +220,7 @@ def _as_one(query: Any, key: Any, value: Any, attn_mask: Any, enable_gqa: bool) 
 
 def _of_nothing(query: Any, key: Any, value: Any) -> Any:
     """Zeros that depend on all the same."""
-    total = mul_number((query.sum() + key.sum()) + value.sum(), other=0)
+    total = scaled((query.sum() + key.sum()) + value.sum(), number=0)
     shape = (*query.shape[:-1], value.shape[-1])
     return query.new_zeros(shape) + total
 

@@ -121,11 +121,12 @@ def _nll_operation(name: str, node: str, word: str) -> Operation:
 
 
 def _check_nll(self: Raw, target: Raw, weight: Raw | None, word: str) -> None:
-    if target.dtype.name not in ("int64", "uint8"):
+    if target.dtype != arrays.int64 and target.dtype.name != "uint8":
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {dtypes.type_word(target.dtype)}"
         )
-    kernel(word, "biuc")(self)
+    if self.dtype.kind != "f":
+        kernel(word, "biuc")(self)
     if weight is not None and weight.dtype != self.dtype:
         words = (dtypes.type_word(x.dtype) for x in (self, weight))
         raise RuntimeError("expected scalar type {} but found {}".format(*words))

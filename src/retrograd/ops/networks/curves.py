@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import Raw
 from retrograd.ops._operation import Elementwise, Operation, elementwise, raw
-from retrograd.ops._refusals import both, kernel, refuses
+from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import exp, sgn, sigmoid, tanh
 from retrograd.ops.networks.activations import _PAIR, _chosen, _slope, _written
 
@@ -79,11 +80,7 @@ silu_slope: Elementwise = _slope(
 )  # fmt: skip
 silu_op = elementwise(
     "silu", lambda self: arrays.networks.silu(self), lambda g, self: silu_slope(g, self),
-    check=both(
-        kernel("silu_cpu", "biu"),
-        refuses("c", "silu does not support automatic differentiation for outputs with complex "
-                     "dtype.", RuntimeError),
-    ),
+    check=kernel("silu_cpu", "biu"),
 )  # fmt: skip
 mish_slope: Elementwise = _slope(
     "mish_slope", lambda grad_output, self: arrays.networks.mish_slope(grad_output, self),
@@ -102,6 +99,11 @@ def silu(input: Any, inplace: bool = False) -> Any:
     >>> torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.0000,  0.7311])
     """
+    recorded = modes.grad_enabled and input.requires_grad
+    if recorded and raw(input).dtype.kind == "c":
+        raise RuntimeError(
+            "silu does not support automatic differentiation for outputs with complex dtype."
+        )
     return _written(silu_op, input) if inplace else silu_op(input)
 
 

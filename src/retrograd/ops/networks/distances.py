@@ -13,8 +13,9 @@ from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import clone, minimum, sqrt, sub, where
 from retrograd.ops.linear import expand
-from retrograd.ops.networks.losses import _size, minus, plus, reduced, reduction_of
+from retrograd.ops.networks.losses import _size, reduced, reduction_of
 from retrograd.ops.pointwise.choosing import clamp_min
+from retrograd.ops.pointwise.numbers import minus, plus
 from retrograd.ops.reductions import norms
 
 

@@ -126,6 +126,9 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
+    if raw(target).dtype != arrays.int64:
+        found = arrays.dtypes.type_word(raw(target).dtype)
+        raise RuntimeError(f"expected scalar type Long but found {found}")
     not_differentiable("multi_margin_loss", "weight", weight)
     return multi_margin_op(input, target, weight, p=p, margin=margin, reduction=reduction)
 

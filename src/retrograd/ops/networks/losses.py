@@ -13,37 +13,16 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import reducing
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._operation import Operation, elementwise, raw
+from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import clone, exp, log, masked_fill, mul, pow_scalar, sub, where
 from retrograd.ops.linear import expand, unsqueeze
 from retrograd.ops.pointwise.arithmetic import xlogy
 from retrograd.ops.pointwise.choosing import clamp_min
-
-# -- numbers that take part in losses have nodes of their own --------------------------------
-
-
-def _plus(self: Raw, number: float) -> Raw:
-    return self + number
-
-
-def _times(self: Raw, number: float) -> Raw:
-    return self * number
-
-
-def _over(self: Raw, number: float) -> Raw:
-    return self / number
-
-
-plus = elementwise("plus_margin", _plus, lambda g: g, node="AddBackward1", dtypes="promote")
-minus = elementwise("minus_margin", _plus, lambda g: g, node="SubBackward1", dtypes="promote")
-times = elementwise(
-    "times_share", _times, lambda g, number: g * number, node="MulBackward1", dtypes="promote"
-)
-over = elementwise(
-    "over_count", _over, lambda g, number: g / number, node="DivBackward1", dtypes="float"
-)
+from retrograd.ops.pointwise.numbers import over as over
+from retrograd.ops.pointwise.numbers import plus as plus
+from retrograd.ops.pointwise.numbers import times as times
 
 # -- reductions ------------------------------------------------------------------------------
 

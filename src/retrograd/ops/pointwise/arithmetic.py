@@ -13,6 +13,8 @@ from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
     either_number,
+    element,
+    factor,
     invalid_combination,
     is_number,
     on_tensors,
@@ -26,7 +28,7 @@ from retrograd.ops._operation import (
     elementwise,
     raw,
 )
-from retrograd.ops._refusals import c_name, check_alpha, kernel, no_bool_subtraction, refuses
+from retrograd.ops._refusals import c_name, kernel, no_bool_subtraction, refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import (
     cos,
@@ -44,7 +46,9 @@ from retrograd.ops.elementwise import (
 
 
 def _rsub_scaled(self: Raw, other: Any, alpha: Any) -> Raw:
-    check_alpha(self.dtype, alpha)
+    alpha = factor(self.dtype, alpha)
+    if is_number(other) and self.dtype.kind in "iu":
+        other = arrays.wrapped(other, self.dtype)
     return other - alpha * self
 
 
@@ -106,7 +110,7 @@ def _fitting(value: Any, *operands: Any) -> Any:
     common = dtypes.result_type([raw(x) for x in operands])
     if common.kind in "fc" and not isinstance(value, complex):
         return value
-    return arrays.as_value(value, common).item()
+    return element(value, common).item()
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
@@ -174,7 +178,7 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
             )
     if is_number(weight):
         if isinstance(weight, complex):
-            arrays.as_value(weight, own)
+            element(weight, own)
         return _lerp_number(input, end, weight=weight)
     if raw(weight).dtype != own:
         weight = to_dtype(weight, dtype=own)

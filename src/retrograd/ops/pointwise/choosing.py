@@ -12,6 +12,7 @@ from retrograd.arrays import _pointwise as pointwise
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
+    element,
     invalid_combination,
     is_number,
     on_either,
@@ -112,14 +113,14 @@ _clamp_max_tensor = Elementwise(
 
 def clamp_min(input: Any, min: Any) -> Any:
     """Every element at least ``min``, a number or a tensor."""
-    if min is None:
+    if min is None or is_number(input):
         raise invalid_combination("clamp_min", input, min)
     return _clamp_min_number(input, min=min) if is_number(min) else _clamp_min_tensor(input, min)
 
 
 def clamp_max(input: Any, max: Any) -> Any:
     """Every element at most ``max``, a number or a tensor."""
-    if max is None:
+    if max is None or is_number(input):
         raise invalid_combination("clamp_max", input, max)
     return _clamp_max_number(input, max=max) if is_number(max) else _clamp_max_tensor(input, max)
 
@@ -144,7 +145,7 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
 
 
 def _fill(self: Raw, value: Any) -> Raw:
-    fit = arrays.as_value if is_number(value) else arrays.cast
+    fit = element if is_number(value) else arrays.cast
     return arrays.full(self.shape, fit(value, self.dtype), self.dtype)
 
 

@@ -328,9 +328,15 @@ spherical_bessel_j0 = _plain("spherical_bessel_j0", special.spherical_j0)
 airy_ai = _plain("airy_ai", special.airy_ai)
 
 
+_NO_DEGREE = 2.0**63  # from which on, as for NaN, the integer that C makes of it is negative
+
+
 def _polynomial(name: str, forward: Any) -> Any:
+    def of_degree(self: Raw, n: Raw) -> Raw:
+        return forward(self, arrays.where(abs(n) < _NO_DEGREE, n, -1.0))
+
     operation = constant(
-        f"special_{name}", forward, ("self", "n"), dtypes="float", check=_no_half(f"{name}_cpu"),
+        f"special_{name}", of_degree, ("self", "n"), dtypes="float", check=_no_half(f"{name}_cpu"),
         broadcasts=True,
     )  # fmt: skip
 

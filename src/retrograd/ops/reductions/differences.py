@@ -5,31 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.arrays import Raw
 from retrograd.ops import linear, reducing, shaping
 from retrograd.ops._arguments import check_int, check_tensor, invalid_combination
 from retrograd.ops._dims import many_dims, one_dim
-from retrograd.ops._operation import TensorLike, elementwise, raw
+from retrograd.ops._operation import TensorLike, raw
 from retrograd.ops._refusals import refuses
 from retrograd.ops.elementwise import clone, logical_xor, sub
-
-# -- products and quotients with a number, which PyTorch has nodes of their own for ----------
-
-
-def _times(self: Raw, number: float) -> Raw:
-    return self * number
-
-
-def _over(self: Raw, number: float) -> Raw:
-    return self / number
-
-
-times = elementwise(
-    "times_number", _times, lambda g, number: g * number, node="MulBackward1", dtypes="promote"
-)
-over = elementwise(
-    "over_number", _over, lambda g, number: g / number, node="DivBackward1", dtypes="float"
-)
+from retrograd.ops.pointwise.numbers import over, times
 
 
 def _part(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
@@ -170,6 +152,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     check_tensor("gradient", "input", 1, input)
     if isinstance(spacing, TensorLike):
         raise invalid_combination("gradient", input, spacing)
+    spacing = 1 if spacing is None else spacing
     dims = tuple(range(input.ndim))
     if dim is not None:
         dims = () if not isinstance(dim, int) and not len(dim) else many_dims(dim, input.ndim)

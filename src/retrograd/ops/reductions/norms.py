@@ -172,6 +172,9 @@ def matrix_norm(
     if ord == "fro":
         return vector_norm(A, 2, (rows, columns), keepdim)
     extreme = reducing.amin if not isinstance(ord, str) and ord < 0 else reducing.amax
+    reduced = (rows, columns) if ord == 2 else (rows,) if ord == inf else (columns,)
+    if ord in (1, 2, inf) and 0 in [A.shape[d] for d in reduced]:
+        return _no_norms(A, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         reduce = reducing.sum if ord == "nuc" else extreme
         return _of_singular_values(A, (rows, columns), reduce, keepdim)
@@ -180,6 +183,12 @@ def matrix_norm(
     if not keepdim and columns > rows:
         columns -= 1
     return extreme(vector_norm(A, 1.0, rows, keepdim), columns, keepdim)
+
+
+def _no_norms(A: Any, dims: tuple[int, int], keepdim: bool) -> Any:
+    """The norms of matrices without elements."""
+    shape = [1 if d in dims else n for d, n in enumerate(A.shape) if keepdim or d not in dims]
+    return A.detach().new_zeros(shape, dtype=A.dtype.to_real())
 
 
 def _of_singular_values(A: Any, dims: tuple[int, int], reduce: Any, keepdim: bool) -> Any:

@@ -70,9 +70,9 @@ def adjoint(input: Any) -> Any:
     return conj(turned) if raw(input).dtype.kind == "c" else turned
 
 
-def sum_to_size(input: Any, *size: Any) -> Any:
+def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
     """Summed over the dimensions in which ``size`` would be broadcast to the shape."""
-    wanted, have = as_shape(size), tuple(input.shape)
+    wanted, have = as_shape(sizes if size is None else (size,)), tuple(input.shape)
     added = len(have) - len(wanted)
     fits = added >= 0 and all(
         w in (1, h) for w, h in zip(wanted, have[max(added, 0) :], strict=False)
@@ -131,7 +131,7 @@ def _repeat_transpose(g: Any, shape: Any, repeats: tuple[int, ...]) -> Any:
 repeat_all = declare("repeat", _repeat, _repeat_transpose)
 
 
-def repeat(input: Any, *repeats: Any) -> Any:
+def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
     """The tensor repeated along each dimension.
 
     >>> import retrograd as torch
@@ -139,11 +139,13 @@ def repeat(input: Any, *repeats: Any) -> Any:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    if not repeats:
+    if repeats is not None:
+        times = (repeats,)
+    if not times:
         raise TypeError('repeat() missing 1 required positional arguments: "repeats"')
-    if isinstance(repeats[0], str):
+    if isinstance(times[0], str):
         raise TypeError("repeat(): argument 'repeats' (position 1) must be tuple of ints, not str")
-    times = as_shape(repeats)
+    times = as_shape(times)
     missing = len(times) - len(input.shape)
     if missing < 0:
         raise RuntimeError(
@@ -157,9 +159,9 @@ def repeat(input: Any, *repeats: Any) -> Any:
     return repeat_all(input, repeats=times)
 
 
-def tile(input: Any, *dims: Any) -> Any:
+def tile(input: Any, *given: Any, dims: Any = None) -> Any:
     """The tensor repeated; dimensions that are not named are the first ones."""
-    times = as_shape(dims)
+    times = as_shape(given if dims is None else (dims,))
     return repeat(input, (1,) * (len(input.shape) - len(times)) + times)
 
 

@@ -8,11 +8,13 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
+from retrograd.ops._arguments import element
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.reductions import scans
 
 # -- diagonals -------------------------------------------------------------------------------
 
@@ -65,7 +67,7 @@ diagonal_scatter_at: Operation = Operation(
 
 def _fill_diagonal(self: Raw, value: Any, wrap: bool) -> Raw:
     out = arrays.copy(arrays.writable(self))
-    arrays.layout.fill_diagonal(out, arrays.as_value(value, self.dtype), wrap)
+    arrays.layout.fill_diagonal(out, element(value, self.dtype), wrap)
     return out
 
 
@@ -222,6 +224,16 @@ def triu(input: Any, diagonal: int = 0) -> Any:
     return upper(input, diagonal=_as_diagonal("triu", input, diagonal))
 
 
+def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:  # noqa: N803
+    """The diagonals of matrices, which are in the last two dimensions unless said otherwise.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    return diagonal(A, offset, dim1, dim2)
+
+
 # -- powers ----------------------------------------------------------------------------------
 
 
@@ -246,3 +258,25 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
     while len(powers) < count:
         powers.append(x if len(powers) == 1 else powers[-1] * x)
     return shaping.stack(powers if increasing else powers[::-1], 1)
+
+
+def linalg_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
+    """The powers of numbers along a new dimension, from 0 to ``N - 1``.
+
+    >>> import retrograd as torch
+    >>> torch.linalg.vander(torch.tensor([2, 3]))
+    tensor([[1, 2],
+            [1, 3]])
+    """
+    if raw(x).dtype.name in ("bool", "float16"):
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got "
+            f"{dtypes.type_word(raw(x).dtype)}"
+        )
+    shape = tuple(x.shape) or (1,)
+    count = shape[-1] if N is None else operator.index(N)
+    if count <= 1:
+        raise RuntimeError("N must be greater than 1.")
+    repeated = shaping.expand(shaping.unsqueeze(x, -1), (*shape, count - 1))
+    powers = scans.cumprod(repeated, -1)
+    return shaping.cat([powers.new_ones((*shape, 1)), powers], -1)

@@ -9,6 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
+from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops.elementwise import where, zeros_like
@@ -53,7 +54,7 @@ add_slices: Linear = Linear(
 
 def _index_add(self: Raw, index: Raw, source: Raw, dim: int, alpha: Any) -> Raw:
     if alpha != 1:
-        source = source * arrays.as_value(alpha, self.dtype)
+        source = source * element(alpha, self.dtype)
     return self + arrays.sorting.add_slices(self.shape, index, source, dim)
 
 
@@ -62,7 +63,7 @@ def _index_copy(self: Raw, index: Raw, source: Raw, dim: int) -> Raw:
 
 
 def _index_fill(self: Raw, index: Raw, dim: int, value: Any) -> Raw:
-    return arrays.sorting.put_slices(self, index, arrays.asarray(value, self.dtype), dim)
+    return arrays.sorting.put_slices(self, index, element(value, self.dtype), dim)
 
 
 def _index_fill_tensor(self: Raw, index: Raw, value: Raw, dim: int) -> Raw:
@@ -151,7 +152,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     tensor_argument("index_add", "source", source, 3)
     plain = check_slices("index_add", input, dim, index, source)
     if alpha != 1:
-        arrays.as_value(alpha, raw(input).dtype)  # for the error of what does not fit
+        element(alpha, raw(input).dtype)  # for the error of what does not fit
         if raw(input).dtype.kind in "biu":
             alpha = int(alpha.real)
     return index_add_tensor(input, index, source, dim=plain, alpha=alpha)

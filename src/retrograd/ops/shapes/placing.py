@@ -11,6 +11,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
+from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops.elementwise import eq, where, zeros_like
@@ -55,7 +56,7 @@ def _scatter(self: Raw, index: Raw, src: Raw, dim: int) -> Raw:
 
 
 def _scatter_number(self: Raw, index: Raw, dim: int, value: Any) -> Raw:
-    return arrays.sorting.put_along(self, index, arrays.as_value(value, self.dtype), dim)
+    return arrays.sorting.put_along(self, index, element(value, self.dtype), dim)
 
 
 def _scatter_add(self: Raw, index: Raw, src: Raw, dim: int) -> Raw:
@@ -264,7 +265,7 @@ def scatter(
             return scatter_tensor(input, index, given, dim=plain)
         return scatter_number(input, index, dim=plain, value=given)
     if not is_tensor:
-        number = arrays.as_value(given, raw(input).dtype)
+        number = element(given, raw(input).dtype)
         given = arrays.full(tuple(index.shape), number, raw(input).dtype)
     if reduce == "add":
         return scatter_add_tensor(input, index, given, dim=plain)
