@@ -63,9 +63,9 @@ def page() -> str:
         "",
         f"{count} names of PyTorch's functions, methods and in-place methods are here, made of "
         f"{len(TABLE)} operations, of which {len(operations)} have a derivative. Each name and "
-        "each operation has samples in `tests/samples`, which are compared with PyTorch in four dtypes: "
-        "values, graphs, gradients, second derivatives. Both modes of every operation are compared "
-        "with finite differences and with each other.",
+        "each operation has samples in `tests/samples`, which are compared with PyTorch in four "
+        "dtypes: values, graphs, gradients, second derivatives. Both modes of every operation are "
+        "compared with finite differences and with each other.",
         "",
         *called(),
         *table(),

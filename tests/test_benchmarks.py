@@ -124,10 +124,9 @@ def test_single_operations_compute_the_same_in_both_libraries(load: Any, size: s
             grads = [x.grad.numpy() for x in leaves if x.grad is not None]
             results.append([value.detach().numpy(), *grads])
         for ours, theirs in zip(*results, strict=True):
-            scale = np.abs(theirs).max()
-            np.testing.assert_allclose(
-                ours, theirs, rtol=1e-4, atol=2e-5 * scale, err_msg=case.name
-            )
+            # A sum of all elements may cancel out.
+            close = 2e-5 * np.abs(theirs).max() if theirs.ndim else 2e-3
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=close, err_msg=case.name)
 
 
 def test_single_operations_are_measured_and_written(tmp_path: Path) -> None:

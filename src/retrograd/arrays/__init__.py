@@ -49,5 +49,5 @@ _LATER = {
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "blocks", "dtypes", "formatting", "fourier", "images",
-           "layout", "linalg", "ndarray", "networks", "normalizing", "random", "rows", "sequences", "sorting",
-           "special", "statistics", "windows"]  # fmt: skip
+           "layout", "linalg", "ndarray", "networks", "normalizing", "random", "rows", "sequences",
+           "sorting", "special", "statistics", "windows"]  # fmt: skip

@@ -24,9 +24,16 @@ from retrograd.arrays._numpy import Raw
 class _LinAlgError(RuntimeError):
     """A matrix that an algorithm cannot work on: singular, or not positive definite."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _linalg_error, self.args
+
 
 LinAlgError = _LinAlgError  # what users call it; its name in messages is PyTorch's
 LinAlgError.__module__ = "torch._C"
+
+
+def _linalg_error(*words: str) -> LinAlgError:
+    return LinAlgError(*words)
 
 
 def _failed(function: str, number: int, shape: Sequence[int], words: str) -> LinAlgError:

@@ -103,7 +103,8 @@ def _zero_where_zero(x: Raw, y: Raw, product: Raw) -> Raw:
 
 
 def _entr(x: Raw) -> Raw:
-    return np.where(x < 0, x.dtype.type(-np.inf), -_xlogy(x, x))
+    # Zero less what is left, not its negative, which at 0 would be -0.0.
+    return np.where(x < 0, x.dtype.type(-np.inf), 0 - _xlogy(x, x))
 
 
 def lgamma(x: Raw) -> Raw:

@@ -27,8 +27,6 @@ bitwise_or: The bits that one of both has.
   >>> torch.bitwise_or(torch.tensor([6, 3]), torch.tensor([3, 3])) -> tensor([7, 3])
 bitwise_xor: The bits that exactly one of both has.
   >>> torch.bitwise_xor(torch.tensor([6, 3]), torch.tensor([3, 3])) -> tensor([5, 0])
-bmm: The products of matrices, pair by pair.
-  >>> torch.bmm(torch.tensor([[[1., 2.]]]), torch.tensor([[[3.], [4.]]])) -> tensor([[[11.]]])
 ceil: The smallest whole number that is not below.
   >>> torch.ceil(torch.tensor([1.5, -1.5])) -> tensor([ 2., -1.])
 cos: The cosine of each element. >>> torch.cos(torch.tensor([0., 1.])) -> tensor([1.0000, 0.5403])
@@ -38,9 +36,7 @@ deg2rad: Angles in degrees, in radians.
   >>> torch.deg2rad(torch.tensor([180., 90.])) -> tensor([3.1416, 1.5708])
 digamma: The derivative of ``lgamma``.
   >>> torch.digamma(torch.tensor([1., 2.])) -> tensor([-0.5772,  0.4228])
-dot: The sum of the products of two vectors' elements.
-  >>> torch.dot(torch.tensor([1., 2.]), torch.tensor([3., 4.])) -> tensor(11.)
-entr: ``-x log(x)``, and 0 at 0.
+special_entr: ``-x log(x)``, and 0 at 0.
   >>> torch.special.entr(torch.tensor([0., 0.5])) -> tensor([0.0000, 0.3466])
 eq: Where two tensors are equal.
   >>> torch.eq(torch.tensor([1., 2.]), torch.tensor([1., 3.])) -> tensor([ True, False])
@@ -67,15 +63,15 @@ gt: Where ``input > other``.
 i0: The modified Bessel function of the first kind, of order 0.
   >>> torch.i0(torch.tensor([0., 1.])) -> tensor([1.0000, 1.2661])
 isfinite: Whether each element is neither infinite nor NaN.
-  >>> torch.isfinite(torch.tensor([1., float('inf')])) -> tensor([ True, False])
+  >>> torch.isfinite(torch.tensor([1., torch.inf])) -> tensor([ True, False])
 isinf: Whether each element is infinite.
-  >>> torch.isinf(torch.tensor([1., float('inf')])) -> tensor([False,  True])
+  >>> torch.isinf(torch.tensor([1., torch.inf])) -> tensor([False,  True])
 isnan: Whether each element is NaN.
-  >>> torch.isnan(torch.tensor([1., float('nan')])) -> tensor([False,  True])
+  >>> torch.isnan(torch.tensor([1., torch.nan])) -> tensor([False,  True])
 isneginf: Whether each element is negative infinity.
-  >>> torch.isneginf(torch.tensor([1., -float('inf')])) -> tensor([False,  True])
+  >>> torch.isneginf(torch.tensor([1., -torch.inf])) -> tensor([False,  True])
 isposinf: Whether each element is positive infinity.
-  >>> torch.isposinf(torch.tensor([1., float('inf')])) -> tensor([False,  True])
+  >>> torch.isposinf(torch.tensor([1., torch.inf])) -> tensor([False,  True])
 isreal: Whether the imaginary part of each element is 0.
   >>> torch.isreal(torch.tensor([1 + 0j, 2j])) -> tensor([ True, False])
 le: Where ``input <= other``.
@@ -84,7 +80,8 @@ lgamma: The logarithm of the absolute value of the gamma function.
   >>> torch.lgamma(torch.tensor([1., 5.])) -> tensor([0.0000, 3.1781])
 log: The natural logarithm of each element.
   >>> torch.log(torch.tensor([1., 10.])) -> tensor([0.0000, 2.3026])
-log10: The logarithm to base 10. >>> torch.log10(torch.tensor([1., 20.])) -> tensor([0.0000, 1.3010])
+log10: The logarithm to base 10.
+  >>> torch.log10(torch.tensor([1., 20.])) -> tensor([0.0000, 1.3010])
 log1p: ``log(1 + x)``, exact also where x is small.
   >>> torch.log1p(torch.tensor([0., 1.])) -> tensor([0.0000, 0.6931])
 log2: The logarithm to base 2. >>> torch.log2(torch.tensor([1., 8.])) -> tensor([0., 3.])
@@ -92,15 +89,11 @@ logical_not: Whether each element is 0.
   >>> torch.logical_not(torch.tensor([0., 2.])) -> tensor([ True, False])
 lt: Where ``input < other``.
   >>> torch.lt(torch.tensor([1., 2.]), torch.tensor([1., 3.])) -> tensor([False,  True])
-mm: The product of two matrices.
-  >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]])) -> tensor([[11.]])
 mul: ``input * other``.
   >>> torch.mul(torch.tensor([1., 2.]), torch.tensor([10., 20.])) -> tensor([10., 40.])
-mv: A matrix times a vector.
-  >>> torch.mv(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.])) -> tensor([3., 7.])
-ndtr: The normal distribution: the area below its bell up to each element.
+special_ndtr: The normal distribution: the area below its bell up to each element.
   >>> torch.special.ndtr(torch.tensor([0., 1.])) -> tensor([0.5000, 0.8413])
-ndtri: The inverse of ``ndtr``.
+special_ndtri: The inverse of ``ndtr``.
   >>> torch.special.ndtri(torch.tensor([0.5, 0.9])) -> tensor([0.0000, 1.2816])
 ne: Where two tensors differ.
   >>> torch.ne(torch.tensor([1., 2.]), torch.tensor([1., 3.])) -> tensor([False,  True])

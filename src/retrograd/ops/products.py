@@ -59,6 +59,12 @@ def outer(self: Any, vec2: Any) -> Any:
 
 
 def _dot(self: Any, tensor: Any) -> Any:
+    """The sum of the products of two vectors' elements.
+
+    >>> import retrograd as torch
+    >>> torch.dot(torch.tensor([1., 2.]), torch.tensor([3., 4.]))
+    tensor(11.)
+    """
     if not (hasattr(self, "shape") and hasattr(tensor, "shape")):
         raise _not_a_tensor("dot", input=self, tensor=tensor)
     check_dot(self, tensor)
@@ -83,6 +89,12 @@ def check_dot(self: Any, tensor: Any) -> None:
 
 
 def _mv(self: Any, vec: Any) -> Any:
+    """A matrix times a vector.
+
+    >>> import retrograd as torch
+    >>> torch.mv(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
     a, b = raw(self), raw(vec)
     if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
         raise _not_a_tensor("mv", input=self, vec=vec)
@@ -101,6 +113,12 @@ def _mv(self: Any, vec: Any) -> Any:
 
 
 def _mm(self: Any, mat2: Any) -> Any:
+    """The product of two matrices.
+
+    >>> import retrograd as torch
+    >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]]))
+    tensor([[11.]])
+    """
     a, b = raw(self), raw(mat2)
     if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
         raise _not_a_tensor("mm", input=self, mat2=mat2)
@@ -119,6 +137,12 @@ def _mm(self: Any, mat2: Any) -> Any:
 
 
 def _bmm(self: Any, mat2: Any) -> Any:
+    """The products of matrices, pair by pair.
+
+    >>> import retrograd as torch
+    >>> torch.bmm(torch.tensor([[[1., 2.]]]), torch.tensor([[[3.], [4.]]]))
+    tensor([[[11.]]])
+    """
     a, b = raw(self), raw(mat2)
     if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
         raise _not_a_tensor("bmm", input=self, mat2=mat2)

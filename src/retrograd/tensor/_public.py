@@ -16,7 +16,9 @@ from retrograd.tensor._tensor import Tensor
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
 
 
-def public(function: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
+def public(
+    function: Callable[..., Any], name: str | None = None, module: str = "retrograd"
+) -> Callable[..., Any]:
     """``function`` with the arguments that PyTorch takes everywhere: ``out``, a tensor to write the
     result into; ``input`` by name; ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``."""
     code = getattr(function, "__code__", None)
@@ -37,7 +39,8 @@ def public(function: Callable[..., Any], name: str | None = None) -> Callable[..
             return function(*args, **named)
         return written(label, function, out, args, named)
 
-    called.__name__ = called.__qualname__ = function.__name__
+    called.__module__ = module  # where pickle looks for it by its name
+    called.__name__ = called.__qualname__ = label
     called.__doc__ = function.__doc__
     called.__wrapped__ = function  # type: ignore[attr-defined]
     return called
@@ -88,7 +91,7 @@ def namespace(module: str, *spaces: str) -> tuple[Callable[[str], Any], list[str
     def __getattr__(name: str) -> Any:  # noqa: N807 - what Python calls it
         if name not in places:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = public(load(places[name]), name)
+        value = public(load(places[name]), name, module)
         setattr(importlib.import_module(module), name, value)
         return value
 

@@ -16,14 +16,12 @@ from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
     _size,
     not_differentiable,
-    over,
-    plus,
     reduced_raw,
     reduction_of,
     share,
-    times,
 )
 from retrograd.ops.networks.softmax import log_softmax_op
+from retrograd.ops.pointwise.numbers import over, plus, times
 
 # -- nll_loss: the logarithm of the probability of the right class ---------------------------
 

@@ -8,11 +8,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._operation import Operation, elementwise, raw
+from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import pow_scalar, rsqrt, to_dtype
 from retrograd.ops.networks import padding, pooling
 from retrograd.ops.networks._normal import by_rows, check_dtypes, check_tensor, gradients, is_plain
+from retrograd.ops.pointwise.numbers import plus
 
 
 def _check_normalized_shape(
@@ -126,13 +127,6 @@ def torch_layer_norm(
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-def _add_number(self: Raw, number: float) -> Raw:
-    return self + number
-
-
-add_number = elementwise("add_number", _add_number, lambda g: g, node="AddBackward1")
-
-
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
@@ -153,7 +147,7 @@ def rms_norm(
         eps = arrays.normalizing.epsilon(computed)
     dims = tuple(range(len(input.shape) - len(sizes), len(input.shape)))
     squares = linear.mean_dim(pow_scalar(wide, exponent=2), dim=dims, keepdim=True)
-    result = wide * rsqrt(add_number(squares, number=eps))
+    result = wide * rsqrt(plus(squares, number=eps))
     if weight is not None:
         result = result * weight
     if raw(result).dtype != given:

@@ -137,7 +137,7 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
     given.
 
     >>> import retrograd as torch
-    >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf"), 2.]), posinf=9.)
+    >>> torch.nan_to_num(torch.tensor([torch.nan, torch.inf, 2.]), posinf=9.)
     tensor([0., 9., 2.])
     """
     check_tensor("nan_to_num", "input", 1, input)

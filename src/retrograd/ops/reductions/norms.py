@@ -208,7 +208,7 @@ def norm(
 
     >>> import retrograd as torch
     >>> x = torch.tensor([[3., 0.], [4., 1.]])
-    >>> torch.norm(x, dim=0), torch.norm(x, float("inf"))
+    >>> torch.norm(x, dim=0), torch.norm(x, torch.inf)
     (tensor([5., 1.]), tensor(4.))
     """
     dims = [dim] if isinstance(dim, int) else dim

@@ -243,7 +243,7 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     """The sum of all elements, or along dimensions, with NaN as zero.
 
     >>> import retrograd as torch
-    >>> torch.nansum(torch.tensor([1., float("nan"), 2.]))
+    >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
     tensor(3.)
     """
     self = reducing.in_dtype(input, dtype)
