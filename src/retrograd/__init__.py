@@ -7,11 +7,25 @@
 tensor([2., 6.])
 """
 
+import gc as _gc
 import math as _math
 import warnings as _warnings
 from typing import Any as _Any
 
-from retrograd import autograd
+# All that is made now is made to stay. Looking through it for garbage, again and again while it
+# grows, takes as long as a tenth of it.
+_collects = _gc.isenabled()
+_gc.disable()
+try:
+    # NumPy first, from here: Python gets slow where the call stack grows past a page, and further
+    # in, that happened to be amid NumPy's own import, which then took half as long again.
+    from retrograd import arrays as _arrays  # noqa: F401
+    from retrograd import autograd
+    from retrograd.tensor import PUBLIC as _PUBLIC
+finally:
+    if _collects:
+        _gc.enable()
+
 from retrograd.arrays import _dtypes as _dtypes
 from retrograd.arrays._dtypes import (
     can_cast,
@@ -48,7 +62,6 @@ from retrograd.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from retrograd.tensor import PUBLIC as _PUBLIC
 from retrograd.tensor._creation import (
     as_tensor,
     asarray,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.arrays._numpy import Raw, sigmoid
+from retrograd.arrays._numpy import Raw, sigmoid, sigmoid_into
 
 # Of one array. Smaller blocks would fit smaller caches, but each step on each block is a call of
 # NumPy, and on blocks of 256 KB these calls take longer than what the cache saves.
@@ -96,11 +96,12 @@ def pointwise(function: Callable[..., Raw], x: Raw) -> Raw:
     if not isinstance(x, np.ndarray) or not x.flags.c_contiguous or x.dtype.kind != "f":
         return function(x)
     out = np.empty_like(x)
+    into = sigmoid_into if function is sigmoid else function
     by_itself = isinstance(function, np.ufunc) or function is sigmoid
 
     def fill(x: Raw, out: Raw) -> None:
         if by_itself:
-            function(x, out)
+            into(x, out)
         else:
             out[...] = function(x)
 

@@ -174,14 +174,20 @@ _ONE = {d: np.ones((), d) for d in (np.dtype("f2"), float32, float64)}
 _ZERO = {d: np.zeros((), d) for d in (np.dtype("f2"), float32, float64)}
 
 
-def sigmoid(x: Raw, out: Raw | None = None) -> Raw:
+def sigmoid(x: Raw) -> Raw:
     one = _ONE.get(x.dtype, 1)
     if not x.ndim or x.dtype not in _ONE:
         return one / (one + np.exp(-x))  # exp may overflow to inf, and one / inf is the right zero
-    result = np.negative(x, out)
-    np.exp(result, result)
-    np.add(result, one, result)
-    return np.divide(one, result, result)
+    return sigmoid_into(x, np.empty_like(x))
+
+
+def sigmoid_into(x: Raw, out: Raw) -> Raw:
+    """The sigmoid of an array of floats, in the memory of another."""
+    one = _ONE[x.dtype]
+    np.negative(x, out)
+    np.exp(out, out)
+    np.add(out, one, out)
+    return np.divide(one, out, out)
 
 
 def relu(x: Raw) -> Raw:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 _TOLD = """
 abs: The absolute value of each element. >>> torch.abs(torch.tensor([-1., 2.])) -> tensor([1., 2.])
 acos: The inverse of the cosine. >>> torch.acos(torch.tensor([0., 1.])) -> tensor([1.5708, 0.0000])
@@ -158,7 +156,8 @@ def _docstrings() -> dict[str, str]:
     found = {}
     for told in _TOLD.strip().replace("\n  >>>", " >>>").splitlines():
         name, _, rest = told.partition(": ")
-        words, call, result = re.split(" >>> | -> ", rest)
+        words, _, shown = rest.partition(" >>> ")
+        call, _, result = shown.partition(" -> ")
         example = f">>> import retrograd as torch\n    >>> {call}\n    {result}"
         found[name] = f"{words}\n\n    {example}\n    "
     return found

@@ -41,7 +41,9 @@ def unary(op: Operation) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
     forward, kind = op.forward, None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
-    constant, heavy = not op.differentiable, op.heavy
+    constant = not op.differentiable
+    if op.heavy:
+        forward = by_threads_if_large(forward)
     if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
         return one_input(op)
     if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
@@ -57,7 +59,7 @@ def unary(op: Operation) -> Callable[..., Any]:
         if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, (self,), {})
         try:
-            y = shared(forward, x) if heavy and x.size > LARGE else forward(x)
+            y = forward(x)
         except TypeError:
             return apply(op, (self,), {})  # which says what is wrong
         result = new(Tensor)
@@ -94,6 +96,10 @@ def unary(op: Operation) -> Callable[..., Any]:
         return result
 
     return function
+
+
+def by_threads_if_large(forward: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: shared(forward, x) if x.size > LARGE else forward(x)
 
 
 def one_input(op: Operation) -> Callable[..., Any]:
