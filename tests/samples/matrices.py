@@ -1,5 +1,7 @@
 """Calls of products beyond the plain ones: sums of products, contractions, layers, distances."""
 
+from importlib.util import find_spec
+
 import numpy as np
 
 from samples._pool import draw
@@ -223,6 +225,8 @@ OTHER_GRAPH = {
     r"->k[iI]'": "PyTorch multiplies the transposes, in the order of the result",
     r"ab,bc,cd": "contracted in an order that takes as little work",
 }
+if find_spec("opt_einsum") is None:  # with which PyTorch looks for such an order, too
+    OTHER_GRAPH[r"einsum\('\w+,\w+,"] = "contracted in an order that takes as little work"
 ONLY_OURS = {
     r"^torch.cdist\((?!.*((?<!donot_)use_mm|mx_many, m(ore|at)\)))":
         "PyTorch has no second derivative; first ones are compared by torch.autograd.grad",
