@@ -16,6 +16,8 @@ left out. A module of samples may define
   ``ROUGH``: not compared with finite differences, which show something else there;
   ``NO_RULE``: inputs, by operation and name, that have no derivative, in operations that have one;
   ``NO_SLOPE``: operations whose rules differences do not show;
+  ``SYMMETRIC`` (a set): operations that read one triangle of a matrix, and whose gradient is that
+  of a symmetric one: differences are taken along symmetric directions;
   ``OTHER_WORDS``: bad calls (whole, a set) that Python or we refuse in other words than PyTorch.
 """
 
@@ -43,6 +45,7 @@ ERRORS: list[str] = []
 OTHER_SAVED: dict[str, str] = {}
 NO_RULE: dict[tuple[str, str], str] = {}
 NO_SLOPE: dict[str, str] = {}
+SYMMETRIC: set[str] = set()
 for _name, _module in MODULES.items():
     _pool.add_arrays(_module)
     for _group, _expressions in _module.GROUPS.items():
@@ -55,6 +58,7 @@ for _name, _module in MODULES.items():
     OTHER_SAVED.update(getattr(_module, "OTHER_SAVED", {}))
     NO_RULE.update(getattr(_module, "NO_RULE", {}))
     NO_SLOPE.update(getattr(_module, "NO_SLOPE", {}))
+    SYMMETRIC |= getattr(_module, "SYMMETRIC", set())
 ERRORS = list(dict.fromkeys(ERRORS))
 SAMPLES = list(dict.fromkeys(e for expressions in GROUPS.values() for e in expressions))
 

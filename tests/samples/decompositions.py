@@ -147,6 +147,5 @@ ROUGH = {
 NO_SLOPE = {
     "linalg_svd": "complex vectors may turn by any phase",
     "linalg_eig": "complex vectors may turn by any phase",
-    "linalg_eigh": "reads one triangle; the gradient is that of a symmetric matrix",
-    "hermitian_eigenvalues": "reads one triangle; the gradient is that of a symmetric matrix",
 }
+SYMMETRIC = {"linalg_eigh", "hermitian_eigenvalues"}

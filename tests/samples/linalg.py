@@ -292,12 +292,11 @@ NOT_COMPLEX = {
     r"la_nan": "NumPy and C multiply what is not a number differently",
 }
 NO_SLOPE = {
-    "linalg_cholesky_ex": "reads one triangle; the gradient is that of a symmetric matrix",
-    "cholesky": "reads one triangle; the gradient is that of a symmetric matrix",
     "cholesky_solve": "PyTorch's gradient is not zero for the triangle that is not read",
     "cholesky_inverse": "PyTorch's gradient is not zero for the triangle that is not read",
     "cofactor_slope": "the second derivative of a determinant; a third one is refused",
 }
+SYMMETRIC = {"linalg_cholesky_ex", "cholesky"}
 NO_RULE = {("linalg_lu_solve", "pivots"): "they are places"}
 ROUGH = {
     r"cholesky_(inverse|solve)\((?!.*linalg)":
