@@ -25,6 +25,9 @@ class ThreadModes(threading.local):
     hooks_disabled: str | None = None  # the message of disable_saved_tensors_hooks
     not_plain: NotPlain | None = None
     before_mutation: Callable[[Any], None] | None = None  # allow_mutation_on_saved_tensors
+    # Called in place of tensor/_calls.py:apply, with the same arguments.
+    interceptor: Callable[[Any, Any, dict[str, Any], Any], Any] | None = None
+    levels: tuple[Any, ...] = ()  # transforms that are open: forward mode, vmap; innermost last
 
 
 class Switch:
@@ -63,6 +66,8 @@ def _plain() -> bool:
         and not modes.anomaly
         and not modes.saved_tensor_hooks
         and modes.before_mutation is None
+        and modes.interceptor is None
+        and not modes.levels
     )
 
 

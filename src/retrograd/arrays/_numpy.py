@@ -82,7 +82,7 @@ def is_raw(value: object) -> bool:
 
 def writable(x: Raw) -> Raw:
     """``x`` as an ndarray whose memory can be shared and, if it allows that, written."""
-    return x if isinstance(x, np.ndarray) else np.array(x)
+    return np.array(x) if isinstance(x, np.generic) else x
 
 
 def asarray(value: object, dtype: np.dtype[Any] | None = None) -> Raw:

@@ -16,7 +16,7 @@ from retrograd.autograd.grad_mode import (
 from retrograd.autograd.variable import Variable
 
 if TYPE_CHECKING:
-    from retrograd.autograd import function, graph
+    from retrograd.autograd import forward_ad, function, graph
     from retrograd.autograd.function import Function
     from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
     """What not every program uses is loaded when first used, to import faster."""
     import importlib
 
-    if name in ("function", "graph"):
+    if name in ("forward_ad", "function", "functional", "graph"):
         return importlib.import_module(f"retrograd.autograd.{name}")
     if name == "Function":
         globals()[name] = importlib.import_module("retrograd.autograd.function").Function
@@ -39,7 +39,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ["Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
-           "function", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+           "forward_ad", "function", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph",
+           "inference_mode",
            "is_multithreading_enabled",
            "no_grad", "set_detect_anomaly", "set_grad_enabled",
            "set_multithreading_enabled"]  # fmt: skip

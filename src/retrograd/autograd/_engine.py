@@ -159,7 +159,7 @@ def _loop(task: Task) -> dict[int, Any]:
                 continue
             entry = waiting.get(n)
             if entry is not None:
-                if entry[1] and g is not None:
+                if entry[1] and type(g) is ndarray:
                     add(entry[0], g, entry[0])
                 else:
                     entry[0] = total = plus(entry[0], g)

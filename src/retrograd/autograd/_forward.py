@@ -3,6 +3,8 @@
 Each family has its own way. What is left over, operations with several outputs or rules of their
 own, goes by transposing twice: a rule is linear in ``g``, so the gradient of *it* with respect to
 ``g`` takes a tangent forward.
+
+Inputs and tangents may be raw arrays, Tensors, whose history goes on, or lifted values.
 """
 
 from __future__ import annotations
@@ -10,65 +12,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd import arrays
 from retrograd.autograd._backward import grad
+from retrograd.autograd._levels import raised
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
-from retrograd.ops import linear
-from retrograd.ops._operation import Operation, Rule, raw
+from retrograd.ops import elementwise, linear
+from retrograd.ops._operation import Operation, Rule, TensorLike, raw
 
 
 def push_forward(
-    op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any]
-) -> tuple[Any, ...]:
-    """The tangents of the results of ``op(*inputs, **options)``, for arrays.
+    op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any],
+    outputs: Sequence[Any],
+) -> Sequence[Any]:  # fmt: skip
+    """The tangents of ``outputs``, the results of ``op(*inputs, **options)``.
 
-    ``tangents`` has None for inputs that do not move; the result has None for outputs that are not
-    numbers one could move (places, truths).
+    ``tangents`` has None for inputs that do not move. So has the result for outputs that do not,
+    or that are not numbers one could move (places, truths).
     """
-    outputs = _called(op, inputs, options)
     if op.jvp is not None:
-        t = tangents[0] if len(op.inputs) == 1 and op.inputs != ("tensors",) else tuple(tangents)
-        return _as_tuple(_run(op, op.jvp, t, inputs, outputs, options, 0))
-    if op.family == "linear":
-        moving = [
-            t if t is not None else linear.new_zeros(x, x.shape) if moves else x
-            for x, t, moves in zip(inputs, tangents, _may_move(op, inputs), strict=True)
-        ]
-        return _called(op, moving, options)
-    if op.family == "multilinear":
-        return (_product_rule(op, inputs, tangents, options),)
-    if op.family == "elementwise" and not op.adjoint:
-        parts = [
-            _run(op, rule, t, inputs, outputs, options, i)
-            for i, (rule, t) in enumerate(zip(op.rules, tangents, strict=True))
-            if rule is not None and t is not None
-        ]
-        return (arrays.cast(arrays.expand(_total(parts), outputs[0].shape), outputs[0].dtype),)
-    return _transposed_twice(op, inputs, tangents, options, outputs)
+        alone = len(op.inputs) == 1 and op.inputs != ("tensors",)
+        t = tangents[0] if alone else tuple(tangents)
+        found = _run(op, op.jvp, t, inputs, outputs, options, 0)
+    elif op.family == "linear":
+        found = call(op, _moving(op, inputs, tangents), options)
+    elif op.family == "multilinear":
+        found = _product_rule(op, inputs, tangents, options)
+    elif op.family == "elementwise" and not op.adjoint:
+        found = _sum_of_slopes(op, inputs, tangents, options, outputs)
+    else:
+        return _transposed_twice(op, inputs, tangents, options)
+    return found if isinstance(found, (tuple, list)) else (found,)
 
 
-def _may_move(op: Operation, inputs: Sequence[Any]) -> list[bool]:
-    """Which inputs have a derivative. Others (places, masks) are as good as options."""
-    if op.joint is not None:
-        return [True] * len(inputs)
-    return [rule is not None for rule in op.rules]
+def call(op: Operation, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+    """An operation on its inputs, whether it takes them one by one or as a list."""
+    if op is linear.view or op is linear.reshape_alias:  # a tangent may lie otherwise in memory
+        return linear.reshape(inputs[0], options["size"])
+    return op(list(inputs), **options) if op.inputs == ("tensors",) else op(*inputs, **options)
 
 
-def _called(op: Operation, inputs: Sequence[Any], options: dict[str, Any]) -> tuple[Any, ...]:
-    arguments = (list(inputs),) if op.inputs == ("tensors",) else inputs
-    return _as_tuple(op(*arguments, **options))
-
-
-def _as_tuple(found: Any) -> tuple[Any, ...]:
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
-
-
-def _total(parts: list[Any]) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+def _moving(op: Operation, inputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents as inputs of a linear operation: zeros for what does not move. Inputs without
+    derivative (places, masks) are as good as options."""
+    moves = [True] * len(inputs) if op.joint else [rule is not None for rule in op.rules]
+    return [
+        t if t is not None else elementwise.zeros_like(x) if may_move else x
+        for x, t, may_move in zip(inputs, tangents, moves, strict=True)
+    ]
 
 
 def _product_rule(
@@ -82,12 +72,40 @@ def _product_rule(
     ])  # fmt: skip
 
 
+def _sum_of_slopes(
+    op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any],
+    outputs: Sequence[Any],
+) -> Any:  # fmt: skip
+    """Rules of elementwise operations are products with slopes, and serve tangents as well."""
+    parts = [
+        _run(op, rule, t, inputs, outputs, options, i)
+        for i, (rule, t) in enumerate(zip(op.rules, tangents, strict=True))
+        if rule is not None and t is not None
+    ]
+    return _like(_total(parts), outputs[0]) if parts else None
+
+
+def _total(parts: list[Any]) -> Any:
+    total = parts[0] if parts else None
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _like(x: Any, output: Any) -> Any:
+    """A tangent brought to the shape and dtype of what it belongs to."""
+    shape, dtype = tuple(output.shape), raw(output).dtype
+    if tuple(x.shape) != shape:
+        x = linear.expand(x, size=shape)
+    return x if raw(x).dtype == dtype else elementwise.to_dtype(x, dtype=dtype)
+
+
 def _run(
-    op: Operation, rule: Rule, t: Any, inputs: Sequence[Any], outputs: tuple[Any, ...],
+    op: Operation, rule: Rule, t: Any, inputs: Sequence[Any], outputs: Sequence[Any],
     options: dict[str, Any], position: int,
 ) -> Any:  # fmt: skip
     """A rule, given ``t`` and whatever it names."""
-    values = {**options, "shape": getattr(inputs[position], "shape", ())}
+    values = {**options, "shape": tuple(getattr(inputs[position], "shape", ()))}
     values.update(zip(op.output_names, outputs, strict=False))
     if op.inputs != ("tensors",):
         values.update(zip(op.inputs, inputs, strict=True))
@@ -95,29 +113,35 @@ def _run(
 
 
 def _transposed_twice(
-    op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any],
-    outputs: tuple[Any, ...],
-) -> tuple[Any, ...]:  # fmt: skip
+    op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any]
+) -> Sequence[Any]:
+    deeper = any(getattr(x, "requires_grad", False) for x in (*inputs, *tangents))
+    moving = [t is not None for t in tangents]
     with enable_grad():
-        variables = [
-            x if t is None else wrap(raw(x)).requires_grad_(True)
-            for x, t in zip(inputs, tangents, strict=True)
-        ]
-        results = _called(op, variables, options)
+        variables = [_variable(x) if m else x for x, m in zip(inputs, moving, strict=True)]
+        results = call(op, variables, options)
+        results = list(results) if isinstance(results, (tuple, list)) else [results]
         roots = [r for r in results if r.requires_grad]
-        given = [wrap(arrays.zeros(r._data.shape, r._data.dtype)).requires_grad_() for r in roots]
-        moving = [v for v, t in zip(variables, tangents, strict=True) if t is not None]
-        back = grad(roots, moving, given, create_graph=True, materialize_grads=True)
-    directions = [wrap(t) for t in tangents if t is not None]
-    pairs = [(b, t) for b, t in zip(back, directions, strict=True) if b.requires_grad]
-    found: Sequence[Any] = [None] * len(given)
-    if pairs:
-        ends, seeds = zip(*pairs, strict=True)
-        found = grad(ends, given, seeds, allow_unused=True)
+        given = [wrap(elementwise.zeros_like(r)._data).requires_grad_() for r in roots]
+        moved_inputs = [v for v, m in zip(variables, moving, strict=True) if m]
+        back = grad(roots, moved_inputs, given, create_graph=True, materialize_grads=True)
+        directions = [t for t in tangents if t is not None]
+        pairs = [(b, t) for b, t in zip(back, directions, strict=True) if b.requires_grad]
+        found: Sequence[Any] = [None] * len(given)
+        if pairs:
+            ends, seeds = zip(*pairs, strict=True)
+            seeds = tuple(t if isinstance(t, TensorLike) else wrap(t) for t in seeds)
+            found = grad(ends, given, seeds, allow_unused=True, create_graph=deeper)
     moved = iter(found)
-    return tuple(_tangent(next(moved), y) if r.requires_grad else None
-                 for r, y in zip(results, outputs, strict=True))  # fmt: skip
+    in_kind = raw if not any(isinstance(x, TensorLike) for x in inputs) else _as_is
+    return [in_kind(next(moved)) if r.requires_grad else None for r in results]
 
 
-def _tangent(found: Any, output: Any) -> Any:
-    return arrays.zeros(output.shape, output.dtype) if found is None else found._data
+def _as_is(x: Any) -> Any:
+    return x
+
+
+def _variable(x: Any) -> Any:
+    """A variable of the value ``x``, whose history goes on from that of ``x`` if it has one."""
+    x = raised(x if isinstance(x, TensorLike) else wrap(x))
+    return linear.alias(x) if x.requires_grad else wrap(x._data).requires_grad_()

@@ -25,6 +25,7 @@ from retrograd.autograd._node import (
 from retrograd.autograd._versions import UNCHANGING, Version
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation, Rule, raw
 
 
@@ -138,8 +139,8 @@ class OperationNode(Node):
         node, number = self.origin_of_saved(position)
         if isinstance(value, Packed):
             value, version = value.tensor()._data, None
-        if not arrays.is_raw(value):  # a Python number, or nothing because nobody needs it
-            return value
+        if not arrays.is_raw(value) and not isinstance(value, Lifted):
+            return value  # a Python number, or nothing because nobody needs it
         if isinstance(node, AccumulateGrad) and node.variable._data is value:
             return node.variable
         version = None if version is UNCHANGING else version
@@ -174,7 +175,9 @@ class OperationNode(Node):
 def _conjugate(value: Any) -> Any:
     if isinstance(value, complex):
         return value.conjugate()
-    complex_array = isinstance(raw(value), arrays.RAW_TYPES) and raw(value).dtype.kind == "c"
+    complex_array = (
+        isinstance(raw(value), (*arrays.RAW_TYPES, Lifted)) and raw(value).dtype.kind == "c"
+    )
     return elementwise.conj(value) if complex_array else value
 
 

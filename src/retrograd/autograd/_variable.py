@@ -19,6 +19,7 @@ from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._node import NOWHERE, Node
 from retrograd.autograd._versions import Version, version_of
 from retrograd.autograd._wrap import wrap
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TensorLike
 
 _NON_LEAF_GRAD = (
@@ -28,6 +29,21 @@ _NON_LEAF_GRAD = (
     "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
     "github.com/pytorch/pytorch/pull/30531 for more information."
 )
+
+
+def check_of_innermost(tensor: Any) -> None:
+    """RuntimeError for a leaf that would lie below an open transform: what is recorded under the
+    transform would not lead to it."""
+    level, data = modes.levels[-1], tensor._data
+    if level.transparent or (isinstance(data, Lifted) and data.level is level):
+        return
+    raise RuntimeError(
+        "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+        "torch.autograd.functional.* APIs) inside of a function being transformed by a functorch "
+        "transform. This is unsupported, please attempt to use the functorch transforms (e.g. "
+        "grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
+        "transformed instead."
+    )
 
 
 class Variable(TensorLike):
@@ -102,6 +118,8 @@ class Variable(TensorLike):
                 "computed variable in a subgraph that doesn't require differentiation use "
                 "var_no_grad = var.detach()."
             )
+        if requires_grad and modes.levels:
+            check_of_innermost(self)
         if requires_grad and self._data.dtype.kind not in "fc":
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if requires_grad and self.is_inference() and not modes.inference:
@@ -117,6 +135,8 @@ class Variable(TensorLike):
 
     def detach(self) -> Any:
         """The same memory, cut off from the graph."""
+        if isinstance(self._data, Lifted):
+            return wrap(self._data.detached())
         self._data = arrays.writable(self._data)
         detached = wrap(self._data, version=version_of(self))
         if self.is_inference():

@@ -26,6 +26,10 @@ PyTorch gives that a node of its own.
 Forward mode follows from the family; where a direct rule is cheaper, ``jvp`` declares one. It is a
 function of the tangent ``t`` of the input (a tuple, with None for inputs that have none, if there
 are several inputs) and of whatever else it names, as a rule.
+
+What an operation does to a whole batch of inputs follows from the family and from the names of its
+options, where these speak of dimensions. Otherwise ``batch`` says it: the name of one of the ways
+in ``_batching``, or a function as described there.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from retrograd import arrays
+from retrograd._modes import modes, switch
 from retrograd.arrays import Raw
+from retrograd.ops._lifted import highest_level
 
 
 class TensorLike:
@@ -124,9 +130,10 @@ class Operation:
     # Calls an operation and writes the result over its first operand.
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
-    __slots__ = ("_node_class", "adjoint", "broadcasts", "check", "dtypes", "fits", "forward",
-                 "function", "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name",
-                 "number", "options", "output_names", "rules", "saves", "view")  # fmt: skip
+    __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "dtypes", "fits",
+                 "forward", "function", "heavy", "inputs", "joint", "jvp", "name", "needed_by",
+                 "node_name", "number", "options", "output_names", "rules", "saves",
+                 "view")  # fmt: skip
 
     def __init__(
         self,
@@ -145,6 +152,7 @@ class Operation:
         check: Callable[..., None] | None = None,
         number: Operation | None = None,
         jvp: Callable[..., Any] | None = None,
+        batch: str | Callable[..., Any] | None = None,
     ) -> None:
         code = forward.__code__ if hasattr(forward, "__code__") else None
         self.name = name
@@ -165,6 +173,7 @@ class Operation:
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
+        self.batch = batch
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
@@ -210,6 +219,10 @@ class Operation:
                     return Planned(operation, args, options)
                 assert operation.function is not None, "the tensor layer is not loaded"
                 return operation.function(*args, **options)
+        if switch.active and modes.levels:
+            level = highest_level((*args, *options.values()))
+            if level is not None:
+                return level.run(operation, args, options)
         if operation.heavy and args[0].size > arrays.LARGE:
             return arrays.shared(operation.forward, args[0])
         return operation.forward(*args, **options)

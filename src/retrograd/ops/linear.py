@@ -12,7 +12,8 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops._dims import numel, one_dim
+from retrograd.ops._dims import infer, numel, one_dim
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Linear, Operation, linear, raw
 
 # -- primitives ------------------------------------------------------------------------------
@@ -75,6 +76,8 @@ def reshape(x: Any, size: Sequence[int]) -> Any:
     """The same elements in another shape, without copying where that can be."""
     if arrays.is_raw(x):
         return arrays.reshape(x, size)
+    if isinstance(raw(x), Lifted):
+        return view(x, size=infer(tuple(size), raw(x).size))
     if arrays.is_contiguous(raw(x)):
         return view(x, size=tuple(size))
     if arrays.view_as_shape(raw(x), size) is not None:
@@ -84,7 +87,9 @@ def reshape(x: Any, size: Sequence[int]) -> Any:
 
 def new_zeros(like: Any, shape: Sequence[int]) -> Any:
     """Zeros of the kind and dtype of ``like``."""
-    return arrays.zeros(tuple(shape), like.dtype) if arrays.is_raw(like) else like.new_zeros(shape)
+    if isinstance(like, Lifted) or arrays.is_raw(like):
+        return arrays.zeros(tuple(shape), like.dtype)
+    return like.new_zeros(shape)
 
 
 def sum_to_shape(g: Any, shape: Sequence[int]) -> Any:

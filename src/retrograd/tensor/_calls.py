@@ -18,6 +18,7 @@ from retrograd.autograd._node import Node, orders
 from retrograd.autograd._operation_node import OperationNode, Packed, pack_value
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
+from retrograd.ops._lifted import Level, Lifted, LooksAtValues, highest_level
 from retrograd.ops._operation import Operation
 from retrograd.tensor._tensor import Tensor
 
@@ -65,9 +66,17 @@ def _cast_value(x: Any, dtype: Any) -> Raw:
 # -- the careful way -------------------------------------------------------------------------
 
 
-def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on."""
-    if not modes.grad_enabled and not modes.inference:
+def apply(
+    op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any = None
+) -> Any:
+    """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on.
+
+    ``computed``: its output, where that is known already and only to be recorded."""
+    if modes.interceptor is not None:
+        return modes.interceptor(op, args, options, computed)
+    if modes.levels and (level := level_of(args, options)) is not None:
+        return apply_lifted(level, op, args, options, computed)
+    if not modes.grad_enabled and not modes.inference and computed is None:
         result = unrecorded(op, args, options)
         if result is not None:
             return result
@@ -78,12 +87,110 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
         operands[0]._data = arrays.writable(operands[0]._data)
     raws = checked(op, operands, options)
     try:
-        output = op.forward(raws, **options) if several_inputs else op.forward(*raws, **options)
+        if computed is not None:
+            output = computed
+        elif several_inputs:
+            output = op.forward(raws, **options)
+        else:
+            output = op.forward(*raws, **options)
+    except LooksAtValues:
+        if any_ended([*operands, *options.values()]):
+            return apply(op, *settled(args, options))
+        raise
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
     if not isinstance(output, tuple):
         return finish(op, operands, raws, options, (output,))[0]
     return finish(op, operands, raws, options, output)
+
+
+# -- under transforms ------------------------------------------------------------------------
+
+
+def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
+    """The innermost transform that some arguments, or lists of them, belong to."""
+    values: list[Any] = list(options.values())
+    for x in args:
+        values += x if type(x) in (list, tuple) else (x,)
+    return highest_level([value_of(x) if isinstance(x, Tensor) else x for x in values])
+
+
+def value_of(tensor: Tensor) -> Any:
+    """What a tensor holds. A view that was taken before its base was given a tangent by a write
+    does not know of it."""
+    data, meta = tensor._data, tensor._meta
+    if meta is not None and meta.view is not None and not isinstance(data, Lifted):
+        base = meta.view.base._data
+        if isinstance(base, Lifted) and not base.level.closed:
+            raise RuntimeError(
+                "A view is used that was taken before its base was written with a value under "
+                f"{base.level.name}. Take the view after the write."
+            )
+    return data
+
+
+def apply_lifted(
+    level: Level, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any = None
+) -> Any:
+    """Call ``op`` on Tensors of which some belong to a transform. For it, Tensors of the levels
+    below are constants, history and all; what is recorded here lies above it."""
+    if level.closed:
+        return apply(op, *settled(args, options))
+    several_inputs = op.inputs == ("tensors",)
+    operands = list(args[0]) if several_inputs else list(args)
+    op, operands, options = for_number(op, operands, options)
+    operands = [lifted_to(level, x) for x in operands]
+    raws = [x._data if isinstance(x, Tensor) else x for x in operands]
+    check_lifted(op, raws, options)
+    output = computed
+    if output is None:
+        output = level.run(op, (raws,) if several_inputs else tuple(raws), options)
+    if isinstance(output, tuple):
+        return finish(op, operands, raws, options, output)
+    return finish(op, operands, raws, options, (output,))[0]
+
+
+def lifted_to(level: Level, x: Any) -> Any:
+    """An operand as a Tensor of ``level``, as a constant of it if it comes from below."""
+    if isinstance(x, Tensor):
+        data = x._data
+        if isinstance(data, Lifted) and data.level is level:
+            return x
+        node, number = edge(x) if level.transparent else (None, None)
+        return wrap(level.constant(x), node, number, version=version_of(x))
+    if isinstance(x, Lifted):
+        return wrap(x if x.level is level else level.constant(wrap(x)))
+    return wrap(level.constant(wrap(x))) if arrays.is_raw(x) else x
+
+
+def check_lifted(op: Operation, raws: Sequence[Any], options: dict[str, Any]) -> None:
+    """What an operation refuses, by the shapes that the user sees. What it refuses for values that
+    cannot be seen here it will refuse below."""
+    if op.check is None:
+        return
+    try:
+        op.check(*raws, **options)
+    except LooksAtValues:
+        return
+
+
+def any_ended(values: Sequence[Any]) -> bool:
+    """Whether the transform of some value has ended."""
+    found = [x._data if isinstance(x, Tensor) else x for x in values]
+    return any(isinstance(x, Lifted) and x.level.closed for x in found)
+
+
+def settled(args: Sequence[Any], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments with what is left of values whose transform has ended."""
+
+    def settle(x: Any) -> Any:
+        if type(x) in (list, tuple):
+            return type(x)(map(settle, x))
+        data = x._data if isinstance(x, Tensor) else x
+        ended = isinstance(data, Lifted) and data.level.closed
+        return data.level.left_of(data) if ended else x
+
+    return [settle(x) for x in args], {name: settle(x) for name, x in options.items()}
 
 
 def unrecorded(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Tensor | None:
@@ -205,12 +312,17 @@ def make_node(
 
 
 def is_complex(x: Any) -> bool:
-    return isinstance(x, complex) or (arrays.is_raw(x) and x.dtype.kind == "c")
+    return isinstance(x, complex) or (is_value(x) and x.dtype.kind == "c")
+
+
+def is_value(x: Any) -> bool:
+    """Whether ``x`` is an array, or what stands for one under a transform."""
+    return arrays.is_raw(x) or isinstance(x, Lifted)
 
 
 def _info(x: Any) -> tuple[tuple[int, ...], Any]:
     data = x._data if isinstance(x, Tensor) else x
-    return (data.shape, data.dtype) if arrays.is_raw(data) else ((), None)
+    return (data.shape, data.dtype) if is_value(data) else ((), None)
 
 
 def save_values(
@@ -266,7 +378,8 @@ def pack_saved(node: OperationNode) -> None:
     try:
         for i in range(len(node.operation.saves)):
             tensor = node.saved_tensor(i)
-            entry = tensor if tensor is None else pack_value(tensor, pack, unpack)
+            is_tensor = isinstance(tensor, Tensor)  # or a Python number, or nothing
+            entry = pack_value(tensor, pack, unpack) if is_tensor else tensor
             packed += (entry, UNCHANGING, 0)
     finally:
         modes.saved_tensor_hooks = hooks

@@ -7,9 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
-from retrograd.arrays import dtypes
 from retrograd.autograd._history import check_write, rebase
-from retrograd.autograd._node import Node
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation, Planned, Target
 from retrograd.tensor._calls import (
@@ -17,17 +15,22 @@ from retrograd.tensor._calls import (
     checked,
     for_number,
     in_pytorchs_words,
+    level_of,
     make_node,
     pack_saved,
     save_values,
 )
+from retrograd.tensor._lifted_writes import write_lifted
 from retrograd.tensor._shape_in_place import take_shape
 from retrograd.tensor._tensor import Tensor
+from retrograd.tensor._write_steps import check_result, with_result
 
 
 def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
+    if modes.levels and (level := level_of(operands, options)) is not None:
+        return write_lifted(level, op, operands, options)
     if op.view:
         return take_shape(op, target, options)
     op, operands, options = for_number(op, operands, options)
@@ -61,14 +64,6 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
 
 
 Operation.write = staticmethod(write_in_place)
-
-
-def with_result(op: Operation, node: Node, saved: Any, target: Tensor) -> Any:
-    """The saved values of a write, completed by its result, which is there only now."""
-    if "result" not in op.saves or all(n is None for n in node.next_nodes):
-        return saved
-    at, version = 3 * op.saves.index("result"), version_of(target)
-    return (*saved[:at], target._data, version, version.count, *saved[at + 3 :])
 
 
 def write(op: Operation, memory: Any, result: Any) -> None:
@@ -107,23 +102,6 @@ def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
                 "tensor refer to a single memory location. Please clone() the tensor before "
                 "performing the operation."
             )
-
-
-def check_result(op: Operation, memory: Any, result: Any) -> None:
-    """Whether a result can be written where it should go."""
-    if op.dtypes not in ("free", "first"):
-        have, want = dtypes.from_numpy_dtype(result.dtype), dtypes.from_numpy_dtype(memory.dtype)
-        if op.family != "constant" and not dtypes.can_cast(have, want):
-            raise RuntimeError(
-                f"result type {dtypes.type_word(result.dtype)} can't be cast to the desired "
-                f"output type {dtypes.type_word(memory.dtype)}"
-            )
-    shape = arrays.broadcast_shapes(memory.shape, result.shape)
-    if tuple(shape) != memory.shape:
-        raise RuntimeError(
-            f"output with shape {list(memory.shape)} doesn't match the broadcast shape "
-            f"{list(shape)}"
-        )
 
 
 def in_place(op: Operation) -> Callable[..., Tensor]:

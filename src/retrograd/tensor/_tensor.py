@@ -15,6 +15,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._variable import Variable
 from retrograd.autograd._wrap import Plug, wrap
+from retrograd.ops._lifted import Lifted
 
 
 class Size(tuple[int, ...]):
@@ -103,6 +104,8 @@ class Tensor(Variable):
     @property
     def data(self) -> Tensor:
         """The same memory without history, and without telling the version counter of writes."""
+        if isinstance(self._data, Lifted):
+            return self.detach()  # type: ignore[no-any-return]
         self._data = arrays.writable(self._data)
         result: Tensor = wrap(self._data)
         return result
@@ -205,6 +208,8 @@ class Tensor(Variable):
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
+        if isinstance(self._data, Lifted):
+            return self._data.__array__()
         self._data = arrays.writable(self._data)
         return self._data
 
@@ -270,6 +275,8 @@ class Tensor(Variable):
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
         if self._data.size == 0:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+        if isinstance(self._data, Lifted):
+            return self._data.truth()
         return bool(self._data.item())
 
     def __len__(self) -> int:
@@ -334,6 +341,8 @@ class Tensor(Variable):
             suffixes.append(f"grad_fn=<{type(node).__name__}>")
         elif self.requires_grad:
             suffixes.append("requires_grad=True")
+        if isinstance(self._data, Lifted):
+            return self._data.text("".join(f", {suffix}" for suffix in suffixes))
         default = dtypes.get_default_dtype()
         defaults = (default.numpy, default.to_complex().numpy)
         return arrays.formatting.format_array(

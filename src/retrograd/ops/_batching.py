@@ -1,0 +1,275 @@
+"""Batches of values, and what operations do to a whole batch at once.
+
+A batching rule is a function ``rule(level, op, args, options)``. In ``args``, and in ``options``
+where an operation takes arrays there, a ``Batched`` holds a value for each entry of the batch,
+along the first dimension of its ``value``; everything else is the same for all entries. A rule
+returns the result, or a tuple of results, with the batch along the first dimension.
+
+Most operations need none of their own. Elementwise ones need aligned dimensions, nothing else.
+Others speak of dimensions in their options, by names that mean the same everywhere; these are
+counted one further. An operation says ``batch="leading"`` if it takes any number of dimensions in
+front anyway. What is left declares a function; without one, an operation is run entry by entry,
+and says so once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from retrograd.ops import linear
+from retrograd.ops._lifted import Level, Lifted
+from retrograd.ops._operation import Operation, TensorLike, raw
+
+
+class Batched(Lifted):
+    """A value for each entry of a batch, stacked along the first dimension of one value."""
+
+    __slots__ = ("same", "value")
+
+    def __init__(self, level: Level, value: Any, same: bool = False) -> None:
+        self.level = level
+        self.value = value
+        self.same = same  # one value for all entries, without the dimension
+
+    @property
+    def inner(self) -> Any:
+        return self.value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape = tuple(self.value.shape)
+        return shape if self.same else shape[1:]
+
+
+    def item(self) -> Any:
+        if self.same:
+            return self.value.item()
+        raise RuntimeError(
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
+            "calling .item() on a Tensor, please try to rewrite what you're doing with other "
+            "operations: each of the entries may have another value."
+        )
+
+    def truth(self) -> bool:
+        if self.same:
+            return bool(self.value.item())
+        raise RuntimeError(
+            "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
+            "flow. We don't support that yet: one way cannot be taken for all entries. Compute "
+            "both ways and choose by torch.where()."
+        )
+
+    def tolist(self) -> Any:
+        return self.value.tolist() if self.same else self.refuse("the elements")
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        return raw(self.value).__array__(*given, **named) if self.same else self.refuse("the array")
+
+    def detached(self) -> Lifted:
+        value = self.value
+        if isinstance(value, TensorLike):
+            value = value.detach()  # type: ignore[attr-defined]
+        return Batched(self.level, value, self.same)
+
+    def text(self, suffixes: str) -> str:
+        where = "None" if self.same else "0"
+        number = self.level.number
+        return f"BatchedTensor(lvl={number}, bdim={where}, value={self.value!r}{suffixes})"
+
+
+class BatchLevel(Level):
+    """``vmap``: every operation is done for all entries of a batch at once."""
+
+    __slots__ = ("randomness", "size")
+
+    name = "vmap"
+
+    def __init__(self, size: int, randomness: str = "error") -> None:
+        super().__init__()
+        self.size = size
+        self.randomness = randomness
+
+    def run_on_parts(
+        self, operation: Operation, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        several = operation.inputs == ("tensors",)
+        given = [self.opened(x) for x in (args[0] if several else args)]
+        options = {name: self.opened(value) for name, value in options.items()}
+        same = not any(map(self.owns, given)) and not any(map(self.owns_any, options.values()))
+        if same:
+            found = operation(given, **options) if several else operation(*given, **options)
+        else:
+            found = rule_of(operation)(self, operation, given, options)
+        if isinstance(found, (tuple, list)):
+            return tuple(Batched(self, y, same) for y in found)
+        return Batched(self, found, same)
+
+    def below(self, x: Any) -> tuple[Any, bool]:
+        return (x.value, not x.same) if self.owns(x) else (x, False)
+
+    def take_in(self, tensor: Any) -> None:
+        raise RuntimeError(
+            "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a "
+            "Tensor `other` in extra_args that has more elements than `self`. This happened due to "
+            "`other` being vmapped over but `self` not being vmapped over in a vmap. Please try to "
+            "use out-of-place operators instead of inplace arithmetic, or make `self` of something "
+            "that is vmapped over, by new_zeros() for instance."
+        )
+
+    def check_write(self, target: Any, result: Any) -> None:
+        if target.same and not result.same:
+            self.take_in(target)
+
+    def write(self, target: Any, result: Any) -> None:
+        value = result.value
+        if result.same and not target.same:
+            value = self.stacked(value)
+        target.value.copy_(value)
+
+    def constant(self, x: Any) -> Lifted:
+        return Batched(self, x, same=True)
+
+    def opened(self, x: Any) -> Any:
+        """What is the same for all entries as the levels below know it."""
+        if isinstance(x, tuple) and any(isinstance(part, Lifted) for part in x):
+            return tuple(self.opened(part) for part in x)
+        return x.value if isinstance(x, Batched) and x.level is self and x.same else x
+
+    def owns(self, x: Any) -> bool:
+        return isinstance(x, Batched) and x.level is self
+
+    def owns_any(self, x: Any) -> bool:
+        """Whether an option is, or a tuple of places has among them, a value for each entry."""
+        return any(map(self.owns, x)) if isinstance(x, tuple) else self.owns(x)
+
+    # -- what rules are written with -----------------------------------------------------------
+
+    def plain(self, x: Any) -> Any:
+        """The value of what is for each entry, and anything else as it is."""
+        return x.value if self.owns(x) else x
+
+    def stacked(self, x: Any) -> Any:
+        """A value for each entry, also of what is the same for all."""
+        if self.owns(x):
+            return x.value
+        if not hasattr(x, "shape"):
+            return x
+        shape = tuple(x.shape)
+        return linear.expand(linear.reshape(x, (1, *shape)), size=(self.size, *shape))
+
+    def aligned(self, x: Any, rank: int) -> Any:
+        """A value whose dimensions behind that of the batch number ``rank``, so that they line up
+        with those of others from the right. What is the same for all lines up as it is."""
+        if not self.owns(x):
+            return x
+        missing = rank - len(x.shape)
+        if not missing:
+            return x.value
+        return linear.reshape(x.value, (self.size, *(1,) * missing, *x.shape))
+
+
+Rule = Callable[[BatchLevel, Operation, list[Any], dict[str, Any]], Any]
+
+
+def rule_of(op: Operation) -> Rule:
+    """How a batch goes through an operation."""
+    if op.batch is not None:
+        return op.batch if callable(op.batch) else WAYS[op.batch]
+    if op.family == "elementwise" or (op.broadcasts and op.family != "operation"):
+        return pointwise
+    known = set(op.options) <= SHIFTED.keys() | UNCHANGED and DIMENSIONS & set(op.options)
+    if known and (op.joint or all(op.rules) or len(op.inputs) == 1):
+        return along_dimensions
+    return entry_by_entry
+
+
+def call(op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    return op(args, **options) if op.inputs == ("tensors",) else op(*args, **options)
+
+
+# -- the ways most operations go ---------------------------------------------------------------
+
+
+def pointwise(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """Dimensions are aligned from the right, behind that of the batch."""
+    if any(map(level.owns_any, options.values())):
+        return entry_by_entry(level, op, args, options)
+    rank = max(len(x.shape) for x in args if hasattr(x, "shape"))
+    return op(*[level.aligned(x, rank) for x in args], **options)
+
+
+def leading(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """The batch is one more dimension in front, which the operation takes any number of."""
+    return call(op, [level.stacked(x) for x in args], options)
+
+
+def _shifted(level: BatchLevel, dim: Any) -> Any:
+    return tuple(d + 1 for d in dim) if isinstance(dim, tuple) else dim + 1
+
+
+SHIFTED: dict[str, Callable[[BatchLevel, Any], Any]] = {
+    **dict.fromkeys(("dim", "dims", "dim0", "dim1", "dim2", "dimension"), _shifted),
+    **dict.fromkeys(("size", "shape"), lambda level, shape: (level.size, *shape)),
+    "where": lambda level, where: (slice(None), *where),
+}
+DIMENSIONS = {"dim", "dims", "dim0", "dim1", "dimension", "where"}
+# Options that mean the same however many dimensions there are.
+UNCHANGED = {
+    "keepdim", "descending", "k", "largest", "index", "correction", "sizes", "reverse",
+    "normalization", "forward", "onesided", "last_dim_size",
+}  # fmt: skip
+
+
+def along_dimensions(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    """Dimensions are counted one further."""
+    bare = all(not len(x.shape) for x in args if hasattr(x, "shape"))
+    if bare or None in [options.get(n, 0) for n in ("dim", "dims")]:
+        return entry_by_entry(level, op, args, options)
+    shifted = {n: SHIFTED[n](level, v) if n in SHIFTED else v for n, v in options.items()}
+    return call(op, [level.stacked(x) for x in args], shifted)
+
+
+_announced: set[str] = set()
+
+
+def announce(name: str) -> None:
+    """Say once that something is done one by one."""
+    if name not in _announced:
+        _announced.add(name)
+        warnings.warn(
+            f"vmap: {name} has no batching rule and is run entry by entry, which takes as long as "
+            "a loop",
+            stacklevel=2,
+        )
+
+
+def entry_by_entry(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    """One entry after the other, with a word about it."""
+    announce(op.name)
+    found = []
+    for i in range(level.size):
+        entry = {n: _entry(level, value, i) for n, value in options.items()}
+        found.append(call(op, [_entry(level, x, i) for x in args], entry))
+    if isinstance(found[0], (tuple, list)):
+        return tuple(linear.stack(list(ys), dim=0) for ys in zip(*found, strict=True))
+    return linear.stack(found, dim=0)
+
+
+def _entry(level: BatchLevel, x: Any, i: int) -> Any:
+    if level.owns(x):
+        return linear.select(x.value, dim=0, index=i)
+    if level.owns_any(x):  # an option, which is arrays
+        return tuple(raw(_entry(level, part, i)) for part in x)
+    return x
+
+
+WAYS: dict[str, Rule] = {
+    "pointwise": pointwise, "leading": leading, "dims": along_dimensions,
+    "each": entry_by_entry,
+}  # fmt: skip

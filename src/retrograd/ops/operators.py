@@ -1,0 +1,77 @@
+"""Operators of lifted values, so that rules written with them run under transforms too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.ops import elementwise, linear, products
+from retrograd.ops._lifted import Lifted
+
+
+def _reflected(operation: Any) -> Any:
+    return lambda self, other: operation(other, self)
+
+
+def _power(self: Any, exponent: Any) -> Any:
+    if isinstance(exponent, (bool, int, float, complex)):
+        return elementwise.pow_scalar(self, exponent=exponent)
+    return elementwise.pow_tensor(self, exponent)
+
+
+def _power_of(self: Any, base: Any) -> Any:
+    if isinstance(base, (bool, int, float, complex)):
+        return elementwise.pow_of_number(self, self=base)
+    return elementwise.pow_tensor(base, self)
+
+
+def _subtracted_from(self: Any, other: Any) -> Any:
+    if isinstance(other, (bool, int, float, complex)):
+        return elementwise.rsub(self, other=other)
+    return elementwise.sub(other, self)
+
+
+def _divides(self: Any, other: Any) -> Any:
+    if isinstance(other, (bool, int, float, complex)):
+        return elementwise.reciprocal(self) * other
+    return elementwise.div(other, self)
+
+
+_OPERATORS = {
+    "__add__": elementwise.add, "__radd__": elementwise.add, "__mul__": elementwise.mul,
+    "__rmul__": elementwise.mul, "__sub__": elementwise.sub, "__truediv__": elementwise.div,
+    "__rsub__": _subtracted_from, "__rtruediv__": _divides, "__neg__": elementwise.neg,
+    "__pow__": _power, "__rpow__": _power_of, "__matmul__": products.matmul,
+    "__rmatmul__": _reflected(products.matmul), "__eq__": elementwise.eq,
+    "__ne__": elementwise.ne, "__lt__": elementwise.lt, "__le__": elementwise.le,
+    "__gt__": elementwise.gt, "__ge__": elementwise.ge, "__abs__": elementwise.abs,
+}  # fmt: skip
+
+
+def _method(operation: Any) -> Any:
+    def method(self: Lifted, *args: Any) -> Any:
+        if self.level.closed:
+            self.refuse("arithmetic")
+        return operation(self, *args)
+
+    return method
+
+
+def _reshape(x: Any, shape: Any) -> Any:
+    return linear.reshape(x, shape if len(shape) != 1 or isinstance(shape[0], int) else shape[0])
+
+
+Lifted.operations.update({
+    "reshape": _reshape,
+    "add": elementwise.add, "subtract": elementwise.sub, "multiply": elementwise.mul,
+    "true_divide": elementwise.div, "divide": elementwise.div, "negative": elementwise.neg,
+    "exp": elementwise.exp, "log": elementwise.log, "sqrt": elementwise.sqrt,
+    "sin": elementwise.sin, "cos": elementwise.cos, "absolute": elementwise.abs,
+    "equal": elementwise.eq, "not_equal": elementwise.ne, "less": elementwise.lt,
+    "less_equal": elementwise.le, "greater": elementwise.gt, "greater_equal": elementwise.ge,
+    "isnan": elementwise.isnan, "isinf": elementwise.isinf, "isfinite": elementwise.isfinite,
+    "logical_and": elementwise.logical_and, "logical_or": elementwise.logical_or,
+    "logical_not": elementwise.logical_not, "maximum": elementwise.maximum,
+    "minimum": elementwise.minimum, "conjugate": elementwise.conj,
+})  # fmt: skip
+for _name, _operation in _OPERATORS.items():
+    setattr(Lifted, _name, _method(_operation))

@@ -1,0 +1,37 @@
+"""Steps that all in-place writes take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.arrays import dtypes
+from retrograd.autograd._node import Node
+from retrograd.autograd._versions import version_of
+from retrograd.ops._operation import Operation
+from retrograd.tensor._tensor import Tensor
+
+
+def with_result(op: Operation, node: Node, saved: Any, target: Tensor) -> Any:
+    """The saved values of a write, completed by its result, which is there only now."""
+    if "result" not in op.saves or all(n is None for n in node.next_nodes):
+        return saved
+    at, version = 3 * op.saves.index("result"), version_of(target)
+    return (*saved[:at], target._data, version, version.count, *saved[at + 3 :])
+
+
+def check_result(op: Operation, memory: Any, result: Any) -> None:
+    """Whether a result can be written where it should go."""
+    if op.dtypes not in ("free", "first"):
+        have, want = dtypes.from_numpy_dtype(result.dtype), dtypes.from_numpy_dtype(memory.dtype)
+        if op.family != "constant" and not dtypes.can_cast(have, want):
+            raise RuntimeError(
+                f"result type {dtypes.type_word(result.dtype)} can't be cast to the desired "
+                f"output type {dtypes.type_word(memory.dtype)}"
+            )
+    shape = arrays.broadcast_shapes(memory.shape, result.shape)
+    if tuple(shape) != memory.shape:
+        raise RuntimeError(
+            f"output with shape {list(memory.shape)} doesn't match the broadcast shape "
+            f"{list(shape)}"
+        )
