@@ -171,8 +171,6 @@ OTHERS: dict[str, Program] = {  # wrong in other ways
     "the second derivative": lambda t: (square(t, lambda x, g: 2 * g * x.detach()), real(t, 2)),
     "a complex second derivative": lambda t: (
         square(t, lambda z, g: 2 * g * z.detach().conj()), cplx(t, 2)),
-    "twice differentiable once": lambda t: (
-        square(t, t.autograd.function.once_differentiable(lambda x, g: 2 * g * x)), real(t, 2)),
     "detached": lambda t: (lambda x: x.detach() * 2, real(t, 2)),
     "complex, detached": lambda t: (lambda z: z.detach() * 2, cplx(t, 2)),
     "constant": lambda t: (lambda x: t.ones(2, dtype=t.float64), real(t, 2)),
@@ -640,15 +638,62 @@ def test_options_that_contradict_each_other(torch: Any, check: str, options: Any
     assert ours[0] == "AssertionError"
 
 
-@pytest.mark.parametrize(
-    ("check", "option"),
-    [("gradcheck", "check_forward_ad"), ("gradgradcheck", "check_fwd_over_rev")],
-)
-def test_there_is_no_forward_mode_yet(check: str, option: str) -> None:
-    with pytest.raises(NotImplementedError, match=f"no forward-mode AD yet, .* {option}=True"):
-        getattr(MODULE, check)(
-            lambda x: x, real(retrograd, 2), raise_exception=False, **{option: True}
-        )
+@MODES
+def test_what_is_differentiable_once_says_so(fast_mode: bool) -> None:
+    """PyTorch takes the missing derivative for zero, and calls that a mismatch."""
+    once = retrograd.autograd.function.once_differentiable(lambda x, g: 2 * g * x)
+    func, x = square(retrograd, once), real(retrograd, 2)
+    assert gradcheck(func, x, fast_mode=fast_mode)
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+        gradgradcheck(func, x, fast_mode=fast_mode)
+
+
+# -- forward mode --------------------------------------------------------------------------------
+
+
+def wrong_tangent(torch: Any) -> Any:
+    """The identity, with a right gradient and a wrong tangent."""
+
+    def forward(x: Any) -> Any:
+        return x * 1
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    members = {"forward": forward, "setup_context": setup_context, "backward": lambda ctx, g: g,
+               "jvp": lambda ctx, t: 2 * t}  # fmt: skip
+    static = {n: staticmethod(f) for n, f in members.items()}
+    return type("Wrong", (torch.autograd.Function,), static).apply
+
+
+@MODES
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.*:DeprecationWarning")
+def test_tangents_are_checked(torch: Any, fast_mode: bool) -> None:
+    for t in (retrograd, torch):
+        check = t.autograd.gradcheck
+        x, z = real(t, 3), cplx(t, 2)
+        for options in ({}, {"check_batched_forward_grad": True}, {"check_backward_ad": False}):
+            options = {"check_forward_ad": True, "fast_mode": fast_mode, **options}
+            assert check(lambda x: (x.sin() * x.sum(), x.exp()), (x,), **options)
+            assert check(lambda x, z: (z * z.abs() * x.sum(), z.exp()), (x, z), **options)
+        wrong = wrong_tangent(t)
+        assert check(wrong, (x,), fast_mode=fast_mode)
+        with pytest.raises(RuntimeError, match="Jacobian computed with forward mode mismatch"):
+            check(wrong, (x,), check_forward_ad=True, fast_mode=fast_mode)
+        assert not check(lambda x: x * x.detach(), (x,), check_forward_ad=True, fast_mode=fast_mode,
+                         check_backward_ad=False, raise_exception=False)  # fmt: skip
+
+
+@MODES
+@pytest.mark.filterwarnings("ignore:.torch.jit.script.*:DeprecationWarning")
+def test_forward_over_reverse_is_checked(torch: Any, fast_mode: bool) -> None:
+    for t in (retrograd, torch):
+        check = t.autograd.gradgradcheck
+        options = {"check_fwd_over_rev": True, "fast_mode": fast_mode}
+        assert check(lambda x: x.sin() * x.sum(), (real(t, 3),), **options)
+        assert check(lambda z: z.exp() * z, (cplx(t, 2),), **options)
+        alone = {"check_rev_over_rev": False, "check_undefined_grad": False}
+        assert check(lambda x: x.exp() * x, (real(t, 3),), **options, **alone)
 
 
 @MODES

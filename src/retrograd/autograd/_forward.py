@@ -9,7 +9,7 @@ Inputs and tangents may be raw arrays, Tensors, whose history goes on, or lifted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd.autograd._backward import grad
@@ -40,7 +40,7 @@ def push_forward(
     elif op.family == "elementwise" and not op.adjoint:
         found = _sum_of_slopes(op, inputs, tangents, options, outputs)
     else:
-        return _transposed_twice(op, inputs, tangents, options)
+        return transposed_twice(lambda xs: call(op, xs, options), inputs, tangents)
     return found if isinstance(found, (tuple, list)) else (found,)
 
 
@@ -96,7 +96,7 @@ def _like(x: Any, output: Any) -> Any:
     """A tangent brought to the shape and dtype of what it belongs to."""
     shape, dtype = tuple(output.shape), raw(output).dtype
     if tuple(x.shape) != shape:
-        x = linear.expand(x, size=shape)
+        x = elementwise.clone(linear.expand(x, size=shape))  # which may be written to
     return x if raw(x).dtype == dtype else elementwise.to_dtype(x, dtype=dtype)
 
 
@@ -112,14 +112,15 @@ def _run(
     return rule.function(t, *[values[name] for name in rule.names])
 
 
-def _transposed_twice(
-    op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any]
+def transposed_twice(
+    function: Callable[[list[Any]], Any], inputs: Sequence[Any], tangents: Sequence[Any]
 ) -> Sequence[Any]:
+    """The tangents of what ``function`` gives for some inputs, from its gradients alone."""
     deeper = any(getattr(x, "requires_grad", False) for x in (*inputs, *tangents))
     moving = [t is not None for t in tangents]
     with enable_grad():
         variables = [_variable(x) if m else x for x, m in zip(inputs, moving, strict=True)]
-        results = call(op, variables, options)
+        results = function(variables)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
         roots = [r for r in results if r.requires_grad]
         given = [wrap(elementwise.zeros_like(r)._data).requires_grad_() for r in roots]

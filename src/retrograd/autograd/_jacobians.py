@@ -33,6 +33,7 @@ class Problem(NamedTuple):
     """A function with real outputs, at one point."""
 
     evaluate: Callable[[], list[Raw]]  # the outputs, for what is in the inputs' memory right now
+    at: Callable[[Tensor, Tensor], list[Tensor]]  # the outputs with another tensor for an input
     inputs: list[Tensor]  # those that require grad
     outputs: list[Tensor]  # those that require grad; if there are none, all of them
     part: str  # of complex outputs: "imaginary" or "real"; "" where there are none
@@ -104,6 +105,13 @@ def check_inputs(arguments: tuple[Any, ...]) -> list[Tensor]:
     return inputs
 
 
+def replaced(values: Any, x: Tensor, other: Tensor) -> Any:
+    """Lists and tuples, nested at will, with another tensor in the place of ``x``."""
+    if isinstance(values, (tuple, list)):
+        return type(values)(replaced(value, x, other) for value in values)
+    return other if values is x else values
+
+
 def problems(func: Callable[..., Any], arguments: tuple[Any, ...], outputs: list[Tensor],
               inputs: list[Tensor]) -> Iterator[Problem]:  # fmt: skip
     """The function itself if its outputs are real, otherwise its imaginary and its real part."""
@@ -111,6 +119,10 @@ def problems(func: Callable[..., Any], arguments: tuple[Any, ...], outputs: list
     from_complex = [outputs[i].is_complex() for i in chosen]
 
     def problem(part: str, taken: Callable[[Tensor], Tensor]) -> Problem:
+        def at(x: Tensor, other: Tensor) -> list[Tensor]:
+            now = outputs_of(func(*replaced(arguments, x, other)))
+            return [taken(now[i]) for i in chosen]
+
         def evaluate() -> list[Raw]:
             now = outputs_of(func(*arguments))
             if len(now) != len(outputs):
@@ -120,7 +132,8 @@ def problems(func: Callable[..., Any], arguments: tuple[Any, ...], outputs: list
                 )
             return [memory_of(taken(now[i])).copy() for i in chosen]
 
-        return Problem(evaluate, inputs, [taken(outputs[i]) for i in chosen], part, from_complex)
+        parts = [taken(outputs[i]) for i in chosen]
+        return Problem(evaluate, at, inputs, parts, part, from_complex)
 
     if any(o.is_complex() for o in outputs):
         yield problem("imaginary", lambda o: o.imag if o.is_complex() else o)
@@ -259,13 +272,15 @@ def close(a: Raw, b: Raw, rtol: float, atol: float) -> Raw:
     return (a == b) | (arrays.isfinite(error) & (error <= atol + rtol * arrays.absolute(b)))
 
 
-def mismatch(problem: Problem, i: int, j: int, numerical: Any, analytical: Any) -> str:
+def mismatch(
+    problem: Problem, i: int, j: int, numerical: Any, analytical: Any, mode: str = ""
+) -> str:
     """PyTorch's message, for output ``i`` and input ``j``."""
     prefix = ""
     if problem.from_complex[i]:
         prefix = f"While considering the {problem.part} part of complex outputs only, "
     return (
-        f"{prefix}Jacobian mismatch for output {i} with respect to input {j},\n"
+        f"{prefix}Jacobian {mode}mismatch for output {i} with respect to input {j},\n"
         f"numerical:{numerical}\nanalytical:{analytical}\n"
     )
 

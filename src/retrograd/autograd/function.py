@@ -7,7 +7,8 @@ backward is the user's. The node itself is the ``ctx`` that both receive.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from retrograd import arrays
@@ -40,6 +41,7 @@ class FunctionCtx(Node):
         self.non_differentiable: tuple[Any, ...] = ()
         self.to_save: tuple[Any, ...] | None = None
         self.saved_for_forward: tuple[Any, ...] = ()
+        self.in_jvp = False
         self.output_infos: tuple[Any, ...] = ()  # shape and dtype of each
         self.outputs: tuple[Any, ...] | None = None  # the same where there are several
         self.input_infos: tuple[Any, ...] = ()
@@ -75,9 +77,20 @@ class FunctionCtx(Node):
 
     # -- saved tensors -----------------------------------------------------------------------
 
+    @contextmanager
+    def as_in_jvp(self) -> Iterator[None]:
+        """Within it, ``saved_tensors`` are what ``save_for_forward`` was given."""
+        self.in_jvp = True
+        try:
+            yield
+        finally:
+            self.in_jvp = False
+
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What ``save_for_backward`` was given, at its place in the graph."""
+        if self.in_jvp:
+            return self.saved_for_forward
         if self.saved is FREED:
             raise RuntimeError(SECOND_BACKWARD)
         return tuple(self._unpack(*entry) for entry in self.saved or ())
@@ -262,25 +275,62 @@ class Function(metaclass=_FunctionMeta):
         """Run the operation on inputs, and record it if one of them requires grad."""
         if kwargs:
             args = _as_positional(cls, args, kwargs)
-        ctx = cls._backward_cls()
-        ctx.is_tensor = tuple(isinstance(a, Plug.tensor) for a in args)
-        ctx.needs_input_grad = tuple(
-            t and a.requires_grad for t, a in zip(ctx.is_tensor, args, strict=True)
+        if modes.levels:
+            return _under_transforms(cls, args)
+        return _run_alone(cls, args)
+
+
+def _under_transforms(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    from retrograd.autograd import _custom_transforms as transforms  # loaded with the first of them
+
+    level = transforms.level_of(args)
+    if level is None:
+        return _run_alone(cls, args)
+    args = transforms.lifted(level, args)
+    if not (modes.grad_enabled and any(getattr(a, "requires_grad", False) for a in args)):
+        return transforms.run(level, cls, args)
+    if cls.setup_context is Function.setup_context:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
+            "jacrev, ...), it must override the setup_context staticmethod. For more details, "
+            "please see https://pytorch.org/docs/main/notes/extending.func.html"
         )
-        tensors = [a for a, t in zip(args, ctx.is_tensor, strict=True) if t]
-        recorded = modes.grad_enabled and any(ctx.needs_input_grad)
-        output = _run_forward(cls, ctx, args)
-        outputs = output if isinstance(output, tuple) else (output,)
-        if recorded:
-            for dirty in ctx.dirty_tensors:
-                _check_dirty(dirty)
-            _connect(ctx, args, tensors)
-        results = _finish(ctx, tensors, outputs, recorded)
-        if recorded:
-            _save(ctx, tensors, outputs, results)
-        ctx.to_save = None
-        ctx.dirty_tensors = ctx.non_differentiable = ()
-        return results if isinstance(output, tuple) else results[0]
+    return _run_alone(cls, args, lambda: transforms.run(level, cls, args))
+
+
+def _run_alone(
+    cls: type[Function], args: tuple[Any, ...], forward: Callable[[], Any] | None = None
+) -> Any:
+    output, ctx = run_below(cls, args, forward)
+    ctx.saved_for_forward = ()  # which no jvp will ask for
+    return output
+
+
+def run_below(
+    cls: type[Function], args: tuple[Any, ...], forward: Callable[[], Any] | None = None
+) -> tuple[Any, FunctionCtx]:
+    """Run the operation, and record it if an input requires grad. Also gives its node.
+
+    ``forward``: what computes its output, where that is not simply its forward."""
+    ctx = cls._backward_cls()
+    ctx.is_tensor = tuple(isinstance(a, Plug.tensor) for a in args)
+    ctx.needs_input_grad = tuple(
+        t and a.requires_grad for t, a in zip(ctx.is_tensor, args, strict=True)
+    )
+    tensors = [a for a, t in zip(args, ctx.is_tensor, strict=True) if t]
+    recorded = modes.grad_enabled and any(ctx.needs_input_grad)
+    output = _run_forward(cls, ctx, args, forward)
+    outputs = output if isinstance(output, tuple) else (output,)
+    if recorded:
+        for dirty in ctx.dirty_tensors:
+            _check_dirty(dirty)
+        _connect(ctx, args, tensors)
+    results = _finish(ctx, tensors, outputs, recorded)
+    if recorded:
+        _save(ctx, tensors, outputs, results)
+    ctx.to_save = None
+    ctx.dirty_tensors = ctx.non_differentiable = ()
+    return (results if isinstance(output, tuple) else results[0]), ctx
 
 
 def _as_positional(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -294,12 +344,16 @@ def _as_positional(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str,
     return bound.args if separate else bound.args[1:]
 
 
-def _run_forward(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+def _run_forward(
+    cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...],
+    forward: Callable[[], Any] | None,
+) -> Any:  # fmt: skip
+    computed = forward() if forward is not None else None
     before = set_modes(grad_enabled=False)
     try:
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *args)
-        output = cls.forward(*args)
+        output = computed if forward is not None else cls.forward(*args)
         cls.setup_context(ctx, args, output)
         return output
     finally:
@@ -426,7 +480,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         ):
             return outputs
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        failing = _Error()
+        failing = _Error([g for g in grads if isinstance(g, Plug.tensor)])
         failing.careful()
         blocked = []
         for output in many:
@@ -443,11 +497,14 @@ class _Error(Node):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
+    def __init__(self, grads: list[Any]) -> None:
+        edges = [edge(g) for g in grads]  # it lies between them and whatever asks for more
         self.order = next(orders)
-        self.next_nodes = ()
+        self.next_nodes = tuple(node for node, _ in edges)
         self.saved = None
         self.extras = None
+        if any(number is not None for _, number in edges):
+            self.more().next_numbers = tuple(number for _, number in edges)
         self.code, self.lasti = user_place(3)
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:

@@ -87,16 +87,10 @@ def _direction(tensor: Tensor, generator: arrays.random.Generator) -> Raw:
 
 def _check_fast(problem: Problem, settings: Settings) -> None:
     """Compare the Jacobians' projections ``uᵀ J v`` only."""
-    inputs, outputs, eps = problem.inputs, problem.outputs, settings.eps
-    generator = arrays.random.Generator()  # its own, of the same seed: the same verdict every time
-    all_u = [[_direction(x, generator) for _ in range(1 + x.is_complex())] for x in inputs]
-    numerical = []
-    for x, u in zip(inputs, all_u, strict=True):
-        steps = [eps * s.reshape(x.shape) * unit for s, unit in zip(u, (1, 1j), strict=False)]
-        numerical.append(slopes_along(problem.evaluate, memory_of(x), steps, eps))
+    inputs, outputs = problem.inputs, problem.outputs
+    all_u, all_v, numerical = _projections(problem, settings.eps)
     if not any(o.requires_grad for o in outputs):
         return check_constant(numerical, settings.nondet_tol)
-    all_v = [_direction(o, generator) for o in outputs]
     analytical = [
         checked_products(o, inputs, [v.reshape(o.shape)], settings)
         for o, v in zip(outputs, all_v, strict=True)
@@ -110,6 +104,30 @@ def _check_fast(problem: Problem, settings: Settings) -> None:
             message = mismatch(problem, i, j, n.item(), a.item())
             raise GradcheckError(message + _slow_details(problem, i, j, settings))
     return None
+
+
+def _projections(problem: Problem, eps: float) -> tuple[list[list[Raw]], list[Raw], list[Any]]:
+    """Random directions for inputs and outputs, and how the outputs change along the former."""
+    generator = arrays.random.Generator()  # its own, of the same seed: the same verdict every time
+    inputs = problem.inputs
+    all_u = [[_direction(x, generator) for _ in range(1 + x.is_complex())] for x in inputs]
+    numerical: list[Any] = []
+    for x, u in zip(inputs, all_u, strict=True):
+        steps = [eps * s.reshape(x.shape) * unit for s, unit in zip(u, (1, 1j), strict=False)]
+        numerical.append(slopes_along(problem.evaluate, memory_of(x), steps, eps))
+    return all_u, [_direction(o, generator) for o in problem.outputs], numerical
+
+
+def _check_forward(problem: Problem, settings: Settings, fast: bool, batched: bool) -> None:
+    """Compare the tangents of forward mode."""
+    from retrograd.autograd import _tangent_checks as tangents  # which brings forward mode along
+
+    if fast:
+        tangents.check_projection(problem, settings, *_projections(problem, settings.eps))
+    else:
+        tangents.check_all(problem, settings)
+    if batched:
+        tangents.check_batched(problem)
 
 
 def _projection(gradient: Raw, u: list[Raw]) -> Raw:
@@ -258,7 +276,9 @@ def gradcheck(
     False with ``raise_exception=False``. It also checks that a second backward pass gives the same
     to within ``nondet_tol``; that gradients of zero lead to gradients of zero, and so do missing
     ones (``check_undefined_grad``); on request, that gradients have their inputs' dtypes
-    (``check_grad_dtypes``) and that batches of them work (``check_batched_grad``). ``fast_mode``
+    (``check_grad_dtypes``) and that batches of them work (``check_batched_grad``). The tangents of
+    forward mode are checked with ``check_forward_ad``, and batches of those with
+    ``check_batched_forward_grad``; ``check_backward_ad=False`` leaves gradients out. ``fast_mode``
     compares random projections of the Jacobians in place of whole ones. ``masked=True`` lets
     gradients of zero lead to gradients of almost zero.
 
@@ -274,8 +294,6 @@ def gradcheck(
     _require_for(
         "check_batched_forward_grad", check_batched_forward_grad, check_forward_ad=check_forward_ad
     )
-    if check_forward_ad:
-        raise _no_forward_mode("gradcheck", "check_forward_ad")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:
             raise RuntimeError(
@@ -287,7 +305,12 @@ def gradcheck(
     try:
         outputs = outputs_of(func(*arguments))
         for problem in problems(func, arguments, outputs, variables):
-            (_check_fast if fast_mode else _check_slow)(problem, settings)
+            if check_backward_ad:
+                (_check_fast if fast_mode else _check_slow)(problem, settings)
+            if check_forward_ad:
+                _check_forward(problem, settings, fast_mode, check_batched_forward_grad)
+        if not check_backward_ad:
+            return True
         outputs = [o for o in outputs if o.requires_grad]
         if check_batched_grad:
             _check_batched(outputs, variables)
@@ -325,8 +348,6 @@ def gradgradcheck(
     _require_one_of(check_fwd_over_rev=check_fwd_over_rev, **backward)
     _require_for("check_undefined_grad", check_undefined_grad, **backward)
     _require_for("check_batched_grad", check_batched_grad, **backward)
-    if check_fwd_over_rev:
-        raise _no_forward_mode("gradgradcheck", "check_fwd_over_rev")
     arguments = as_tuple(inputs)
     if grad_outputs is None:
         starts = tuple(
@@ -350,6 +371,7 @@ def gradgradcheck(
         raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
     )  # fmt: skip
 
 
@@ -362,13 +384,6 @@ def _require_for(option: str, asked: bool, **needed: bool) -> None:
     (name,) = needed
     if asked and not needed[name]:
         raise AssertionError(f"Setting {option}=True requires {name} to be True")
-
-
-def _no_forward_mode(function: str, option: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"retrograd has no forward-mode AD yet, so there is nothing for {option}=True to check. "
-        f"Call {function} with {option}=False, the default, to check gradients of backward passes."
-    )
 
 
 def _random_gradient(output: Tensor, with_gaps: bool) -> Tensor:

@@ -1,0 +1,198 @@
+"""Custom operations under transforms, with PyTorch's classes run beside ours."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd
+
+# PyTorch loads its decompositions with the first tangent, and warns of its own deprecations.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script.*:DeprecationWarning")
+
+
+@pytest.fixture(params=["retrograd", "torch"])
+def torch(request: Any) -> Any:
+    if request.param == "retrograd":
+        return retrograd
+    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
+
+
+X = np.array([0.3, -0.7, 1.1])
+
+
+def cube(torch: Any, **members: Any) -> Any:
+    """x ** 3 with a slope that can be told from the true one: three times as large."""
+
+    def forward(x: Any) -> Any:
+        return x.detach() ** 3
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 9 * x**2
+
+    body = {"forward": forward, "setup_context": setup_context, "backward": backward, **members}
+    return type("Cube", (torch.autograd.Function,), {
+        n: f if n == "generate_vmap_rule" else staticmethod(f) for n, f in body.items()
+    })  # fmt: skip
+
+
+def jvp_rule(ctx: Any, t: Any) -> Any:
+    (x,) = ctx.saved_tensors
+    return t * 9 * x**2
+
+
+def vmap_rule(info: Any, in_dims: Any, x: Any) -> Any:
+    assert info.batch_size == 3
+    assert info.randomness == "error"
+    return x**3 * 2, in_dims[0]  # twice as large, to tell it from forward
+
+
+def numbers(torch: Any, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [numbers(torch, v) for v in value]
+    return value.detach().numpy() if hasattr(value, "detach") else value
+
+
+def test_jvp_is_what_forward_mode_uses(torch: Any) -> None:
+    f = cube(torch, jvp=jvp_rule).apply
+    x, t = torch.tensor(X), torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)
+    value, moved = torch.func.jvp(f, (x,), (t,))
+    np.testing.assert_allclose(value.numpy(), X**3)
+    np.testing.assert_allclose(moved.numpy(), 9 * X**2 * t.numpy())
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        y = f(fw.make_dual(x, t))
+        np.testing.assert_allclose(fw.unpack_dual(y).tangent.numpy(), 9 * X**2 * t.numpy())
+
+
+def test_forward_mode_follows_from_backward() -> None:
+    f = cube(retrograd).apply
+    x, t = retrograd.tensor(X), retrograd.tensor([1.0, 2.0, -1.0], dtype=retrograd.float64)
+    moved = retrograd.func.jvp(f, (x,), (t,))[1]
+    np.testing.assert_allclose(moved.numpy(), 9 * X**2 * t.numpy())
+    jacobian = retrograd.func.jvp(lambda x: retrograd.func.grad(lambda z: f(z).sum())(x), (x,), (t,))
+    np.testing.assert_allclose(jacobian[1].numpy(), 18 * X * t.numpy())
+
+
+def test_a_backward_that_cannot_be_differentiated_says_so() -> None:
+    once = retrograd.autograd.function.once_differentiable
+
+    @once
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 3
+
+    f = cube(retrograd, backward=backward).apply
+    one = retrograd.ones(3, dtype=retrograd.float64)
+    with pytest.raises(RuntimeError, match="once_differentiable") as raised:
+        retrograd.func.jvp(f, (one,), (one,))
+    assert "Implement the jvp static method" in "".join(raised.value.__notes__)
+
+
+@pytest.mark.parametrize("how", ["generated", "vmap"])
+def test_batches(torch: Any, how: str) -> None:
+    members = {"generate_vmap_rule": True} if how == "generated" else {"vmap": vmap_rule}
+    f = cube(torch, **members).apply
+    values = torch.func.vmap(f)(torch.tensor(X)).numpy()
+    np.testing.assert_allclose(values, X**3 * (1 if how == "generated" else 2))
+
+
+@pytest.mark.parametrize("how", ["generated", "generated with jvp"])
+def test_everything_of_everything(torch: Any, how: str) -> None:
+    members: dict[str, Any] = {"generate_vmap_rule": True}
+    if how == "generated with jvp":
+        members["jvp"] = jvp_rule
+    elif torch is not retrograd:
+        members["jvp"] = jvp_rule  # which PyTorch needs
+    f = cube(torch, **members).apply
+    func, x = torch.func, torch.tensor(X)
+    np.testing.assert_allclose(func.vmap(func.grad(f))(x).numpy(), 9 * X**2)
+    np.testing.assert_allclose(func.grad(lambda x: func.vmap(f)(x).sum())(x).numpy(), 9 * X**2)
+    np.testing.assert_allclose(func.vmap(func.grad(func.grad(f)))(x).numpy(), 18 * X)
+    ones = torch.ones(3, dtype=torch.float64)
+    moved = func.jvp(func.vmap(func.grad(f)), (x,), (ones,))[1]
+    np.testing.assert_allclose(moved.numpy(), 18 * X)
+    moved = func.vmap(lambda x: func.jvp(f, (x,), (torch.ones_like(x),))[1])(x)
+    np.testing.assert_allclose(moved.numpy(), 9 * X**2)
+    both = func.vmap(func.vmap(f))(torch.stack([x, 2 * x]))
+    np.testing.assert_allclose(both.numpy(), np.stack([X**3, 8 * X**3]))
+    np.testing.assert_allclose(func.jacrev(f)(x).numpy(), np.diag(9 * X**2))
+    np.testing.assert_allclose(func.jacfwd(f)(x).numpy(), np.diag(9 * X**2))
+
+
+def test_shared_inputs_get_the_sum_of_gradients(torch: Any) -> None:
+    class Scale(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any, w: Any, power: int) -> Any:
+            return x * w**power, x + w
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            x, w, ctx.power = inputs
+            ctx.save_for_backward(x, w)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, h: Any) -> Any:
+            x, w = ctx.saved_tensors
+            p = ctx.power
+            return g * w**p + h, g * x * p * w ** (p - 1) + h, None
+
+    x, w = torch.tensor(X), torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    y, z = torch.func.vmap(lambda x: Scale.apply(x, w, 2))(x)
+    (g,) = torch.autograd.grad(y.sum() + (z * x).sum(), w)
+    assert g.item() == pytest.approx((2 * 1.5 * X).sum() + X.sum())
+
+
+def test_without_a_rule_entries_go_one_by_one_with_a_word() -> None:
+    class Numpy(retrograd.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return retrograd.from_numpy(np.asarray(np.sin(x.detach().numpy())))
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.saved_tensors[0].cos()
+
+    x = retrograd.tensor(X, requires_grad=True)
+    with pytest.warns(UserWarning, match="vmap: Numpy has no batching rule"):
+        y = retrograd.func.vmap(Numpy.apply)(x)
+    np.testing.assert_allclose(y.detach().numpy(), np.sin(X))
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(X))
+
+
+def test_refusals(torch: Any) -> None:
+    both = cube(torch, generate_vmap_rule=True, vmap=vmap_rule)
+    with pytest.raises(RuntimeError, match="both generate_vmap_rule=True and an overridden vmap"):
+        torch.func.vmap(both.apply)(torch.tensor(X))
+
+    class Old(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="must override the setup_context staticmethod"):
+        torch.func.vmap(torch.func.grad(Old.apply))(torch.tensor(X))
+
+
+def test_mixed_mode_with_a_leaf(torch: Any) -> None:
+    """A tangent and a history on the same tensor."""
+    f = cube(torch, jvp=jvp_rule).apply
+    fw = torch.autograd.forward_ad
+    x = torch.tensor(X, requires_grad=True)
+    with fw.dual_level():
+        y = f(fw.make_dual(x, torch.ones(3, dtype=torch.float64)))
+        tangent = fw.unpack_dual(y).tangent
+        (g,) = torch.autograd.grad(tangent.sum(), x)
+    np.testing.assert_allclose(g.detach().numpy(), 18 * X)
