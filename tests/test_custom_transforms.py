@@ -168,6 +168,41 @@ def test_without_a_rule_entries_go_one_by_one_with_a_word() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.cos(X))
 
 
+@pytest.mark.parametrize("nesting", ["GDG", "GGD", "DGG", "GDD", "DGD", "DDG", "GVG", "VGD"])
+def test_third_derivatives_in_every_order(nesting: str) -> None:
+    """Of the cube, whose slope is said to be 9 x ** 2."""
+    f = cube(retrograd, generate_vmap_rule=True).apply
+    one = retrograd.ones((), dtype=retrograd.float64)
+    steps = {
+        "G": retrograd.func.grad,
+        "D": lambda h: lambda x: retrograd.func.jvp(h, (x,), (one,))[1],
+        "V": lambda h: lambda x: retrograd.func.vmap(h)(x.expand(2)).sum() / 2,
+    }
+    found = f
+    for letter in reversed(nesting):
+        found = steps[letter](found)
+    derivatives = sum(letter in "GD" for letter in nesting)
+    x = retrograd.tensor(0.7, dtype=retrograd.float64)
+    expected = {2: 18 * 0.7, 3: 18.0}[derivatives]
+    assert found(x).item() == pytest.approx(expected)
+
+
+def test_once_differentiable_is_not_passed_by_in_transforms() -> None:
+    @retrograd.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 3 * x**2
+
+    f = cube(retrograd, backward=backward, generate_vmap_rule=True).apply
+    func, x = retrograd.func, retrograd.tensor(X)
+    np.testing.assert_allclose(func.vmap(func.grad(f))(x).numpy(), 3 * X**2)
+    one = retrograd.ones((), dtype=retrograd.float64)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        func.jvp(func.grad(f), (x[0],), (one,))
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        func.grad(lambda x: func.vmap(func.grad(f))(x).sum())(x)
+
+
 def test_refusals(torch: Any) -> None:
     both = cube(torch, generate_vmap_rule=True, vmap=vmap_rule)
     with pytest.raises(RuntimeError, match="both generate_vmap_rule=True and an overridden vmap"):

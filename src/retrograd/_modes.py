@@ -28,6 +28,9 @@ class ThreadModes(threading.local):
     # Called in place of tensor/_calls.py:apply, with the same arguments.
     interceptor: Callable[[Any, Any, dict[str, Any], Any], Any] | None = None
     levels: tuple[Any, ...] = ()  # transforms that are open: forward mode, vmap; innermost last
+    # What watches over the function that is being differentiated by a function of ``func``. It has
+    # nothing to say but to writes and to ``backward``, and so does not make the state less plain.
+    running: Any = None
 
 
 class Switch:
@@ -69,6 +72,12 @@ def _plain() -> bool:
         and modes.interceptor is None
         and not modes.levels
     )
+
+
+def recording_in(recorded: bool) -> bool:
+    """Whether what users' code computes in a backward pass is recorded: if the pass is. Under
+    transforms it is in any case, since the parts of values may have a history that goes on."""
+    return recorded or (bool(modes.levels) and modes.grad_enabled)
 
 
 def set_modes(**changes: Any) -> dict[str, Any]:

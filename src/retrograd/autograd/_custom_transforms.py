@@ -77,7 +77,7 @@ def _pushed_forward(level: DualLevel, cls: Custom, args: tuple[Any, ...]) -> Any
     primals = [a if d is None else as_tensor(d.primal) for a, d in zip(args, duals, strict=True)]
     tangents = [None if d is None else d.tangent for d in duals]
     if cls.jvp is not custom.Function.jvp:
-        output, ctx = custom.run_below(cls, tuple(primals))
+        output, ctx = custom.run_under_transforms(cls, tuple(primals))
         outputs = output if isinstance(output, tuple) else (output,)
         moved = _by_jvp(cls, ctx, primals, tangents, outputs)
     else:

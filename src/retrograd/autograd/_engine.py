@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, recording_in, set_modes
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
 from retrograd.autograd._history import fit_all, run_rules
@@ -275,7 +275,7 @@ def taken(task: Task, g: Any) -> Any:
 
 def call_hook(task: Task, hook: Any, *args: Any) -> Any:
     """Call user code as PyTorch does: recorded exactly if the pass is."""
-    before = set_modes(grad_enabled=task.recorded)
+    before = set_modes(grad_enabled=recording_in(task.recorded))
     try:
         return hook(*args)
     finally:

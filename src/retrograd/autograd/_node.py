@@ -20,7 +20,7 @@ from types import CodeType
 from typing import Any, ClassVar
 
 from retrograd import _source, arrays
-from retrograd._modes import set_modes
+from retrograd._modes import recording_in, set_modes
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._wrap import wrap
@@ -272,7 +272,7 @@ class AccumulateGrad(Node):
         """Call the post-accumulate hooks of the leaf. They are recorded exactly if the pass is, so
         that an optimizer may step in one."""
         hooks = list(self.variable._meta.post_hooks.values())
-        before = set_modes(grad_enabled=recorded)
+        before = set_modes(grad_enabled=recording_in(recorded))
         try:
             results = [hook(self.variable) for hook in hooks]
         finally:

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from retrograd import arrays
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, recording_in, set_modes
 from retrograd._source import user_place
 from retrograd.autograd._history import View, edge, fit, forbidden_write, meta_of, rebase
 from retrograd.autograd._node import FREED, SECOND_BACKWARD, Node, orders
 from retrograd.autograd._operation_node import Packed, modified_error, pack_value
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import Plug, wrap
+from retrograd.ops._lifted import Lifted
 
 
 class FunctionCtx(Node):
@@ -42,6 +43,7 @@ class FunctionCtx(Node):
         self.to_save: tuple[Any, ...] | None = None
         self.saved_for_forward: tuple[Any, ...] = ()
         self.in_jvp = False
+        self.unrecorded = False  # whether a pass is running backward that is not to be recorded
         self.output_infos: tuple[Any, ...] = ()  # shape and dtype of each
         self.outputs: tuple[Any, ...] | None = None  # the same where there are several
         self.input_infos: tuple[Any, ...] = ()
@@ -93,7 +95,10 @@ class FunctionCtx(Node):
             return self.saved_for_forward
         if self.saved is FREED:
             raise RuntimeError(SECOND_BACKWARD)
-        return tuple(self._unpack(*entry) for entry in self.saved or ())
+        found = tuple(self._unpack(*entry) for entry in self.saved or ())
+        if self.unrecorded:
+            return tuple(x if x is None else wrap(x._data) for x in found)
+        return found
 
     def _unpack(self, value: Any, version: Any, count: int, number: int | None) -> Any:
         if isinstance(value, Packed):
@@ -132,12 +137,14 @@ class FunctionCtx(Node):
         needs = self.needs_input_grad
         nodes = iter(next_nodes)
         self.needs_input_grad = tuple(t and next(nodes) is not None for t in self.is_tensor)
-        before = set_modes(grad_enabled=recorded)
+        before = set_modes(grad_enabled=recording_in(recorded))
+        self.unrecorded = modes.grad_enabled and not recorded
         try:
             received = rule(self, *grads)
         finally:
             set_modes(**before)
             self.needs_input_grad = needs
+            self.unrecorded = False
         return self._checked(received)
 
     def _with_zeros(self, grads: list[Any]) -> list[Any]:
@@ -277,31 +284,40 @@ class Function(metaclass=_FunctionMeta):
             args = _as_positional(cls, args, kwargs)
         if modes.levels:
             return _under_transforms(cls, args)
-        return _run_alone(cls, args)
+        output, ctx = run_below(cls, args)
+        ctx.saved_for_forward = ()  # which no jvp will ask for
+        return output
 
 
-def _under_transforms(cls: type[Function], args: tuple[Any, ...]) -> Any:
+def run_under_transforms(
+    cls: type[Function], args: tuple[Any, ...]
+) -> tuple[Any, FunctionCtx]:
+    """Run the operation as the innermost transform that its inputs belong to says, if any. Also
+    gives its node."""
     from retrograd.autograd import _custom_transforms as transforms  # loaded with the first of them
 
     level = transforms.level_of(args)
     if level is None:
-        return _run_alone(cls, args)
-    args = transforms.lifted(level, args)
-    if not (modes.grad_enabled and any(getattr(a, "requires_grad", False) for a in args)):
-        return transforms.run(level, cls, args)
+        return run_below(cls, args)
     if cls.setup_context is Function.setup_context:
         raise RuntimeError(
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
             "jacrev, ...), it must override the setup_context staticmethod. For more details, "
             "please see https://pytorch.org/docs/main/notes/extending.func.html"
         )
-    return _run_alone(cls, args, lambda: transforms.run(level, cls, args))
+    args = transforms.lifted(level, args)
+    return run_below(cls, args, lambda: transforms.run(level, cls, args))
 
 
-def _run_alone(
-    cls: type[Function], args: tuple[Any, ...], forward: Callable[[], Any] | None = None
-) -> Any:
-    output, ctx = run_below(cls, args, forward)
+def _under_transforms(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    from retrograd.autograd import _custom_transforms as transforms
+
+    level = transforms.level_of(args)
+    if level is not None:
+        args = transforms.lifted(level, args)
+        if not (modes.grad_enabled and any(getattr(a, "requires_grad", False) for a in args)):
+            return transforms.run(level, cls, args)
+    output, ctx = run_under_transforms(cls, args)
     ctx.saved_for_forward = ()  # which no jvp will ask for
     return output
 
@@ -470,6 +486,8 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(ctx: Any, *grads: Any) -> Any:
+        if modes.levels and any(map(_is_differentiated, (*grads, *ctx.saved_tensors))):
+            raise RuntimeError(_ONCE)
         before = set_modes(grad_enabled=False)
         try:
             outputs = function(ctx, *grads)
@@ -492,6 +510,20 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+_ONCE = "trying to differentiate twice a function that was marked with @once_differentiable"
+
+
+def _is_differentiated(x: Any) -> bool:
+    """Whether a value under transforms moves with something, or its parts have a history."""
+    data = getattr(x, "_data", None)
+    while isinstance(data, Lifted):
+        part, depends = data.level.below(data)
+        if (depends and data.level.differentiates) or getattr(part, "requires_grad", False):
+            return True
+        data = getattr(part, "_data", part)
+    return False
+
+
 class _Error(Node):
     """The node of a gradient that must not be differentiated again."""
 
@@ -508,9 +540,7 @@ class _Error(Node):
         self.code, self.lasti = user_place(3)
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
+        raise RuntimeError(_ONCE)
 
     backward_recorded = backward
 
