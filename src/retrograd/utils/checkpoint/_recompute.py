@@ -1,0 +1,310 @@
+"""``checkpoint``, in its two forms.
+
+The form to use, ``use_reentrant=False``, records the graph as always, but with holders in place of
+saved values (see ``_frames``). The older one records a single node, whose backward runs the
+function again, recorded this time, and starts a backward pass of its own through that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from retrograd._modes import modes
+from retrograd.autograd._backward import backward
+from retrograd.autograd._engine import _running
+from retrograd.autograd._wrap import Plug
+from retrograd.autograd.function import Function
+from retrograd.autograd.grad_mode import enable_grad, no_grad
+from retrograd.autograd.graph import saved_tensors_hooks
+from retrograd.tensor._rng import fork_rng, get_rng_state, set_rng_state
+from retrograd.utils.checkpoint._debug import Debugging
+from retrograd.utils.checkpoint._frames import Frame
+
+Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
+
+
+def noop_context_fn() -> Contexts:
+    """Two contexts that do nothing: what ``checkpoint`` runs a function in unless told."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], Contexts] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """``function(*args, **kwargs)``, keeping its inputs instead of what it saves for backward. The
+    backward pass runs it again to get at that: less memory for more time.
+
+    ``use_reentrant=False`` is the form to use. It works with every kind of backward pass, takes
+    keyword arguments and may be nested. ``True`` works with ``backward()`` without ``inputs`` only,
+    and not with ``create_graph``.
+
+    The function must do the same both times. Random numbers come out the same, unless
+    ``preserve_rng_state`` is off. With ``determinism_check="default"`` the numbers, shapes and
+    dtypes of saved values are compared; ``"none"`` compares their number only. A value that was
+    written in place between the two runs, or after it was saved in the second, is an error. State
+    that the function itself changes each time is its own responsibility.
+
+    ``early_stop`` ends the second run as soon as it has saved all that is needed. ``context_fn``
+    gives two contexts, one for each run (see ``create_selective_checkpoint_contexts``). ``debug``
+    notes the operations of both runs and shows them if the runs differ.
+
+    >>> import retrograd as torch
+    >>> from retrograd.utils.checkpoint import checkpoint
+    >>> def layer(x, w):
+    ...     return torch.tanh(x @ w)
+    >>> w = torch.eye(2, requires_grad=True)
+    >>> y = checkpoint(layer, torch.ones(1, 2), w, use_reentrant=False)
+    >>> y.sum().backward()  # runs layer again
+    >>> w.grad
+    tensor([[0.4200, 0.4200],
+            [0.4200, 0.4200]])
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
+            "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an "
+            "exception. use_reentrant=False is recommended, but if you need to preserve the "
+            "current default behavior, you can pass use_reentrant=True. Refer to docs for more "
+            "details on the differences between the two variants.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    if not use_reentrant:
+        call = _Call(function, args, kwargs, preserve_rng_state)
+        return _recorded(call, context_fn, determinism_check, debug, early_stop)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if context_fn is not noop_context_fn or debug is not False:
+        raise ValueError(
+            "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+        )
+    return CheckpointFunction.apply(function, preserve_rng_state, *args)
+
+
+# -- settings of a thread --------------------------------------------------------------------
+
+
+class _Settings(threading.local):
+    """What overrides the arguments of ``checkpoint``, unless it is None."""
+
+    early_stop: bool | None = None
+    debug: bool | None = None
+
+
+_settings = _Settings()
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A context that overrides ``early_stop`` of the checkpoints whose forward runs in it.
+
+    >>> import retrograd as torch
+    >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+    >>> def sine(x):
+    ...     y = x.sin()
+    ...     print("to the end")
+    ...     return y
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> with set_checkpoint_early_stop(False):
+    ...     y = checkpoint(sine, x, use_reentrant=False)
+    to the end
+    >>> y.backward()  # by default, all would be known after x.sin()
+    to the end
+    """
+    before, _settings.early_stop = _settings.early_stop, enable
+    try:
+        yield
+    finally:
+        _settings.early_stop = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """A context that overrides ``debug`` of the checkpoints in it; None leaves it to them.
+
+    >>> from retrograd.utils.checkpoint import set_checkpoint_debug_enabled
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     pass  # errors of checkpoints made here will list the operations that ran
+    """
+    before, _settings.debug = _settings.debug, enabled
+    try:
+        yield
+    finally:
+        _settings.debug = before
+
+
+# -- use_reentrant=False ---------------------------------------------------------------------
+
+
+class _Call:
+    """A function and what it is called with, to be run a second time as it was run the first."""
+
+    __slots__ = ("args", "context", "function", "kwargs", "rng_state")
+
+    def __init__(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.rng_state = get_rng_state() if preserve_rng_state else None
+        self.context: AbstractContextManager[Any] = contextlib.nullcontext()
+
+    def again(self, *inputs: Any) -> None:
+        with restored_rng(self.rng_state), self.context:
+            self.function(*inputs, **self.kwargs)
+
+
+@contextlib.contextmanager
+def restored_rng(state: Any) -> Iterator[None]:
+    """Random numbers inside go on from ``state``, and outside as if nothing had happened. With
+    None, there is nothing special about them."""
+    with fork_rng(enabled=state is not None):
+        if state is not None:
+            set_rng_state(state)
+        yield
+
+
+def _metadata(tensor: Any) -> dict[str, Any]:
+    return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {"default": _metadata, "none": lambda tensor: None}
+
+
+def _recorded(
+    call: _Call, context_fn: Callable[[], Contexts], determinism_check: str, debug: bool,
+    early_stop: bool,
+) -> Any:  # fmt: skip
+    explain = None
+    if debug if _settings.debug is None else _settings.debug:
+        if context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
+        debugging = Debugging()
+        context_fn, explain = debugging.contexts, debugging.explain
+    if determinism_check not in _CHECKS:
+        raise ValueError(
+            f"determinism_check should be one of {list(_CHECKS)}, but got {determinism_check}"
+        )
+    forward_context, call.context = context_fn()
+    function, args, kwargs = call.function, call.args, call.kwargs
+    if not modes.grad_enabled:
+        return function(*args, **kwargs)
+    stop = early_stop if _settings.early_stop is None else _settings.early_stop
+    frame = Frame(call.again, args, stop, _CHECKS[determinism_check], explain)
+    call.args = ()  # the frame has them, and its own way to keep them
+    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+        result = function(*args, **kwargs)
+        frame.complete = True
+    if not frame.complete:
+        raise RuntimeError(
+            "torch.utils.checkpoint: the forward context provided by context_fn suppressed an "
+            "exception raised during the checkpointed forward. This is not supported because "
+            "checkpoint cannot return a value for a failed forward."
+        )
+    return result
+
+
+# -- use_reentrant=True ----------------------------------------------------------------------
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors among ``inputs`` cut off from the graph, as leaves that require grad where they
+    did.
+
+    >>> import retrograd as torch
+    >>> from retrograd.utils.checkpoint import detach_variable
+    >>> x = torch.ones(1, requires_grad=True) * 2
+    >>> detach_variable((x, "and the rest"))
+    (tensor([2.], requires_grad=True), 'and the rest')
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            "Only tuple of tensors is supported. Got Unsupported input type: "
+            f"{type(inputs).__name__}"
+        )
+    return tuple(
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, Plug.tensor) else x
+        for x in inputs
+    )
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no tensor among ``inputs`` requires grad.
+
+    >>> import retrograd as torch
+    >>> from retrograd.utils.checkpoint import check_backward_validity
+    >>> check_backward_validity([torch.ones(1, requires_grad=True)])
+    """
+    if not any(x.requires_grad for x in inputs if isinstance(x, Plug.tensor)):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )
+
+
+class CheckpointFunction(Function):
+    """The node of a checkpoint with ``use_reentrant=True``."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.rng_state = get_rng_state() if preserve_rng_state else None
+        # Tensors are saved as a node saves them; the rest is kept with gaps for them.
+        ctx.others = [None if isinstance(x, Plug.tensor) else x for x in args]
+        ctx.positions = [i for i, x in enumerate(args) if isinstance(x, Plug.tensor)]
+        ctx.save_for_backward(*(args[i] for i in ctx.positions))
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        _check_pass()
+        inputs = list(ctx.others)
+        for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):
+            inputs[i] = tensor
+        detached = detach_variable(tuple(inputs))
+        with restored_rng(ctx.rng_state), enable_grad():
+            outputs = ctx.run_function(*detached)
+        outputs = (outputs,) if isinstance(outputs, Plug.tensor) else outputs
+        pairs = [
+            (output, g)
+            for output, g in zip(outputs, grads, strict=True)
+            if isinstance(output, Plug.tensor) and output.requires_grad
+        ]
+        if not pairs:
+            raise RuntimeError(
+                "none of output has requires_grad=True, this checkpoint() is not necessary"
+            )
+        backward([output for output, _ in pairs], [g for _, g in pairs])
+        gradients = [x.grad if isinstance(x, Plug.tensor) else None for x in detached]
+        return None, None, *gradients
+
+
+def _check_pass() -> None:
+    """Refuse the backward passes that would come out wrong."""
+    if any(task.needed is not None for task in _running.tasks):
+        raise RuntimeError(
+            "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
+            "passing an `inputs` parameter to .backward(). To resolve this error, you can either "
+            "set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+        )
+    if _running.tasks[-1].recorded:
+        raise RuntimeError(
+            "When use_reentrant=True, torch.utils.checkpoint is incompatible with "
+            "create_graph=True: the gradients would lack their dependence on the inputs. To "
+            "resolve this error, set use_reentrant=False."
+        )
