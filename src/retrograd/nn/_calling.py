@@ -1,0 +1,289 @@
+"""Calling a module: ``forward``, and the hooks around it."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from retrograd.autograd._hooks import RemovableHandle
+from retrograd.autograd.function import Function
+from retrograd.nn._state import Stateful
+from retrograd.tensor._tensor import Tensor
+
+
+class Hook:
+    """A hook of a module, and how it wants to be called."""
+
+    __slots__ = ("always", "function", "with_kwargs")
+
+    def __init__(
+        self, function: Callable[..., Any], with_kwargs: bool = False, always: bool = False
+    ) -> None:
+        self.function = function
+        self.with_kwargs = with_kwargs
+        self.always = always
+
+    def __call__(self, module: Any, args: Any, kwargs: Any, *more: Any) -> Any:
+        if self.with_kwargs:
+            return self.function(module, args, kwargs, *more)
+        return self.function(module, args, *more)
+
+
+Registry = OrderedDict[int, Any]
+KINDS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+# Hooks of all modules, for debugging and profiling; they come before a module's own.
+EVERYWHERE: dict[str, Registry] = {kind: OrderedDict() for kind in KINDS}
+
+
+def add(registry: Registry, hook: Any, prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(registry)
+    registry[handle.id] = hook
+    if prepend:
+        registry.move_to_end(handle.id, last=False)
+    return handle
+
+
+class Callable_(Stateful):  # noqa: N801 - typing has the plain name
+    """A module that can be called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for kind in KINDS:
+            self.__dict__[kind] = OrderedDict()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes. Every module defines its own."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        own = self.__dict__
+        if not (
+            own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"]
+            or own["_backward_pre_hooks"] or any(EVERYWHERE.values())
+        ):  # fmt: skip
+            return self.forward(*args, **kwargs)
+        return self._with_hooks(args, kwargs)
+
+    def _hooks(self, kind: str) -> list[Any]:
+        return [*EVERYWHERE[kind].values(), *self.__dict__[kind].values()]
+
+    def _with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result, told = None, set()
+        try:
+            for hook in self._hooks("_forward_pre_hooks"):
+                args, kwargs = _replaced_arguments(hook, hook(self, args, kwargs), args, kwargs)
+            gradients = None
+            if self._hooks("_backward_hooks") or self._hooks("_backward_pre_hooks"):
+                gradients = GradientHooks(self)
+                args = gradients.watch_inputs(args)
+            result = self.forward(*args, **kwargs)
+            for hook in self._hooks("_forward_hooks"):
+                told.add(id(hook))
+                replaced = hook(self, args, kwargs, result)
+                result = result if replaced is None else replaced
+            return result if gradients is None else gradients.watch_outputs(result)
+        except Exception:
+            for hook in self._hooks("_forward_hooks"):
+                if hook.always and id(hook) not in told:
+                    _call_regardless(hook, self, args, kwargs, result)
+            raise
+
+    # -- registering ---------------------------------------------------------------------------
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before ``forward``; what it returns replaces the arguments.
+
+        >>> import retrograd as torch
+        >>> layer = torch.nn.ReLU()
+        >>> handle = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+        >>> layer(torch.tensor(-0.5))
+        tensor(0.5000)
+        """
+        return add(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:  # fmt: skip
+        """Call ``hook(module, args, output)`` after ``forward``; what it returns replaces the
+        output."""
+        return add(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` when the gradients of the outputs are there; what it
+        returns replaces them."""
+        return add(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are
+        there; what it returns replaces them.
+
+        >>> import retrograd as torch
+        >>> layer = torch.nn.ReLU()
+        >>> handle = layer.register_full_backward_hook(lambda module, got, given: print(got))
+        >>> layer(torch.tensor([1.0, -1.0], requires_grad=True)).sum().backward()
+        (tensor([1., 0.]),)
+        """
+        return add(self._backward_hooks, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+
+def _replaced_arguments(hook: Hook, returned: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    if returned is None:
+        return args, kwargs
+    if not hook.with_kwargs:
+        return returned if isinstance(returned, tuple) else (returned,), kwargs
+    if isinstance(returned, tuple) and len(returned) == 2:
+        return returned
+    raise RuntimeError(
+        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+        f"{returned}."
+    )
+
+
+def _call_regardless(hook: Hook, module: Any, args: Any, kwargs: Any, result: Any) -> None:
+    try:
+        hook(module, args, kwargs, result)
+    except Exception as error:
+        warnings.warn(
+            "module forward hook with ``always_call=True`` raised an exception that was silenced "
+            f"as another error was raised in forward: {error}",
+            stacklevel=5,
+        )
+
+
+# -- gradients of inputs and outputs -----------------------------------------------------------
+
+
+class BackwardHookFunction(Function):
+    """The identity. Its node is a place at which the gradients of several tensors meet."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Any) -> Any:
+        results = tuple(x.detach() for x in tensors)
+        constant = [y for x, y in zip(tensors, results, strict=True) if not x.requires_grad]
+        ctx.mark_non_differentiable(*constant)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads
+
+
+class GradientHooks:
+    """One call of a module that has hooks on gradients."""
+
+    def __init__(self, module: Callable_) -> None:
+        self.module = module
+        self.grad_outputs: Any = None
+        self.inputs_watched = False
+        self.count = 0
+
+    def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        self.count = len(args)
+        places, passed = _passed(args)
+        if passed is None:
+            return args
+        self.inputs_watched = True
+        node = _node_of(passed)
+
+        def hook(grad_inputs: Any, _: Any) -> Any:
+            if self.grad_outputs is None:  # no gradient came by the outputs
+                return None
+            found: list[Any] = [None] * self.count
+            for place, g in zip(places, grad_inputs, strict=True):
+                found[place] = g
+            replaced = self._tell("_backward_hooks", tuple(found), self.grad_outputs)
+            self.grad_outputs = None
+            return tuple(replaced[place] for place in places)
+
+        node.register_hook(hook)
+        new = list(args)
+        for place, x in zip(places, passed, strict=True):
+            new[place] = x
+        return tuple(new)
+
+    def watch_outputs(self, result: Any) -> Any:
+        several = isinstance(result, tuple)
+        outputs = result if several else (result,)
+        places, passed = _passed(outputs)
+        if passed is None:
+            return result
+
+        def pre_hook(grads: Any) -> Any:
+            found: list[Any] = [None] * len(outputs)
+            for place, g in zip(places, grads, strict=True):
+                found[place] = g
+            given = self._tell("_backward_pre_hooks", tuple(found))
+            self.grad_outputs = given
+            if not self.inputs_watched:  # nothing below: this is all there is to tell
+                self._tell("_backward_hooks", (None,) * self.count, given)
+            return tuple(given[place] for place in places)
+
+        _node_of(passed).register_prehook(pre_hook)
+        new = list(outputs)
+        for place, x in zip(places, passed, strict=True):
+            new[place] = x
+        return tuple(new) if several else new[0]
+
+    def _tell(self, kind: str, grads: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
+        for hook in self.module._hooks(kind):
+            replaced = hook(self.module, grads, *more)
+            if replaced is not None:
+                replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+                if len(replaced) != len(grads):
+                    raise RuntimeError(
+                        "Backward hook returned an invalid number of grad_input, got "
+                        f"{len(replaced)}, but expected {len(grads)}"
+                    )
+                grads = replaced
+        return grads
+
+
+def _passed(values: tuple[Any, ...]) -> tuple[list[int], Any]:
+    """Where tensors are among some values, and those tensors passed through one node; None if none
+    of them requires grad."""
+    places = [i for i, x in enumerate(values) if isinstance(x, Tensor)]
+    if not any(values[i].requires_grad for i in places):
+        return places, None
+    return places, BackwardHookFunction.apply(*(values[i] for i in places))
+
+
+def _node_of(passed: tuple[Any, ...]) -> Any:
+    return next(x.grad_fn for x in passed if x.requires_grad)
+
+
+# -- hooks of all modules ----------------------------------------------------------------------
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, args)`` before ``forward`` of any module."""
+    return add(EVERYWHERE["_forward_pre_hooks"], Hook(hook))
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call ``hook(module, args, output)`` after ``forward`` of any module."""
+    return add(EVERYWHERE["_forward_hooks"], Hook(hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` for any module."""
+    return add(EVERYWHERE["_backward_pre_hooks"], hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` for any module."""
+    return add(EVERYWHERE["_backward_hooks"], hook)

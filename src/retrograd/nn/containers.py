@@ -1,0 +1,390 @@
+"""Modules made of modules: in a row, in a list, by name; and lists of parameters."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from retrograd.nn.module import Module
+from retrograd.nn.parameter import Parameter
+from retrograd.tensor._tensor import Tensor
+
+
+def _position(index: Any, count: int) -> int:
+    """An index counted from the front, or IndexError."""
+    place: int = operator.index(index)
+    if not -count <= place < count:
+        raise IndexError(f"index {place} is out of range")
+    return place % count
+
+
+class _Row(Module):
+    """Modules numbered from 0."""
+
+    def _place(self, index: Any) -> str:
+        return str(_position(index, len(self)))
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        self._modules.clear()
+        self._modules.update((str(i), m) for i, m in enumerate(modules))
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+
+class Sequential(_Row):
+    """Modules that are called one after the other.
+
+    >>> import retrograd as torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    >>> model(torch.zeros(4, 2)).shape
+    torch.Size([4, 3])
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for i, module in enumerate(args):
+                self.add_module(str(i), module)
+
+    def forward(self, input: Any) -> Any:
+        value = input
+        for module in self._modules.values():
+            value = module(value)
+        return value
+
+    def __getitem__(self, index: Any) -> Any:
+        items = list(self._modules.items())
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(items[index]))
+        return items[_position(index, len(items))][1]
+
+    def __setitem__(self, index: int, module: Any) -> None:
+        setattr(self, list(self._modules)[_position(index, len(self))], module)
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self)
+        del modules[index]
+        self._renumber(modules)
+
+    def __add__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is "
+                "given."
+            )
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Any) -> Sequential:
+        for module in other:
+            self.append(module)
+        return self
+
+    def __mul__(self, times: int) -> Sequential:
+        if not isinstance(times, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
+        return Sequential(*(m for _ in range(times) for m in self))
+
+    __rmul__ = __mul__
+
+    def append(self, module: Any) -> Sequential:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def insert(self, index: int, module: Any) -> Sequential:
+        """Add a module before another."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        modules = list(self)
+        if not -len(modules) <= index <= len(modules):
+            raise IndexError(f"Index out of range: {index}")
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def extend(self, sequential: Iterable[Any]) -> Sequential:
+        """Add modules at the end."""
+        for module in sequential:
+            self.append(module)
+        return self
+
+    def pop(self, key: int) -> Any:
+        """Take a module out and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
+
+class ModuleList(_Row):
+    """A list of modules, which belong to whatever has it as an attribute.
+
+    >>> import retrograd as torch
+    >>> layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
+
+    def __init__(self, modules: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._modules[self._place(index)]
+
+    def __setitem__(self, index: int, module: Any) -> None:
+        setattr(self, self._place(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self)
+        del modules[index]
+        self._renumber(modules)
+
+    def __add__(self, other: Iterable[Any]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __iadd__(self, modules: Iterable[Any]) -> ModuleList:
+        return self.extend(modules)
+
+    def __contains__(self, module: Any) -> bool:
+        return any(m is module for m in self)
+
+    def append(self, module: Any) -> ModuleList:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Any]) -> ModuleList:
+        """Add modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleList.extend should be called with an iterable, but got "
+                f"{type(modules).__name__}"
+            )
+        for module in modules:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Any) -> None:
+        """Add a module before another."""
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumber(modules)
+
+    def pop(self, key: int) -> Any:
+        """Take a module out and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def __repr__(self) -> str:
+        """Neighbours that print the same are printed once, with how many there are."""
+        texts = [repr(module) for module in self]
+        if not texts:
+            return f"{self._get_name()}()"
+        starts = [i for i, text in enumerate(texts) if not i or text != texts[i - 1]]
+        lines = []
+        for start, stop in zip(starts, [*starts[1:], len(texts)], strict=True):
+            text = texts[start].replace("\n", "\n  ")
+            many = stop - start > 1
+            lines.append(f"({start}-{stop - 1}): {stop - start} x {text}" if many
+                         else f"({start}): {text}")  # fmt: skip
+        body = "".join(f"  {line}\n" for line in lines)
+        return f"{self._get_name()}(\n{body})"
+
+
+class ModuleDict(Module):
+    """Modules by name.
+
+    >>> import retrograd as torch
+    >>> choices = torch.nn.ModuleDict({"relu": torch.nn.ReLU(), "tanh": torch.nn.Tanh()})
+    >>> choices["relu"](torch.tensor(-1.0))
+    tensor(0.)
+    """
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Any) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        self._modules.clear()
+
+    def pop(self, key: str) -> Any:
+        """Take a module out and return it."""
+        return self._modules.pop(key)
+
+    def keys(self) -> Any:
+        return self._modules.keys()
+
+    def items(self) -> Any:
+        return self._modules.items()
+
+    def values(self) -> Any:
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        """Add modules, from a mapping or from pairs."""
+        for key, module in _pairs("ModuleDict", modules):
+            self[key] = module
+
+
+def _pairs(owner: str, given: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"{owner}.update should be called with an iterable of key/value pairs, but got "
+            f"{type(given).__name__}"
+        )
+    if isinstance(given, (Mapping, ModuleDict, ParameterDict)):
+        return given.items()
+    return [(key, value) for key, value in given]
+
+
+class ParameterList(Module):
+    """A list of parameters. Tensors become parameters.
+
+    >>> import retrograd as torch
+    >>> weights = torch.nn.ParameterList([torch.zeros(2), torch.ones(2)])
+    >>> [name for name, _ in weights.named_parameters()]
+    ['0', '1']
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(self[i] for i in range(*index.indices(len(self))))
+        return getattr(self, str(_position(index, len(self))))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, str(_position(index, len(self))), _as_parameter(value))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[i] for i in range(len(self)))
+
+    def __iadd__(self, values: Iterable[Any]) -> ParameterList:
+        return self.extend(values)
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a parameter at the end."""
+        self._size += 1
+        self[-1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add parameters at the end."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(
+                "ParameterList.extend should be called with an iterable, but got "
+                f"{type(values).__name__}"
+            )
+        for value in values:
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({i}): {_described(p, str(p.dtype))}" for i, p in enumerate(self))
+
+
+class ParameterDict(Module):
+    """Parameters by name. Tensors become parameters."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._keys[key] = None
+        setattr(self, key, _as_parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def keys(self) -> Any:
+        return self._keys.keys()
+
+    def items(self) -> Any:
+        return [(key, self[key]) for key in self._keys]
+
+    def values(self) -> Any:
+        return [self[key] for key in self._keys]
+
+    def update(self, parameters: Any) -> None:
+        """Add parameters, from a mapping or from pairs."""
+        for key, value in _pairs("ParameterDict", parameters):
+            self[key] = value
+
+    def pop(self, key: str) -> Any:
+        """Take a parameter out and return it."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({key}): {_described(p, p.type())}" for key, p in self.items())
+
+
+def _as_parameter(value: Any) -> Any:
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) \
+        else value  # fmt: skip
+
+
+def _described(value: Any, elements: str) -> str:
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"{kind} containing: [{elements} of size {'x'.join(map(str, value.shape))}]"

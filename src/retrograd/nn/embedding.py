@@ -1,0 +1,150 @@
+"""Vectors looked up by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.autograd.grad_mode import no_grad
+from retrograd.nn import functional as F
+from retrograd.nn import init
+from retrograd.nn.module import Module
+from retrograd.nn.parameter import Parameter
+from retrograd.tensor._creation import empty
+
+
+class _Table(Module):
+    """A table of vectors, of which one may stay zero."""
+
+    weight: Any
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None,
+        max_norm: float | None, norm_type: float, scale_grad_by_freq: bool, sparse: bool,
+        weight: Any, freeze: bool, device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = self._row(padding_idx)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        shape = [num_embeddings, embedding_dim]
+        if weight is None:
+            table = empty(shape, device=device, dtype=dtype)
+            self.weight = Parameter(table, requires_grad=not freeze)
+            self.reset_parameters()
+        else:
+            if list(weight.shape) != shape:
+                raise AssertionError(
+                    "Shape of weight does not match num_embeddings and embedding_dim"
+                )
+            self.weight = Parameter(weight, requires_grad=not freeze)
+
+    def _row(self, padding_idx: int | None) -> int | None:
+        if padding_idx is None:
+            return None
+        if not -self.num_embeddings <= padding_idx < self.num_embeddings:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        return padding_idx % self.num_embeddings
+
+    def reset_parameters(self) -> None:
+        """Normal numbers, and zeros for the row that stands for padding."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def _described(self, *shown: tuple[str, Any]) -> str:
+        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        for name, usual in shown:
+            value = getattr(self, name)
+            if value != usual:
+                parts.append(f"{name}={value!r}")
+        return ", ".join(parts)
+
+
+class Embedding(_Table):
+    """A vector for each number from 0 on.
+
+    >>> import retrograd as torch
+    >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 1]])).shape
+    torch.Size([2, 2, 3])
+    """
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False, _weight: Any = None, _freeze: bool = False, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
+                         scale_grad_by_freq, sparse, _weight, _freeze, device, dtype)  # fmt: skip
+
+    def forward(self, input: Any) -> Any:
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
+            self.scale_grad_by_freq, self.sparse,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return self._described(
+            ("padding_idx", None), ("max_norm", None), ("norm_type", 2.0),
+            ("scale_grad_by_freq", False), ("sparse", False),
+        )  # fmt: skip
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Embedding:  # fmt: skip
+        """An embedding of vectors that are there already."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
+                   _weight=embeddings, _freeze=freeze)  # fmt: skip
+
+
+class EmbeddingBag(_Table):
+    """Sums, means or maxima of the vectors of several numbers, without making the vectors."""
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+        sparse: bool = False, _weight: Any = None, include_last_offset: bool = False,
+        padding_idx: int | None = None, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
+                         scale_grad_by_freq, sparse, _weight, False, device, dtype)  # fmt: skip
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        return F.embedding_bag(
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+            self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return self._described(
+            ("max_norm", None), ("norm_type", 2.0), ("scale_grad_by_freq", False), ("mode", None),
+            ("padding_idx", None),
+        )  # fmt: skip
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+        sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
+    ) -> EmbeddingBag:  # fmt: skip
+        """Bags of vectors that are there already."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        bag = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+                  include_last_offset, padding_idx)  # fmt: skip
+        bag.weight.requires_grad_(not freeze)
+        return bag
