@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import ops, overhead
+from benchmarks import ops, overhead, transforms
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -64,6 +64,7 @@ def parser() -> Parser:
                        help="length of the chain of 'memory' (default: %(default)s)")  # fmt: skip
     add_json(group)
     add_ops(groups)
+    add_transforms(groups)
     return main
 
 
@@ -88,6 +89,27 @@ def add_ops(groups: Any) -> None:
                        default=["small", "large"],
                        help="small (1,000 elements), large (1,000,000), or both")  # fmt: skip
     group.add_argument("--rounds", metavar="N", type=positive, default=20,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
+    add_json(group)
+
+
+def add_transforms(groups: Any) -> None:
+    group = groups.add_parser(
+        "transforms",
+        help="tangents, Jacobians, Hessians and gradients per sample, beside PyTorch and JAX",
+        description=transforms.__doc__,
+        epilog=HOW_TO_READ.split("examples:")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [program.name for program in transforms.PROGRAMS] + ["checkpoint"]
+    group.add_argument("--programs", metavar="NAMES", type=list_of(names, "program"),
+                       help="which to run, separated by commas (default: all of "
+                       f"{', '.join(names)})")  # fmt: skip
+    group.add_argument("--libraries", metavar="NAMES",
+                       type=list_of(list(transforms.KEYS), "library"),
+                       help="which to compare (default: those that are installed of "
+                       f"{', '.join(transforms.KEYS)})")  # fmt: skip
+    group.add_argument("--rounds", metavar="N", type=positive, default=30,
                        help="how many rounds (default: %(default)s)")  # fmt: skip
     add_json(group)
 
@@ -208,7 +230,30 @@ def run_ops(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-GROUPS = {"overhead": run_overhead, "ops": run_ops}
+def run_transforms(options: argparse.Namespace) -> None:
+    asked = options.libraries or [k for k in transforms.KEYS if BY_KEY[k].why_absent() is None]
+    libraries, _ = choose_libraries(asked)
+    about = environment(libraries)
+    print(heading(about))
+    left_out = [k for k in transforms.KEYS if options.libraries is None and k not in asked]
+    if left_out:
+        print(f"left out: {', '.join(left_out)} (not installed)")
+    progress, results = Progress(), []
+    for program in transforms.PROGRAMS:
+        if options.programs is None or program.name in options.programs:
+            results.append(transforms.time_program(program, libraries, options.rounds, progress))
+            progress.clear()
+            print(f"\n{results[-1]}", flush=True)
+    if options.programs is None or "checkpoint" in options.programs:
+        results.append(transforms.measure_checkpoint(libraries))
+        print(f"\n{results[-1]}", flush=True)
+    if options.json:
+        programs = {result.name: result.as_json() for result in results}
+        written = {"group": "transforms", **about, "rounds": options.rounds, "programs": programs}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -556,3 +556,24 @@ def test_a_none_beside_a_gradient_adds_nothing(torch):
     y = x * 3
     (Half.apply(y, y) + Half.apply(y, y) * 2).sum().backward()
     assert x.grad.item() == 9
+
+
+def test_what_hooks_pack_of_a_function_stays_in_the_graph(torch):
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x**3
+            ctx.save_for_backward(x, y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            return g * 3 * x * x + 0 * y
+
+    for before in (lambda x: x, lambda x: x * 1):
+        x = leaf(torch, 2.0)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
+            y = Cube.apply(before(x))
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        assert torch.autograd.grad(g.sum(), x)[0].item() == 12

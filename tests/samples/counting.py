@@ -55,3 +55,4 @@ _REFUSED = "PyTorch has no derivative of it either; its node says so"
 NO_SLOPE = {"histogram": _REFUSED, "weighed_histogram": _REFUSED}
 OTHER_WORDS = {"hnan.histc(3)"}
 ROUGH = {"histogram": _REFUSED}
+NOT_BATCHED = {r"bincount\(": "as many results as the greatest number is, which entries differ in"}

@@ -203,3 +203,7 @@ NO_SLOPE = {
     "round": "steps; rules of others call it on whole numbers, where it jumps",
     "threshold_backward": "jumps at 0, which half of the results of relu are",
 }
+NO_TANGENT = {
+    r"^(mat|edge) \*\* zero$": "of a negative number there are no powers but whole ones, and so no "
+                               "slope in the exponent",
+}  # fmt: skip

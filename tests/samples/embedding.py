@@ -110,3 +110,7 @@ ROUGH = {
     r"embedding\(.*(, 2\)|, -1\)|padding_idx)": "what is looked up of the padding is constant",
     r"max_norm|, 0\.7": "the table is written, unrecorded",
 }
+NO_TANGENT = {
+    r"embedding\(.*(, 2\)|, -1\)|padding_idx)":
+        "as in PyTorch, a tangent of the padding is looked up, but no gradient goes to it",
+}  # fmt: skip

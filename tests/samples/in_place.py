@@ -86,3 +86,7 @@ ROUGH = {
 NO_SLOPE = dict.fromkeys(
     ("copy", "fill", "fill_number"), "only written, and of the shape of what is written"
 )
+NO_TANGENT = {
+    r"^put\(mat\.clone\(\), \[0, 0\], vec\)$":
+    "of several values put at one place the last stays; each gets the gradient, as in PyTorch",
+}  # fmt: skip

@@ -62,3 +62,7 @@ OTHER_SAVED = {
     "IndexBackward0": "an index is copied, so that later writes to it do no harm",
     "IndexPutBackward0": "an index is copied, so that later writes to it do no harm",
 }
+NOT_BATCHED = {
+    r"> \d\]|\.byte\(\)": "as many results as there are places where a mask holds",
+    r"\.numpy\(\)": "an array of NumPy's is one for all entries",
+}

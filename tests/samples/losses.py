@@ -264,6 +264,10 @@ NO_RULE = {
     for argument in arguments.split()
 }  # fmt: skip
 _NOT_TWICE = "PyTorch does not differentiate it twice"
+NO_TANGENT = {
+    r"\bnone, none\)": "the mean of nothing is NaN, and moves by NaN; the gradient has no elements "
+                        "to show it",
+}  # fmt: skip
 NO_SLOPE = {
     "multi_margin_loss_slope": _NOT_TWICE, "multilabel_margin_loss_slope": _NOT_TWICE,
     "pdist_slope": _NOT_TWICE, "ctc_slope": _NOT_TWICE,

@@ -76,3 +76,6 @@ OTHER_GRAPH = {
     r"quantile\(oq(,|\)|\[:)": "PyTorch transposes in place, a node of another name",
     r"\.quantile\((oqs|oq\[1)": "PyTorch has a node for products with a number",
 }
+NO_TANGENT = {
+    r"^onan\.(nan)?quantile\(oq": "between two NaN, where going further in q leads from NaN to NaN",
+}

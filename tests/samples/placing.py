@@ -245,3 +245,7 @@ NO_RULE = {
     ("masked_select", "mask"): "a mask has no slope",
     ("masked_scatter", "mask"): "a mask has no slope",
 }  # fmt: skip
+_HOLDS = "as many results as there are places where a mask holds"
+NOT_BATCHED = {r"masked_select\(mat > 0\)|\.byte\(\)": _HOLDS}
+_TWICE = "of several values put at one place the last stays; each gets the gradient, as in PyTorch"
+NO_TANGENT = {r"^cube\.scatter\(1, pl3, cube2": _TWICE, r"^mat\.put\(pltake, mat2\[": _TWICE}

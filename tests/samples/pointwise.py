@@ -330,3 +330,8 @@ NO_SLOPE = {
 OTHER_WORDS = {
     "torch.eq(f32, 'a')",
 }
+NO_TANGENT = {
+    r"^torch.xlogy\(zero, pw_probs\)$": "0 times the logarithm of a negative number: it is 0, as "
+                                        "PyTorch has it, but where it is has no slope",
+    r"^torch.fill\(f16": "a tangent in half precision, added up in double",
+}  # fmt: skip

@@ -110,3 +110,7 @@ ROUGH = {r"unique": "refuses to be differentiated, as in PyTorch"}
 NO_SLOPE = dict.fromkeys(
     ("unique", "unique_dim", "unique_consecutive"), "refuses to be differentiated, as PyTorch"
 )
+NOT_BATCHED = {
+    r"argwhere": "as many results as there are values that are not zero",
+    r"one_hot\(\w+(, -1)?\)": "as many classes as the largest value says, of all entries",
+}

@@ -101,3 +101,8 @@ NOT_COMPLEX = {
     r"^mat.cov\(correction=[37]": "a complex number over zero, where NumPy and C disagree",
 }
 OTHER_SAVED = {"ComplexBackward0": "PyTorch keeps both parts, only to know that they are real"}
+NO_TANGENT = {
+    r"\b(none|gap|empty)\b": "what is NaN because there is nothing moves by NaN; the gradient has "
+                             "no elements to show it",
+    r"^(col|inf)\.corrcoef": "NaN clamped: it does not move, but on the way back that is 0 over 0",
+}  # fmt: skip

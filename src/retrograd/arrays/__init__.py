@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from retrograd.arrays import _networks as networks
     from retrograd.arrays import _normalizing as normalizing
     from retrograd.arrays import _random as random
+    from retrograd.arrays import _recurrent as recurrent
     from retrograd.arrays import _rows as rows
     from retrograd.arrays import _sequences as sequences
     from retrograd.arrays import _sorting as sorting
     from retrograd.arrays import _special as special
     from retrograd.arrays import _statistics as statistics
+    from retrograd.arrays import _updates as updates
     from retrograd.arrays import _windows as windows
 
 
@@ -47,7 +49,8 @@ _LATER = {
     "fourier": "_fourier", "windows": "_windows", "images": "_images", "sorting": "_sorting",
     "statistics": "_statistics", "blocks": "_blocks", "networks": "_networks",
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
+    "updates": "_updates", "recurrent": "_recurrent",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "blocks", "dtypes", "formatting", "fourier", "images",
-           "layout", "linalg", "ndarray", "networks", "normalizing", "random", "rows", "sequences",
-           "sorting", "special", "statistics", "windows"]  # fmt: skip
+           "layout", "linalg", "ndarray", "networks", "normalizing", "random", "recurrent", "rows",
+           "sequences", "sorting", "special", "statistics", "updates", "windows"]  # fmt: skip

@@ -224,45 +224,6 @@ def unresample(x: Raw, maps: Sequence[Map]) -> Raw:
 # -- points between pixels -------------------------------------------------------------------
 
 
-def unnormalized(points: Raw, size: int, align_corners: bool) -> tuple[Raw, float]:
-    """Coordinates from -1 to 1 as numbers of pixels, and how many pixels a unit is."""
-    if align_corners:
-        return (points + 1) / 2 * (size - 1), (size - 1) / 2
-    return ((points + 1) * size - 1) / 2, size / 2
-
-
-def inward(at: Raw, size: int, padding_mode: int, align_corners: bool) -> tuple[Raw, Any]:
-    """Coordinates outside the image moved into it, to the border (1) or reflected (2), and what
-    that does to their slope."""
-    if padding_mode == 0:
-        return at, 1
-    turn: Any = 1
-    if padding_mode == 2:
-        at, turn = _reflected(at, size, align_corners)
-    high = at.dtype.type(size - 1)
-    within = (at > 0) & (at < high)
-    return np.minimum(np.fmax(at, 0), high), (within * turn).astype(at.dtype)
-
-
-def _reflected(at: Raw, size: int, align_corners: bool) -> tuple[Raw, Raw]:
-    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-    if span == 0:
-        return np.zeros_like(at), np.zeros_like(at)
-    away = at - at.dtype.type(low)
-    distance = np.abs(away)
-    with np.errstate(invalid="ignore"):
-        extra, flips = np.fmod(distance, span), np.floor(distance / span)
-    odd = flips % 2 == 1
-    turn = np.where(away < 0, -1, 1) * np.where(odd, -1, 1)
-    return np.where(odd, span - extra, extra).astype(at.dtype) + at.dtype.type(low), turn
-
-
-def pixel(at: Raw, size: int) -> tuple[Raw, Raw]:
-    """Whole coordinates as places, and whether they are in the image; others are moved into it."""
-    inside = (at >= 0) & (at <= size - 1)
-    return np.where(inside, at, 0).astype(np.int64), inside
-
-
 def pick_pixels(images: Raw, places: Raw, inside: Raw) -> Raw:
     """From every channel the pixels at the places of its image, zero where they are outside it."""
     count, channels = images.shape[:2]

@@ -130,6 +130,12 @@ def extent(x: Raw) -> int:
     return int(high - low) // x.itemsize if x.size else 0
 
 
+def distance(start: Raw, end: Raw) -> int:
+    """How many elements lie in memory between the first of one array and the first of another."""
+    first, second = (int(x.__array_interface__["data"][0]) for x in (start, end))
+    return (second - first) // int(start.itemsize)
+
+
 def view_dtype(x: Raw, dtype: np.dtype[Any]) -> Raw:
     """The same bytes as elements of another dtype."""
     return writable(x).view(dtype)

@@ -61,7 +61,16 @@ def strides(x: Raw) -> tuple[int, ...]:
 
 
 def is_contiguous(x: Raw) -> bool:
-    return not isinstance(x, np.ndarray) or bool(x.flags.c_contiguous)
+    """Whether the elements lie in memory as they are read. Asks for shape and strides only, which
+    values under transforms have too."""
+    if isinstance(x, np.ndarray):
+        return bool(x.flags.c_contiguous)
+    step = x.itemsize
+    for size, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
+        if size != 1 and stride != step and x.size:
+            return False
+        step *= size
+    return True
 
 
 def in_reading_order(x: Raw) -> Raw:
@@ -175,6 +184,11 @@ def overlap(a: Raw, b: Raw) -> str:
         return "none"
     same = (a_start, a_end, a.strides) == (b_start, b_end, b.strides)
     return "full" if same else "partial"
+
+
+def may_overlap(a: Raw, b: Raw) -> bool:
+    """Whether two arrays may show some of the same memory."""
+    return bool(np.may_share_memory(a, b))
 
 
 def overlaps_itself(x: Raw) -> bool:

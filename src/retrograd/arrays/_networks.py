@@ -22,8 +22,10 @@ _INTEGERS = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)
 
 
 def over_blocks(kernel: Callable[..., None], *inputs: Raw) -> Raw:
-    """A new array, filled by ``kernel(*inputs, out)`` block by block. The inputs have one shape;
-    half precision is computed in single."""
+    """A new array, filled by ``kernel(*inputs, out)`` block by block. The inputs have one shape,
+    or that of a batch of them; half precision is computed in single."""
+    if any([x.shape != inputs[-1].shape for x in inputs]):
+        inputs = np.broadcast_arrays(*inputs)
     like = inputs[-1]
     if like.dtype.char == "e":
         wide = [x.astype(np.float32) for x in inputs]

@@ -23,6 +23,7 @@ from retrograd.arrays._numpy import Raw
 Sizes = tuple[int, ...]
 
 SINGLE_PRODUCT = 1 << 18  # multiplications; OpenBLAS does not share out fewer among threads
+CACHED = 1 << 19  # bytes
 MOST_TAPS = SINGLE_PRODUCT >> 8  # with more, parts of a product that small would be too thin
 
 
@@ -159,6 +160,13 @@ def correlate_weight(x: Raw, y: Raw, kernel: Sizes, stride: Sizes, before: Sizes
     counts = y.shape[2:]
     per_group, channels = filters // groups, x.shape[1] // groups
     taps = channels * prod(kernel)
+    if images == 1 and groups > 1:
+        together = _groups_at_once(groups, taps * prod(counts) * y.itemsize)
+        x = x.reshape(groups // together, together * channels, *x.shape[2:])
+        y = y.reshape(groups // together, together, per_group, prod(counts))
+        x = framed(x, before, extents(counts, kernel, stride, dilation))
+        each = _weights_of_each(x, y, kernel, stride, dilation, counts)
+        return each.reshape(filters, channels, *kernel)
     y = y.reshape(images, groups, per_group, prod(counts))
     x = framed(x, before, extents(counts, kernel, stride, dilation))
     total = np.zeros((groups, per_group, taps), y.dtype)
@@ -177,6 +185,30 @@ def correlate_weight(x: Raw, y: Raw, kernel: Sizes, stride: Sizes, before: Sizes
     if y.size:
         _over_images(block, prod(counts), x, y)
     return total.reshape(filters, channels, *kernel)
+
+
+def _groups_at_once(groups: int, size: int) -> int:
+    """How many groups to take together, so that their columns, of ``size`` bytes each, stay in a
+    processor's cache."""
+    most = max(1, min(groups, CACHED // max(size, 1)))
+    return next(n for n in range(most, 0, -1) if groups % n == 0)
+
+
+def _weights_of_each(x: Raw, y: Raw, kernel: Sizes, stride: Sizes, dilation: Sizes,
+                     counts: Sizes) -> Raw:  # fmt: skip
+    """As ``correlate_weight``, but for each image on its own."""
+    groups, per_group = y.shape[1:3]
+    out = np.empty((len(x), groups, per_group, x.shape[1] // groups * prod(kernel)), y.dtype)
+
+    def block(x: Raw, y: Raw, out: Raw) -> None:
+        for columns, image, result in zip(
+            _columns(x, kernel, stride, dilation, counts, groups), y, out, strict=True
+        ):
+            _multiply(image, columns.swapaxes(1, 2), result)
+
+    if out.size:
+        _over_images(block, prod(counts), x, y, out)
+    return out
 
 
 def correlate_input(y: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation: Sizes,

@@ -16,7 +16,7 @@ from retrograd.autograd.grad_mode import (
 from retrograd.autograd.variable import Variable
 
 if TYPE_CHECKING:
-    from retrograd.autograd import forward_ad, function, graph
+    from retrograd.autograd import forward_ad, function, functional, graph
     from retrograd.autograd.function import Function
     from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 
@@ -39,8 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ["Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
-           "forward_ad", "function", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph",
-           "inference_mode",
-           "is_multithreading_enabled",
-           "no_grad", "set_detect_anomaly", "set_grad_enabled",
+           "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck",
+           "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "no_grad",
+           "set_detect_anomaly", "set_grad_enabled",
            "set_multithreading_enabled"]  # fmt: skip

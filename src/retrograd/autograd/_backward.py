@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from retrograd import arrays
-from retrograd._modes import set_modes
+from retrograd._modes import modes, set_modes
 from retrograd.arrays import Raw
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops.shaping import stack
+from retrograd.ops import elementwise
 
 
 class GradientEdge(NamedTuple):
@@ -213,6 +213,12 @@ def backward(
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         check_inputs(targets)
+    if modes.running is not None or any(not level.transparent for level in modes.levels):
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+            "transforms."
+        )
     outputs = as_tuple(tensors)
     roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), create_graph)
     keep_graph = create_graph if retain_graph is None else retain_graph
@@ -301,11 +307,18 @@ def grad(
 ) -> Any:
     """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``.grad``.
 
+    With ``is_grads_batched`` each of ``grad_outputs`` is a batch, along its first dimension, and
+    the result has a gradient for each entry: one pass for all of them.
+
     >>> import retrograd as torch
     >>> x = torch.tensor(3.0, requires_grad=True)
     >>> (slope,) = torch.autograd.grad(x**3, x, create_graph=True)
     >>> torch.autograd.grad(slope, x)
     (tensor(18.),)
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> torch.autograd.grad(x**2, x, torch.eye(2), is_grads_batched=True)
+    (tensor([[2., 0.],
+            [0., 4.]]),)
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(
@@ -325,13 +338,23 @@ def grad(
     check_inputs(targets)
     sources = as_tuple(outputs)
     given = as_gradients(grad_outputs, len(sources))
+    if is_grads_batched and not any(is_tensor(g) and g.dim() for g in given):
+        raise RuntimeError(
+            "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as "
+            "the batch dimension, but none of them has a dimension."
+        )
     roots = make_roots(sources, given, create_graph, is_grads_batched)
     keep_graph = create_graph if retain_graph is None else retain_graph
     if any(is_tensor(t) and not t.requires_grad for t in targets):
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     allowed = materialize_grads or bool(allow_unused)
     if is_grads_batched:
-        gradients = _one_at_a_time(roots, targets, keep_graph, create_graph, allowed)
+        from retrograd.autograd._batched import gradients_of_rows  # few programs need it
+
+        gradients = gradients_of_rows(
+            roots, given,
+            lambda roots: _gradients(roots, targets, keep_graph, create_graph, allowed),
+        )  # fmt: skip
     else:
         gradients = _gradients(roots, targets, keep_graph, create_graph, allowed)
     if materialize_grads:
@@ -345,7 +368,7 @@ def _zeros_for(target: Any, requires_grad: bool) -> Any:
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    return wrap(arrays.zeros_like(target._data)).requires_grad_(requires_grad)
+    return wrap(elementwise.zeros_like(target._data)).requires_grad_(requires_grad)
 
 
 def _gradients(
@@ -361,18 +384,5 @@ def _gradients(
                 f"The differentiated Tensor at index {i} appears to not have been used in the "
                 "graph. Set allow_unused=True if this is the desired behavior."
             )
-        gradients.append(g if g is None or recorded else wrap(arrays.copy(g)))
+        gradients.append(g if g is None or recorded else wrap(elementwise.clone(g)))
     return gradients
-
-
-def _one_at_a_time(
-    roots: list[Root], targets: tuple[Any, ...], keep_graph: bool, recorded: bool, allowed: bool
-) -> list[Any]:
-    """``is_grads_batched``: one pass for each row of the gradients given."""
-    count = roots[0][2].shape[0]
-    rows = []
-    for k in range(count):
-        row = [(node, number, g[k]) for node, number, g in roots]
-        keep = keep_graph or k < count - 1
-        rows.append(_gradients(row, targets, keep, recorded, allowed))
-    return [None if column[0] is None else stack(column) for column in zip(*rows, strict=True)]

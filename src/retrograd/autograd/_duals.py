@@ -9,49 +9,102 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from retrograd._modes import modes
 from retrograd.autograd._forward import call, push_forward
-from retrograd.autograd._levels import as_tensor
+from retrograd.autograd._history import Positions, View, become_view, meta_of
+from retrograd.autograd._levels import as_tensor, keep_up
+from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
-from retrograd.ops._lifted import Level, Lifted
-from retrograd.ops._operation import Operation
+from retrograd.ops import elementwise, linear
+from retrograd.ops._lifted import Later, Level, Lifted, bare_option
+from retrograd.ops._operation import Operation, TensorLike, raw
 
 
 class Dual(Lifted):
-    """A value and its tangent; None is a tangent of zero."""
+    """A value and its tangent; None is a tangent of zero.
 
-    __slots__ = ("_tangent", "primal", "view_of")
+    Tangents are shared freely, so they are not written: a value that is written gets one of its
+    own first, which lies in memory as the value does. A view's is the same view of that.
+    """
+
+    __slots__ = ("_seen", "_tangent", "owned", "part", "primal", "view_of")
 
     def __init__(self, level: Level, primal: Any, tangent: Any) -> None:
         self.level = level
         self.primal = primal
         self._tangent = tangent
-        # For a view whose tangent is zero: the value it is a view of, and how. That may be given
-        # a tangent later, by a write, which is then the view's, too.
+        self.owned = False
+        # For a view: the value that it is a view of, and how; and the tangent of that by which
+        # its own was found.
         self.view_of: tuple[Dual, Callable[[Any], Any]] | None = None
+        self._seen: Any = None
+        # For a view that was there before its base was taken in: which part of the base it is.
+        # What is taken of the base's tangent is a copy, then, and no view.
+        self.part: Any = None
 
     @property
     def inner(self) -> Any:
         return self.primal
 
-    def start_moving(self) -> None:
-        """Give the value, and what it is a view of, a tangent of zeros that can be written."""
-        source = self
-        while source.view_of is not None:
-            source = source.view_of[0]
-        source._tangent = as_tensor(source.primal).new_zeros(source.primal.shape)
+    @property
+    def moves(self) -> bool:
+        return (self._tangent if self.view_of is None else self.tangent) is not None
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return (self.primal, self.tangent)
+
+    def hold(self, as_tensor: Callable[[Any], Any]) -> None:
+        self.primal = as_tensor(self.primal)
+
+    def become_view(self, of: Dual, take: Callable[[Any], Any]) -> None:
+        """Note what the value is a view of, and how to take that view of a tangent."""
+        self.view_of = (of, take)
+        # A tangent that is written shows in its views, which the one at hand may not be.
+        self._seen = _UNSEEN if of.ways[-1].owned else of.tangent
+
+    @property
+    def ways(self) -> list[Dual]:
+        """The value, what it is a view of, and so on."""
+        found = [self]
+        while found[-1].view_of is not None:
+            found.append(found[-1].view_of[0])
+        return found
 
     @property
     def tangent(self) -> Any:
         """How fast the value moves, or None."""
-        steps, source = [], self
-        while source._tangent is None and source.view_of is not None:
-            steps.append(source)
-            source = source.view_of[0]
-        for view in reversed(steps if source._tangent is not None else []):
+        if self.view_of is None:
+            if type(self._tangent) is Later:
+                self._tangent = self._tangent.compute()
+            return self._tangent
+        for view in reversed(self.ways[:-1]):
             assert view.view_of is not None
             base, take = view.view_of
-            view._tangent = take(base._tangent)
+            if view._seen is not base._tangent or view.part is not None:
+                view._seen = base._tangent
+                view._tangent = None if base._tangent is None else take(base._tangent)
         return self._tangent
+
+    def write_tangent(self, new: Any) -> None:
+        """Make ``new`` the tangent of the value, as part of that of what it is a view of."""
+        ways = self.ways
+        top = next((k for k, way in enumerate(ways) if way.part is not None), len(ways) - 1)
+        source = ways[top]
+        old = source.tangent
+        if not source.owned or not levels_of(new) <= levels_of(old):
+            source._tangent, source.owned = _writable(source.primal, old, new), source.part is None
+        found = source._tangent
+        for view in reversed(ways[:top]):
+            assert view.view_of is not None
+            found = view.view_of[1](found)
+        found.copy_(as_tensor(new))
+        if source.part is not None:
+            assert source.view_of is not None
+            base = source.view_of[0]
+            whole = _writable(base.primal, base._tangent, new)
+            base._tangent = source.part.elsewhere(whole) + source.part.back(source._tangent)
+            base.owned = True
 
     def item(self) -> Any:
         """The one element as a number."""
@@ -80,9 +133,14 @@ class Dual(Lifted):
 class DualLevel(Level):
     """Forward mode: every operation takes tangents along."""
 
-    __slots__ = ()
+    __slots__ = ("in_inference",)
 
     name = "forward mode"
+    differentiates = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_inference = modes.inference  # entered further in, inference mode stops tangents
 
     def run_on_parts(
         self, operation: Operation, args: tuple[Any, ...], options: dict[str, Any]
@@ -91,43 +149,66 @@ class DualLevel(Level):
         given = list(args[0]) if several else list(args)
         primals = [self.primal_of(x) for x in given]
         tangents = [self.tangent_of(x) for x in given]
-        options = {name: self.primal_of(value) for name, value in options.items()}
+        options = {name: bare_option(self.primal_of(value)) for name, value in options.items()}
         found = call(operation, primals, options)
         outputs = list(found) if isinstance(found, (tuple, list)) else [found]
         moved: Any = (None,) * len(outputs)
-        if operation.differentiable and any(t is not None for t in tangents):
-            moved = push_forward(operation, primals, tangents, options, outputs)
-        results = tuple(Dual(self, y, t) for y, t in zip(outputs, moved, strict=True))
-        if operation.view and isinstance(given[0], Dual):
+        moves = not modes.inference or self.in_inference
+        if moves and operation.differentiable and any(t is not None for t in tangents):
+            written = [x.tangent for x in given if self.owns(x) and x.ways[-1].owned]
+            moved = push_forward(operation, primals, tangents, options, outputs, not written)
+            if written and not operation.view:
+                moved = [_apart(t, written) for t in moved]
+        results = tuple(
+            Dual(self, y, t if raw(y).dtype.kind in "fc" else None)
+            for y, t in zip(outputs, moved, strict=True)
+        )
+        if operation.view and operation.differentiable and isinstance(given[0], Dual):
             for i, result in enumerate(results):
-                result.view_of = (given[0], _taking(operation, options, i))
+                result.become_view(given[0], _taking(operation, options, i))
         return results if isinstance(found, (tuple, list)) else results[0]
 
     def below(self, x: Any) -> tuple[Any, bool]:
         return (x.primal, x.tangent is not None) if self.owns(x) else (x, False)
 
     def take_in(self, tensor: Any) -> None:
-        if tensor._meta is not None and tensor._meta.view is not None:
-            raise RuntimeError(
-                "A value that has a tangent is being written into a view of a tensor that has "
-                "none. Write it into that tensor itself, or compute a new one."
-            )
+        view = tensor._meta.view if tensor._meta is not None else None
+        if view is not None:
+            if not self.owns(view.base._data):
+                self.take_in(view.base)
+            self.adopt(tensor)
+            return
         inner = wrap(tensor._data, tensor._node, tensor._number, tensor._version_counter)
         if tensor.requires_grad and tensor._node is None:
             inner.requires_grad_()  # and writing it will be refused
         tensor._data = self.constant(inner)
         tensor._node = tensor._meta = tensor._version_counter = None
 
-    def write(self, target: Any, result: Any) -> None:
-        as_tensor(target.primal).copy_(as_tensor(result.primal))
+    def adopt(self, tensor: Any) -> None:
+        view = tensor._meta.view
+        base: Dual = view.base._data
+        inner = wrap(tensor._data, tensor._node, tensor._number, tensor._version_counter)
+        inner_view = meta_of(inner).view = View(base.primal, view.created, view.seen)
+        inner_view.part = view.part
+        keep_up(inner)
+        part = inner._meta.view.part or Positions(base.primal, inner)
+        found = Dual(self, inner, None)
+        found.become_view(base, part.take)
+        found.part = part
+        tensor._data, tensor._node, tensor._meta = found, None, None
+        become_view(tensor, view.base, view.created)
+        tensor._meta.view.part, tensor._meta.view.seen = part, -1  # its history is that of the base
+
+    def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        target.primal.copy_(as_tensor(result.primal))
+        if not moves:
+            return
         tangent = result.tangent
         if tangent is None:
-            if target.tangent is not None:
-                as_tensor(target.tangent).zero_()
-            return
-        if target.tangent is None:
-            target.start_moving()
-        as_tensor(target.tangent).copy_(as_tensor(tangent))
+            if target.tangent is None:
+                return
+            tangent = elementwise.zeros_like(target.tangent)
+        target.write_tangent(tangent)
 
     def left_of(self, x: Any) -> Any:
         return as_tensor(x.primal)
@@ -146,6 +227,42 @@ class DualLevel(Level):
 
     def tangent_of(self, x: Any) -> Any:
         return x.tangent if self.owns(x) else None
+
+
+_UNSEEN = object()
+
+
+def _apart(tangent: Any, written: list[Any]) -> Any:
+    """A tangent, or a copy of it if it shares memory with one that may be written."""
+    for other in written:
+        if tangent is other or (
+            isinstance(tangent, TensorLike)
+            and isinstance(other, TensorLike)
+            and version_of(tangent) is version_of(other)
+        ):
+            return elementwise.clone(tangent)
+    return tangent
+
+
+def _writable(primal: Any, old: Any, new: Any) -> Any:
+    """A tangent of a value, ``old`` or zeros, that ``new`` can be written into."""
+    tangent = elementwise.zeros_like(as_tensor(primal))
+    for x in [new] if old is None else [new, old]:  # for each entry of a batch, if one of them is
+        tangent = tangent + linear.sum_all(elementwise.zeros_like(x))
+    if old is not None:
+        tangent.copy_(as_tensor(old))
+    return tangent
+
+
+def levels_of(x: Any) -> set[int]:
+    """The levels that a value depends on the transforms of."""
+    found, x = set(), raw(x)
+    while isinstance(x, Lifted):
+        part, depends = x.level.below(x)
+        if depends:
+            found.add(x.level.number)
+        x = raw(part)
+    return found
 
 
 def _taking(op: Operation, options: dict[str, Any], i: int) -> Callable[[Any], Any]:

@@ -12,22 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from retrograd._modes import modes
 from retrograd.autograd._backward import grad
 from retrograd.autograd._levels import raised
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import elementwise, linear
+from retrograd.ops._lifted import Later
 from retrograd.ops._operation import Operation, Rule, TensorLike, raw
 
 
 def push_forward(
     op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any],
-    outputs: Sequence[Any],
+    outputs: Sequence[Any], lazily: bool = False,
 ) -> Sequence[Any]:  # fmt: skip
     """The tangents of ``outputs``, the results of ``op(*inputs, **options)``.
 
     ``tangents`` has None for inputs that do not move. So has the result for outputs that do not,
-    or that are not numbers one could move (places, truths).
+    or that are not numbers one could move (places, truths). ``lazily``: it may have a ``Later``.
     """
     if op.jvp is not None:
         alone = len(op.inputs) == 1 and op.inputs != ("tensors",)
@@ -41,7 +43,9 @@ def push_forward(
         found = _sum_of_slopes(op, inputs, tangents, options, outputs)
     else:
         return transposed_twice(lambda xs: call(op, xs, options), inputs, tangents)
-    return found if isinstance(found, (tuple, list)) else (found,)
+    if not isinstance(found, (tuple, list)):
+        return (found,)
+    return found if lazily else [t.compute() if type(t) is Later else t for t in found]
 
 
 def call(op: Operation, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -116,7 +120,9 @@ def transposed_twice(
     function: Callable[[list[Any]], Any], inputs: Sequence[Any], tangents: Sequence[Any]
 ) -> Sequence[Any]:
     """The tangents of what ``function`` gives for some inputs, from its gradients alone."""
-    deeper = any(getattr(x, "requires_grad", False) for x in (*inputs, *tangents))
+    deeper = modes.grad_enabled and any(
+        getattr(x, "requires_grad", False) for x in (*inputs, *tangents)
+    )
     moving = [t is not None for t in tangents]
     with enable_grad():
         variables = [_variable(x) if m else x for x, m in zip(inputs, moving, strict=True)]

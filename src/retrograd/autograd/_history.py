@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import _source, arrays
-from retrograd._modes import modes
+from retrograd._modes import modes, set_modes
 from retrograd.autograd._node import (
     AMBIGUOUS,
     FREED,
@@ -28,18 +28,20 @@ from retrograd.autograd._node import (
 from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._versions import version_of
 from retrograd.ops import elementwise, linear
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import raw
 
 
 class View:
     """What a view knows: the base whose memory it shows, and how it came about."""
 
-    __slots__ = ("base", "created", "seen")
+    __slots__ = ("base", "created", "part", "seen")
 
     def __init__(self, base: Any, created: str, seen: int) -> None:
         self.base = base
         self.created = created  # "plainly", or why it must not be written in place: see below
         self.seen = seen  # the version for which the view's node holds
+        self.part: Any = None  # of its base, where memory does not tell: under transforms
 
 
 class Meta:
@@ -146,6 +148,18 @@ def refresh(tensor: Any, view: View) -> None:
         return
     if view.created != "plainly":
         raise forbidden_write(tensor, view, directly=False)
+    if view.part is not None:
+        view.part.check(view.base, tensor)
+        node: Any = view.part.again(view.base)._node
+    else:
+        node = _picking(view.base, base_node, base_number, tensor)
+    move_retained(tensor, node)
+    set_node(tensor, node)
+    view.seen = now
+
+
+def _picking(base: Any, base_node: Any, base_number: int | None, tensor: Any) -> OperationNode:
+    """A node that picks the elements of a view out of its base."""
     node: OperationNode = linear.take_flat.node_class()
     node.order = next(orders)
     node.next_nodes = (base_node,)
@@ -153,13 +167,11 @@ def refresh(tensor: Any, view: View) -> None:
     node.extras = None
     if base_number is not None:
         node.more().next_numbers = (base_number,)
-    node.options = {"positions": arrays.positions(view.base._data, tensor._data)}
-    node.infos = ((view.base._data.shape, view.base._data.dtype),)
+    node.options = {"positions": arrays.positions(base._data, tensor._data)}
+    node.infos = ((base._data.shape, base._data.dtype),)
     node.outputs = None
     node.code, node.lasti = _source.user_place()
-    move_retained(tensor, node)
-    set_node(tensor, node)
-    view.seen = now
+    return node
 
 
 _WHY_FORBIDDEN = {
@@ -276,13 +288,71 @@ def move_retained(tensor: Any, node: Node) -> None:
         node.careful().retained = {0: reference}
 
 
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def layout_of(x: Any) -> Layout:
+    """How a value lies in memory."""
+    found = bare(x)
+    return found.shape, found.strides
+
+
+def check_layout(layout: Layout, base: Any) -> None:
+    """RuntimeError if a base was given another shape since it was known which part a view is."""
+    if layout != layout_of(base):
+        raise RuntimeError(
+            "A view is written, or used after a write, whose base was given another shape in "
+            "place. Under transforms that is not supported: take the view afterwards."
+        )
+
+
+class Positions:
+    """Which part of its base a view is, by the places of its elements."""
+
+    __slots__ = ("layout", "positions", "shape")
+
+    before = None  # as ``_parts.Part`` has it: this is a first step
+
+    def __init__(self, base: Any, view: Any) -> None:
+        self.shape = tuple(base._data.shape)
+        self.layout = layout_of(base)
+        self.positions = arrays.positions(base._data, view._data)
+
+    def take(self, x: Any) -> Any:
+        """The same part of another value, such as a gradient."""
+        return linear.take_flat(x, positions=self.positions)
+
+    def again(self, base: Any) -> Any:
+        """The part of the base as that is now, and recorded."""
+        before = set_modes(grad_enabled=True)
+        try:
+            return self.take(base)
+        finally:
+            set_modes(**before)
+
+    def check(self, base: Any, view: Any) -> None:
+        check_layout(self.layout, base)
+
+    def back(self, g: Any) -> Any:
+        """Zeros but for the part: the transpose of taking it."""
+        return linear.add_flat(g, shape=self.shape, positions=self.positions)
+
+    step, step_back = take, back
+
+    def elsewhere(self, x: Any) -> Any:
+        """A value with zeros for the part."""
+        inside = arrays.put_flat(arrays.zeros(self.shape, arrays.bool_), self.positions, True)
+        return elementwise.where(inside, elementwise.zeros_like(x), x)
+
+
 class CopySlices(Node):
     """The history of a base of which a view was written: elsewhere as before, in the view's
     place what the write's own node says."""
 
-    __slots__ = ("info", "positions", "write")
+    __slots__ = ("part", "recorded", "write")
 
     def __init__(self, base: Any, view: Any, write: Node) -> None:
+        self.recorded = False  # whether there may be a graph that leads to the write by itself
         base_node, base_number = edge(base)
         self.order = next(orders)
         self.next_nodes = (base_node, *write.next_nodes[1:])
@@ -294,8 +364,7 @@ class CopySlices(Node):
             rest = write_numbers[1:] if write_numbers else (None,) * (len(self.next_nodes) - 1)
             self.more().next_numbers = (base_number, *rest)
         self.write = write
-        self.info = (base._data.shape, base._data.dtype)
-        self.positions = arrays.positions(base._data, view._data)
+        self.part = view._meta.view.part or Positions(base, view)
         self.code, self.lasti = write.code, write.lasti
 
     @property
@@ -313,6 +382,7 @@ class CopySlices(Node):
         return self._through_write(g, next_nodes, recorded=False)
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        self.recorded = True  # its rules may have used its own result
         return self._through_write(g, next_nodes, recorded=True)
 
     def _through_write(
@@ -320,20 +390,18 @@ class CopySlices(Node):
     ) -> Sequence[Any]:
         if self.saved is FREED:
             raise RuntimeError(SECOND_BACKWARD)
-        written = linear.take_flat(g, positions=self.positions)
+        written = self.part.take(g)
         inner = run_rules(self.write, written, next_nodes, recorded)
         if next_nodes[0] is None:
             return (None, *inner[1:])
-        everywhere = arrays.put_flat(arrays.zeros(self.info[0], arrays.bool_), self.positions, True)
-        base_grad = elementwise.where(everywhere, elementwise.zeros_like(g), g)
+        base_grad = self.part.elsewhere(g)
         if inner[0] is not None:
-            base_grad = base_grad + linear.add_flat(
-                inner[0], shape=tuple(self.info[0]), positions=self.positions
-            )
+            base_grad = base_grad + self.part.back(inner[0])
         return (base_grad, *inner[1:])
 
     def release(self) -> None:
-        self.write.release()
+        if not self.recorded:
+            self.write.release()
         self.saved = FREED  # the write counts as a saved value, as in PyTorch
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from retrograd._modes import modes, set_modes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import operators as operators  # what makes lifted values take part in arithmetic
-from retrograd.ops._lifted import Level, Lifted
+from retrograd.ops._lifted import Level, Lifted, LooksAtValues
 from retrograd.ops._operation import TensorLike, raw
 
 L = TypeVar("L", bound=Level)
@@ -21,6 +21,15 @@ def opened(level: L) -> Iterator[L]:
     before = set_modes(levels=(*modes.levels, level))
     try:
         yield level
+    except LooksAtValues as error:
+        where = f", in {error.operation}()" if error.operation else ""
+        raise RuntimeError(
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
+            "calling .item() on a Tensor, or looking at its values in another way: here, at "
+            f"{error}{where}. Each of the entries may have other values. Please try to rewrite "
+            "what you're doing with other operations (torch.where() to choose, masks to leave "
+            "out), or do it outside of the function."
+        ) from error
     finally:
         level.closed = True
         set_modes(**before)
@@ -35,11 +44,25 @@ def is_of(level: Level, x: Any) -> bool:
 def raised(tensor: Any) -> Any:
     """A Tensor of the innermost transform that is open, as a constant of it if it is from outside:
     what is recorded on it lies above all transforms, as does what is recorded inside them."""
-    if not modes.levels or is_of(modes.levels[-1], tensor):
-        return tensor
-    return wrap(modes.levels[-1].constant(tensor))
+    for level in reversed(modes.levels):
+        if is_of(level, tensor):
+            break
+        if not level.transparent:
+            return wrap(level.constant(tensor))
+    return tensor
 
 
 def as_tensor(x: Any) -> Any:
     """A part of a lifted value as a Tensor."""
     return x if isinstance(x, TensorLike) else wrap(x)
+
+
+def keep_up(view: Any) -> None:
+    """Make a view that was taken before its base was written with a value of a transform one of
+    that transform, too."""
+    base = view._meta.view.base._data
+    if not isinstance(base, Lifted) or base.level.closed:
+        return
+    own = view._data
+    if not isinstance(own, Lifted) or own.level.number < base.level.number:
+        base.level.adopt(view)

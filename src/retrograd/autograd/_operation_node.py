@@ -150,7 +150,7 @@ class OperationNode(Node):
         if given is None or given == value.dtype:
             return wrap(value, node, number, version)
         # Saved as it was computed with, after promotion: in the graph that is a conversion.
-        before = wrap(arrays.cast(value, given), node, number)
+        before = wrap(elementwise.to_dtype(value, dtype=given), node, number)
         return elementwise.to_dtype(before, dtype=value.dtype)
 
     def dtype_given(self, position: int) -> Any:

@@ -5,6 +5,7 @@ The Tensor class that users hold adds everything that is about arrays.
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections import OrderedDict
@@ -13,6 +14,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
+from retrograd._source import is_own
 from retrograd.autograd._backward import backward
 from retrograd.autograd._history import Meta, edge, meta_of, origin, set_node
 from retrograd.autograd._hooks import RemovableHandle, add_hook
@@ -31,11 +33,15 @@ _NON_LEAF_GRAD = (
 )
 
 
-def check_of_innermost(tensor: Any) -> None:
-    """RuntimeError for a leaf that would lie below an open transform: what is recorded under the
-    transform would not lead to it."""
-    level, data = modes.levels[-1], tensor._data
-    if level.transparent or (isinstance(data, Lifted) and data.level is level):
+def check_new_leaf(tensor: Any) -> None:
+    """RuntimeError for a leaf that a user makes under a transform, and for one that would lie below
+    it: what is recorded under the transform would not lead to it."""
+    data, by_user = tensor._data, not is_own(sys._getframe(2).f_code.co_filename)
+    levels = [level for level in modes.levels if not level.transparent]
+    of_innermost = not levels or (
+        isinstance(data, Lifted) and data.level.number >= levels[-1].number
+    )
+    if of_innermost and not (by_user and (levels or modes.running is not None)):
         return
     raise RuntimeError(
         "You are attempting to call Tensor.requires_grad_() (or perhaps using "
@@ -118,8 +124,8 @@ class Variable(TensorLike):
                 "computed variable in a subgraph that doesn't require differentiation use "
                 "var_no_grad = var.detach()."
             )
-        if requires_grad and modes.levels:
-            check_of_innermost(self)
+        if requires_grad and (modes.levels or modes.running is not None):
+            check_new_leaf(self)
         if requires_grad and self._data.dtype.kind not in "fc":
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if requires_grad and self.is_inference() and not modes.inference:

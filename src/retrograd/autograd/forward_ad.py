@@ -10,6 +10,7 @@ from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._history import edge
 from retrograd.autograd._levels import as_tensor
 from retrograd.autograd._wrap import wrap
+from retrograd.autograd.grad_mode import ModeContext
 from retrograd.ops._operation import TensorLike
 
 
@@ -28,8 +29,14 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Any
 
 
-def enter_dual_level() -> UserLevel:
-    """Begin a level, on which tensors can be given tangents. Prefer ``dual_level``.
+def user_levels() -> list[UserLevel]:
+    """The levels that are open, outermost first. Users know them by their places here."""
+    return [level for level in modes.levels if isinstance(level, UserLevel)]
+
+
+def enter_dual_level() -> int:
+    """Begin a level, on which tensors can be given tangents, and return its number. Prefer
+    ``dual_level``.
 
     >>> import retrograd as torch
     >>> import retrograd.autograd.forward_ad as fwAD
@@ -41,25 +48,29 @@ def enter_dual_level() -> UserLevel:
     >>> x * x
     tensor(4.)
     """
-    level = UserLevel()
-    set_modes(levels=(*modes.levels, level))
-    return level
+    number = len(user_levels())
+    set_modes(levels=(*modes.levels, UserLevel()))
+    return number
 
 
-def exit_dual_level(*, level: UserLevel | None = None) -> None:
+def exit_dual_level(*, level: int | None = None) -> None:
     """End a level, the innermost if none is given. Tensors lose their tangents of it."""
-    levels = modes.levels
-    if not levels or (level is not None and level is not levels[-1]):
+    last = len(user_levels()) - 1
+    if level is None and last < 0:
+        raise RuntimeError("Dual level must be a positive number. No level has been entered.")
+    innermost = modes.levels[-1] if modes.levels else None
+    if (level is not None and level != last) or not isinstance(innermost, UserLevel):
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This "
             "is not supported."
         )
-    levels[-1].closed = True
-    set_modes(levels=levels[:-1])
+    innermost.closed = True
+    set_modes(levels=modes.levels[:-1])
 
 
-class dual_level:  # noqa: N801 - PyTorch's name
-    """Within it, tensors can be given tangents. Levels may be nested, beyond PyTorch.
+class dual_level(ModeContext):  # noqa: N801 - PyTorch's name
+    """Within it, or within a function that it decorates, tensors can be given tangents. Levels may
+    be nested, beyond PyTorch, and are numbered from the outermost.
 
     >>> import retrograd as torch
     >>> import retrograd.autograd.forward_ad as fwAD
@@ -69,22 +80,27 @@ class dual_level:  # noqa: N801 - PyTorch's name
     tensor(12.)
     """
 
-    def __enter__(self) -> UserLevel:
-        self.level = enter_dual_level()
-        return self.level
+    def __enter__(self) -> int:  # type: ignore[override]
+        return enter_dual_level()
 
     def __exit__(self, *exc: object) -> None:
-        exit_dual_level(level=self.level)
+        exit_dual_level()
 
 
-def _chosen(level: UserLevel | None) -> UserLevel | None:
-    """The level given, or the innermost that a user entered."""
-    if level is not None:
-        return level
-    return next((x for x in reversed(modes.levels) if isinstance(x, UserLevel)), None)
+def _chosen(number: int | None, what: str) -> UserLevel | None:
+    """The level of a number, the innermost if none is given."""
+    levels = user_levels()
+    if number is None:
+        return levels[-1] if levels else None
+    if not 0 <= number < len(levels):
+        raise RuntimeError(
+            f"Invalid level given to {what}: {number}. There are {len(levels)} levels, numbered "
+            "from 0."
+        )
+    return levels[number]
 
 
-def make_dual(tensor: Any, tangent: Any, *, level: UserLevel | None = None) -> Any:
+def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """``tensor`` with a tangent, which whatever is computed with it takes along.
 
     >>> import retrograd as torch
@@ -93,8 +109,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: UserLevel | None = None) -> A
     ...     fwAD.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0])).sum()
     tensor(3., tangent=tensor(1.))
     """
-    level = _chosen(level)
-    if level is None:
+    chosen = _chosen(level, "_make_dual")
+    if chosen is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
             "enter_dual_level() first."
@@ -104,18 +120,24 @@ def make_dual(tensor: Any, tangent: Any, *, level: UserLevel | None = None) -> A
             raise TypeError(
                 f"make_dual(): argument '{name}' must be Tensor, not {type(x).__name__}"
             )
-        if x._data.dtype.kind not in "fc":
-            raise ValueError(f"Expected {_ROLES[name]} to be floating point or complex, but got: "
-                             f"{x.dtype}")  # type: ignore[attr-defined]  # fmt: skip
-    _check_tangent(tensor, tangent)
+    check_dual(tensor, tangent)
+    data = tensor._data
+    if chosen.owns(data):
+        if data.tangent is not None:
+            raise RuntimeError(
+                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
+                f"same level {user_levels().index(chosen)} is not supported."
+            )
+        tensor = as_tensor(data.primal)
     node, number = edge(tensor)
-    return wrap(Dual(level, tensor, tangent), node, number)
+    return wrap(Dual(chosen, tensor, tangent), node, number)
 
 
-_ROLES = {"tensor": "primal", "tangent": "tangent"}
-
-
-def _check_tangent(tensor: Any, tangent: Any) -> None:
+def check_dual(tensor: Any, tangent: Any) -> None:
+    """That one tensor can be the tangent of another."""
+    for role, x in (("primal", tensor), ("tangent", tangent)):
+        if x._data.dtype.kind not in "fc":
+            raise ValueError(f"Expected {role} to be floating point or complex, but got: {x.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original "
@@ -130,7 +152,7 @@ def _check_tangent(tensor: Any, tangent: Any) -> None:
         )
 
 
-def unpack_dual(tensor: Any, *, level: UserLevel | None = None) -> UnpackedDualTensor:
+def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The value and the tangent of a tensor; the tangent is None where it has none.
 
     >>> import retrograd as torch
@@ -140,8 +162,8 @@ def unpack_dual(tensor: Any, *, level: UserLevel | None = None) -> UnpackedDualT
     ...     fwAD.unpack_dual(x.exp())
     UnpackedDualTensor(primal=tensor(7.3891), tangent=tensor(7.3891))
     """
-    level, data = _chosen(level), tensor._data
-    if isinstance(data, Dual) and (data.level is level or (level is None and data.level.closed)):
+    chosen, data = _chosen(level, "_unpack_dual"), tensor._data
+    if isinstance(data, Dual) and (data.level is chosen or data.level.closed):
         tangent = None if data.level.closed else data.tangent
         return UnpackedDualTensor(
             as_tensor(data.primal), tangent if tangent is None else as_tensor(tangent)

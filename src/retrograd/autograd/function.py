@@ -100,9 +100,13 @@ class FunctionCtx(Node):
             return tuple(x if x is None else wrap(x._data) for x in found)
         return found
 
-    def _unpack(self, value: Any, version: Any, count: int, number: int | None) -> Any:
+    def _unpack(
+        self, value: Any, version: Any, count: int, number: int | None, origin: Any
+    ) -> Any:
         if isinstance(value, Packed):
             value = value.tensor()
+            if origin is not None and origin[0] is not None:  # where it stood in the graph
+                return wrap(value._data, *origin)
         elif value is not None and version.count != count:
             raise modified_error(self, value._data, version, count)
         if number is None or value is None:
@@ -459,24 +463,23 @@ def _save(ctx: FunctionCtx, tensors: list[Any], outputs: tuple[Any, ...], result
     if ctx.to_save is None:
         return
     hooks = modes.saved_tensor_hooks[-1] if modes.saved_tensor_hooks else None
-    entries: list[tuple[Any, Version, int, int | None]] = []
+    entries: list[tuple[Any, Version, int, int | None, Any]] = []
     for t in ctx.to_save:
         if t is None:
-            entries.append((None, UNCHANGING, 0, None))
-            continue
-        if hooks is not None:
-            entries.append((pack_value(t, *hooks), UNCHANGING, 0, None))
+            entries.append((None, UNCHANGING, 0, None, None))
             continue
         number = next((i for i, o in enumerate(outputs) if o is t), None)
         if number is not None and not any(t is x for x in tensors):
             result = results[number]
-            version = version_of(result)
-            kept = wrap(t._data)
-            differentiable = result._node is ctx
-            entries.append((kept, version, version.count, number if differentiable else -1))
+            version, kept = version_of(result), wrap(t._data)
+            number = number if result._node is ctx else -1
         else:
-            version = version_of(t)
-            entries.append((t, version, version.count, None))
+            version, kept, number = version_of(t), t, None
+        if hooks is None:
+            entries.append((kept, version, version.count, number, None))
+        else:
+            origin = edge(t) if number is None else None
+            entries.append((pack_value(kept, *hooks), UNCHANGING, 0, number, origin))
     ctx.saved = tuple(entries)
 
 

@@ -1,7 +1,15 @@
-"""Functions of functions: derivatives and vectorization that nest freely."""
+"""Functions of functions: derivatives and vectorization that nest freely.
+
+PyTorch's ``functionalize`` is not here. It rewrites in-place code for tracing and compiling; there
+is no tracer for it to serve, and under transforms in-place code runs as it is.
+"""
 
 from retrograd.func._forward import jvp
+from retrograd.func._jacobians import hessian, jacfwd, jacrev
+from retrograd.func._linearize import linearize
 from retrograd.func._reverse import grad, grad_and_value, vjp
+from retrograd.func._stateless import functional_call, stack_module_state
 from retrograd.func._vectorized import vmap
 
-__all__ = ["grad", "grad_and_value", "jvp", "vjp", "vmap"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "linearize", "stack_module_state", "vjp", "vmap"]  # fmt: skip

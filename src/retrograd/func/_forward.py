@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._levels import as_tensor, opened
 from retrograd.autograd._wrap import wrap
-from retrograd.func._reverse import with_aux
-from retrograd.func._trees import flatten, flatten_as, tree_map, unflatten
+from retrograd.autograd.forward_ad import check_dual
+from retrograd.func._arguments import check_outputs, with_aux
+from retrograd.func._captured import Running
+from retrograd.func._trees import Shape, describe, flatten, flatten_as, tree_map, unflatten
 from retrograd.tensor._tensor import Tensor
+
+WHAT = "jvp(f, primals, tangents)"
 
 
 def jvp(
@@ -19,35 +23,54 @@ def jvp(
 ) -> Any:  # fmt: skip
     """The value of ``func`` at ``primals``, and how it moves when they move by ``tangents``.
 
+    ``strict`` refuses results that do not depend on the primals at all. With ``has_aux``, ``func``
+    returns ``(results, aux)``, and the aux comes third.
+
     >>> import retrograd as torch
     >>> from retrograd.func import jvp
     >>> jvp(lambda x: x**3, (torch.tensor(2.0),), (torch.tensor(1.0),))
     (tensor(8.), tensor(12.))
     """
-    points, shape = _points(primals, tangents)
-    with opened(DualLevel()) as level:
-        duals = [wrap(Dual(level, x, t)) for x, t in points]
-        output = func(*unflatten(duals, shape))
-        output, aux = with_aux(output, has_aux, "jvp(f, primals, tangents)")
-        outputs, output_shape = flatten(output)
-        for y in outputs:
-            if not isinstance(y, Tensor):
-                raise RuntimeError(
-                    "jvp(f, primals, tangents): Expected f(*args) to return only tensors, got "
-                    f"unsupported type {type(y)}"
-                )
-        values = [unpacked(level, y) for y in outputs]
-        moved = [level.tangent_of(y._data) for y in outputs]
-        if strict and None in [t if t is None else 0 for t in moved]:
-            raise RuntimeError(
-                "jvp(f, primals, tangents, strict=True): The output of f is independent of the "
-                "inputs. This is not allowed with strict=True."
-            )
-    found = (
-        unflatten(values, output_shape),
-        unflatten([_tangent(t, y) for t, y in zip(moved, values, strict=True)], output_shape),
-    )
-    return (*found, tree_map(lambda x: unpacked(level, x), aux)) if has_aux else found
+    values, directions, shape = _points(primals, tangents)
+    moved = Moved(func, values, directions, lambda duals: unflatten(duals, shape), has_aux, primals)
+    if strict and None in [t if t is None else 0 for t in moved.tangents]:
+        place = [t is None for t in moved.tangents].index(True)
+        which = f" (output {place})" if len(moved.tangents) > 1 else ""
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+            f"This is not allowed with strict=True{which}."
+        )
+    found = (unflatten(moved.values, moved.shape), unflatten(moved.filled(), moved.shape))
+    return (*found, moved.aux) if has_aux else found
+
+
+class Moved:
+    """The results of a function at some values, how they move when these do, and its aux."""
+
+    shape: Shape
+
+    def __init__(
+        self, func: Callable[..., Any], values: Sequence[Any], directions: Sequence[Any],
+        arguments: Callable[[list[Any]], Any], has_aux: bool, *given: Any,
+    ) -> None:  # fmt: skip
+        """``arguments`` makes the arguments of ``func`` of values that move; ``given``: what the
+        user has passed."""
+        running = Running(given)
+        with opened(DualLevel()) as level:
+            duals = [wrap(Dual(level, x, t)) for x, t in zip(values, directions, strict=True)]
+            with running:
+                output = func(*arguments(duals))
+            output, aux = with_aux(output, has_aux, WHAT)
+            outputs, self.shape = flatten(output)
+            check_outputs(outputs, WHAT)
+            self.values = [unpacked(level, y) for y in outputs]
+            self.tangents = [level.tangent_of(y._data) for y in outputs]
+            self.aux = tree_map(lambda x: unpacked(level, x), aux)
+
+    def filled(self) -> list[Any]:
+        """The tangents, with zeros for what does not move."""
+        pairs = zip(self.values, self.tangents, strict=True)
+        return [y.new_zeros(y.shape) if t is None else as_tensor(t) for y, t in pairs]
 
 
 def unpacked(level: DualLevel, x: Any) -> Any:
@@ -55,32 +78,30 @@ def unpacked(level: DualLevel, x: Any) -> Any:
     return as_tensor(x._data.primal) if isinstance(x, Tensor) and level.owns(x._data) else x
 
 
-def _tangent(t: Any, y: Any) -> Any:
-    return y.new_zeros(y.shape) if t is None else as_tensor(t)
-
-
-def _points(primals: Any, tangents: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    """Values and tangents in pairs, checked against each other."""
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, tuple):
-            raise RuntimeError(
-                f"jvp(f, primals, tangents): Expected {name} to be a tuple. E.g. it should be "
-                "valid to call f(*primals)."
-            )
+def _points(primals: Any, tangents: Any) -> tuple[list[Any], list[Any], Shape]:
+    """Values and tangents, checked against each other, and the tree of the values."""
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"{WHAT}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
     values, shape = flatten(primals)
     try:
         directions = flatten_as(shape, tangents)
-    except ValueError as error:
+    except ValueError:
         raise RuntimeError(
-            "jvp(f, primals, tangents): Expected primals and tangents to have the same python "
-            f"structure. {error}"
+            f"{WHAT}: Expected primals and tangents to have the same python structure. For "
+            "example, if primals is a tuple of 3 tensors, tangents also must be. Got primals with "
+            f"structure {describe(shape)} and tangents with structure "
+            f"{describe(flatten(tangents)[1])}"
         ) from None
+    for name, given in (("primals", values), ("tangents", directions)):
+        if not given:
+            raise RuntimeError(f"{WHAT}: Expected {name} to contain at least one Tensor.")
+        for x in given:
+            if not isinstance(x, Tensor):
+                raise RuntimeError(
+                    f"{WHAT}: Expected {name} to only contain Tensors, got {type(x)}"
+                )
     for x, t in zip(values, directions, strict=True):
-        if not isinstance(x, Tensor) or not isinstance(t, Tensor):
-            raise RuntimeError("jvp(f, primals, tangents): Expected all of them to be tensors")
-        if x.shape != t.shape:
-            raise RuntimeError(
-                f"jvp(f, primals, tangents): Expected a tangent of shape {list(x.shape)}, got "
-                f"{list(t.shape)}"
-            )
-    return list(zip(values, directions, strict=True)), shape
+        check_dual(x, t)
+    return values, directions, shape

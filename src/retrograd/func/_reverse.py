@@ -7,21 +7,33 @@ from functools import wraps
 from typing import Any
 
 from retrograd._modes import modes
+from retrograd.autograd._backward import differentiate, make_roots
 from retrograd.autograd._backward import grad as autograd_grad
 from retrograd.autograd._levels import raised
-from retrograd.autograd._node import AccumulateGrad
+from retrograd.autograd._node import AccumulateGrad, Node
+from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
-from retrograd.autograd.grad_mode import enable_grad
-from retrograd.func._trees import Shape, flatten, flatten_as, tree_map, unflatten
+from retrograd.func._arguments import (
+    Argnums,
+    check_outputs,
+    check_tensor,
+    chosen,
+    replaced,
+    with_aux,
+)
+from retrograd.func._captured import Running
+from retrograd.func._trees import describe, flatten, flatten_as, tree_map, unflatten
 from retrograd.ops import linear
 from retrograd.tensor._tensor import Tensor
-
-Argnums = int | tuple[int, ...]
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
     """A function that gives the gradient of ``func``, which returns a single number, with respect
-    to the arguments at ``argnums``.
+    to the arguments at ``argnums``. These may be nested tuples, lists and dicts of tensors; the
+    gradient is nested likewise.
+
+    With ``has_aux``, ``func`` returns ``(number, aux)``, and the function made, ``(gradient,
+    aux)``.
 
     >>> import retrograd as torch
     >>> from retrograd.func import grad
@@ -29,12 +41,15 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     tensor(1.)
     >>> grad(grad(torch.sin))(torch.tensor(0.5))
     tensor(-0.4794)
+    >>> loss = lambda w, x: (w["a"] * x + w["b"]).square().sum()
+    >>> grad(loss)({"a": torch.tensor(1.0), "b": torch.tensor(2.0)}, torch.tensor([3.0, 4.0]))
+    {'a': tensor(78.), 'b': tensor(22.)}
     """
 
     @wraps(func)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        found = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
-        return (found[0], found[1][1]) if has_aux else found[0]
+        gradients, _, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
+        return (gradients, aux) if has_aux else gradients
 
     return gradient
 
@@ -50,29 +65,37 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @wraps(func)
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
-        recording = Recording(chosen(args, argnums))
-        with enable_grad():
-            output = func(*replaced(args, argnums, recording.tree), **kwargs)
-            output, aux = with_aux(output, has_aux, "grad_and_value(f)(*args)")
-            if not isinstance(output, Tensor):
-                raise RuntimeError(
-                    "grad_and_value(f)(*args): Expected f(*args) to return a tensor, got "
-                    f"{type(output)}"
-                )
-            if output.dim() != 0:
-                raise RuntimeError(
-                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
-                    f"tensor with {output.dim()} dims. Maybe you forgot to apply a reduction?"
-                )
-            gradients = recording.pull([output], [None])
-        value = recording.cut(output)
-        return gradients, (value, recording.cut(aux)) if has_aux else value
+        gradients, value, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
+        return gradients, (value, aux) if has_aux else value
 
     return gradient_and_value
 
 
+def _gradient_and_value(
+    func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    what = "grad_and_value(f)(*args)"
+    recording = Recording(chosen(args, argnums), args, kwargs)
+    with recording.running:
+        output = func(*replaced(args, argnums, recording.tree), **kwargs)
+    output, aux = with_aux(output, has_aux, what)
+    if not isinstance(output, Tensor):
+        raise RuntimeError(f"{what}: Expected f(*args) to return a Tensor, got {type(output)}")
+    if output.dim() != 0:
+        raise RuntimeError(
+            f"{what}: Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} "
+            "dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+        )
+    gradients = recording.gradient(output)
+    return gradients, recording.cut(output), recording.cut(aux) if has_aux else None
+
+
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of ``func`` and a function that takes a vector to its product with the Jacobian.
+    """The value of ``func`` and a function that takes a vector to its product with the Jacobian:
+    one vector for each result of ``func``, nested as they are. It can be called any number of
+    times, and mapped by ``vmap``. With ``has_aux``, ``func`` returns ``(results, aux)``, and the
+    aux comes third.
 
     >>> import retrograd as torch
     >>> from retrograd.func import vjp
@@ -80,40 +103,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(torch.tensor([1.0, 2.0]))
     (tensor([1.0000, 5.4366]),)
     """
-    recording = Recording(primals)
-    with enable_grad():
+    recording = Recording(primals, primals)
+    with recording.running:
         output = func(*recording.tree)
-        output, aux = with_aux(output, has_aux, "vjp(f, *primals)")
-        outputs, shape = flatten(output)
-    for y in outputs:
-        if not isinstance(y, Tensor):
-            raise RuntimeError(
-                "vjp(f, *primals): Expected f(*primals) to return only tensors, got unsupported "
-                f"type {type(y)}"
-            )
-
-    def pull_back(cotangents: Any, *, retain_graph: bool = True, create_graph: Any = None) -> Any:
-        given = matching(outputs, shape, cotangents)
-        with enable_grad():
-            return recording.pull(outputs, given, retain_graph=True)
-
-    value = recording.cut(output)
-    return (value, pull_back, recording.cut(aux)) if has_aux else (value, pull_back)
-
-
-def matching(outputs: Sequence[Any], shape: Shape, cotangents: Any) -> list[Any]:
-    """The vectors given for the outputs of a function, checked against them."""
-    try:
-        given = flatten_as(shape, cotangents)
-    except ValueError as error:
-        raise RuntimeError(f"vjp_fn(cotangents): {error}") from None
-    for y, c in zip(outputs, given, strict=True):
-        if y.shape != c.shape:
-            raise RuntimeError(
-                f"vjp_fn(cotangents): expected a cotangent of shape {list(y.shape)}, got "
-                f"{list(c.shape)}"
-            )
-    return given
+    return recording.with_pull_back(output, has_aux)
 
 
 # -- what all of them share ------------------------------------------------------------------
@@ -126,115 +119,118 @@ class Recording:
     can then be differentiated from outside, by another transform or by ``backward``.
     """
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Any, *given: Any) -> None:
+        # The context for the function to run in; made first, as are the variables for it.
+        self.running = Running(given, grad_enabled=True, inference=False)
+        self.start = self.running.start
+        self.recorded_outside = modes.grad_enabled and not modes.inference
         leaves, self.shape = flatten(values)
-        self.deeper = False  # whether derivatives have a history of their own
-        self.recorded_outside = modes.grad_enabled
         self.variables = [self._variable(x) for x in leaves]
+        self.own = {id(v) for v in self.variables}
         self.tree = unflatten(self.variables, self.shape)
+        # Nodes that are known to lead to the variables alone, and some of those that lead further.
+        self.only_here: set[Node] = set()
+        self.further: set[Node] = set()
 
     def _variable(self, x: Any) -> Any:
-        if not isinstance(x, Tensor) or x._data.dtype.kind not in "fc":
-            return x
+        check_tensor(x)
         x = raised(x)
         if x.requires_grad and self.recorded_outside:
-            self.deeper = True
             return linear.alias(x)
-        return wrap(x._data).requires_grad_()
+        return wrap(x._data, version=version_of(x)).requires_grad_()
 
-    @property
-    def differentiated(self) -> list[Any]:
-        return [v for v in self.variables if isinstance(v, Tensor) and v.requires_grad]
+    def leads_elsewhere(self, output: Any) -> bool:
+        """Whether something outside can be differentiated by besides the variables: what an output
+        was computed from is more than these, or goes on behind them."""
+        if not self.recorded_outside:
+            return False
+        if output.grad_fn is None:
+            return id(output) not in self.own
+        seen: set[Node] = set()
+        to_visit = [output.grad_fn]
+        while to_visit:
+            node = to_visit.pop()
+            if node in seen or node in self.only_here:
+                continue
+            foreign = isinstance(node, AccumulateGrad) and id(node.variable) not in self.own
+            if foreign or node.order > self.start or node in self.further:
+                self.further.add(output.grad_fn)
+                return True
+            seen.add(node)
+            to_visit += [n for n in node.next_nodes if n is not None]
+        self.only_here |= seen
+        return False
 
-    def pull(self, outputs: Sequence[Any], given: Sequence[Any], retain_graph: bool = False) -> Any:
-        """Gradients of outputs with respect to the values, in their tree."""
-        wanted = self.differentiated
+    def gradient(self, output: Any) -> Any:
+        """The gradients of a number with respect to the values, in their tree. The graph is not
+        needed any more afterwards."""
+        if not output.requires_grad or modes.levels or self.leads_elsewhere(output):
+            return self.pull([output], [None], retain_graph=False)
+        # Nobody else knows the variables: what a backward pass adds to their ``.grad`` is ours.
+        differentiate(make_roots((output,), (None,), recorded=False), False, False)
+        found = [v._meta.grad for v in self.variables]
+        pairs = zip(self.variables, found, strict=True)
+        return unflatten([zeros_for(v) if g is None else g for v, g in pairs], self.shape)
+
+    def pull(
+        self, outputs: Sequence[Any], given: Sequence[Any], *, retain_graph: bool = True,
+        create_graph: bool | None = None, batched: bool = False,
+    ) -> Any:  # fmt: skip
+        """Gradients of outputs with respect to the values, in their tree. They are recorded if
+        there is more to differentiate them by. ``batched``: of many vectors at once, which are
+        along the first dimension of what is given."""
+        count = given[0].shape[:1] if batched else ()
         roots = [(y, g) for y, g in zip(outputs, given, strict=True) if y.requires_grad]
         if not roots:
-            found: Sequence[Any] = [zeros_like(v) for v in wanted]
-        else:
-            deeper = (
-                self.deeper
-                or leads_elsewhere([y for y, _ in roots], wanted)
-                or any(g is not None and g.requires_grad for g in given)
-            ) and self.recorded_outside
-            self.deeper = self.deeper or deeper
-            found = autograd_grad(
-                [y for y, _ in roots], wanted, [g for _, g in roots], materialize_grads=True,
-                create_graph=deeper, retain_graph=retain_graph or deeper,
-            )  # fmt: skip
-        gradients = iter(found)
-        leaves = [
-            next(gradients) if isinstance(v, Tensor) and v.requires_grad else None
-            for v in self.variables
-        ]
-        return unflatten(leaves, self.shape)
+            return unflatten([zeros_for(v, count) for v in self.variables], self.shape)
+        recorded = (modes.grad_enabled if create_graph is None else create_graph) and (
+            any(g is not None and g.requires_grad for _, g in roots)
+            or any(self.leads_elsewhere(y) for y, _ in roots)
+        )
+        found = autograd_grad(
+            [y for y, _ in roots], self.variables, [g for _, g in roots], create_graph=recorded,
+            retain_graph=retain_graph or recorded, allow_unused=True, is_grads_batched=batched,
+        )  # fmt: skip
+        pairs = zip(self.variables, found, strict=True)
+        return unflatten([zeros_for(v, count) if g is None else g for v, g in pairs], self.shape)
+
+    def with_pull_back(self, output: Any, has_aux: bool) -> Any:
+        """What ``vjp`` returns for what the function returned."""
+        output, aux = with_aux(output, has_aux, "vjp(f, *primals)")
+        outputs, shape = flatten(output)
+        check_outputs(outputs, "vjp(f, *primals)")
+        for y in outputs:
+            if not (y.is_floating_point() or y.is_complex()):
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
+                    f"Tensor with dtype {y.dtype}"
+                )
+
+        def pull_back(
+            cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
+        ) -> Any:
+            try:
+                given = flatten_as(shape, cotangents)
+            except ValueError:
+                raise RuntimeError(
+                    "Expected pytree structure of cotangents to be the same as pytree structure of "
+                    f"outputs to the function. cotangents: {describe(flatten(cotangents)[1])}, "
+                    f"primal output: {describe(shape)}"
+                ) from None
+            return self.pull(outputs, given, retain_graph=retain_graph, create_graph=create_graph)
+
+        value = self.cut(output)
+        return (value, pull_back, self.cut(aux)) if has_aux else (value, pull_back)
 
     def cut(self, tree: Any) -> Any:
         """Values without the history that was recorded here, unless it goes on outside."""
         return tree_map(self._cut, tree)
 
     def _cut(self, x: Any) -> Any:
-        if not isinstance(x, Tensor) or self.deeper or not x.requires_grad:
+        if not isinstance(x, Tensor) or not x.requires_grad or self.leads_elsewhere(x):
             return x
-        return wrap(x._data)
+        return wrap(x._data, version=version_of(x))
 
 
-def zeros_like(x: Any) -> Any:
-    return wrap(x._data).new_zeros(x.shape)
-
-
-def leads_elsewhere(outputs: Sequence[Any], variables: Sequence[Any]) -> bool:
-    """Whether the graph of some outputs ends in other leaves than some variables."""
-    own = {id(v) for v in variables}
-    to_visit = [y.grad_fn for y in outputs if y.grad_fn is not None]
-    seen = set(to_visit)
-    while to_visit:
-        node = to_visit.pop()
-        if isinstance(node, AccumulateGrad):
-            if id(node.variable) not in own:
-                return True
-            continue
-        for n in node.next_nodes:
-            if n is not None and n not in seen:
-                seen.add(n)
-                to_visit.append(n)
-    return False
-
-
-def with_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
-    if not has_aux:
-        return output, None
-    if not (isinstance(output, tuple) and len(output) == 2):
-        raise RuntimeError(
-            f"{what}: output of function f should be a tuple: (output, aux) if has_aux is True"
-        )
-    return output
-
-
-def chosen(args: tuple[Any, ...], argnums: Argnums) -> Any:
-    """The arguments at ``argnums``: one, or a tuple."""
-    if isinstance(argnums, int):
-        return args[position(argnums, len(args))]
-    if not isinstance(argnums, tuple):
-        raise RuntimeError(
-            f"argnum should be int or Tuple[int], got: {type(argnums)}"
-        )
-    if not argnums:
-        raise RuntimeError("argnums must be non-empty")
-    return tuple(args[position(n, len(args))] for n in argnums)
-
-
-def position(argnum: int, count: int) -> int:
-    if not -count <= argnum < count:
-        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
-    return argnum % count
-
-
-def replaced(args: tuple[Any, ...], argnums: Argnums, values: Any) -> tuple[Any, ...]:
-    """``args`` with others at ``argnums``."""
-    numbers = (argnums,) if isinstance(argnums, int) else argnums
-    new = list(args)
-    for n, value in zip(numbers, (values,) if isinstance(argnums, int) else values, strict=True):
-        new[position(n, len(args))] = value
-    return tuple(new)
+def zeros_for(variable: Any, count: tuple[int, ...] = ()) -> Any:
+    return wrap(variable._data).new_zeros((*count, *variable.shape))

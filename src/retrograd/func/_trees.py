@@ -1,13 +1,19 @@
 """Nested tuples, lists and dicts of values, taken apart and put together again.
 
 What a function takes and returns may be nested to any depth. A *tree* is such a nest, or a single
-value; its *leaves* are what is inside, in order (dicts in the order of their insertion).
+value; its *leaves* are what is inside, in order (dicts in the order of their insertion). None is a
+leaf, and so is whatever is not one of the containers of Python itself.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from retrograd.ops._results import NamedResult
+
+DICTS = (dict, OrderedDict, defaultdict)
 
 
 class Shape(NamedTuple):
@@ -16,13 +22,26 @@ class Shape(NamedTuple):
     kind: type | None  # None: a leaf
     keys: tuple[Any, ...]  # of a dict
     parts: tuple[Shape, ...]
+    extra: Any  # the default of a defaultdict, the length of a deque
 
     @property
     def leaf_count(self) -> int:
         return 1 if self.kind is None else sum(part.leaf_count for part in self.parts)
 
 
-LEAF = Shape(None, (), ())
+LEAF = Shape(None, (), (), None)
+
+
+def is_nest(tree: Any) -> bool:
+    """Whether something is a container of parts, rather than a leaf. A torch.Size, for one, is a
+    leaf: it is the shape of something."""
+    kind = type(tree)
+    return (
+        kind in (tuple, list, deque)
+        or kind in DICTS
+        or (issubclass(kind, tuple) and hasattr(kind, "_fields"))  # a named tuple
+        or issubclass(kind, NamedResult)
+    )
 
 
 def flatten(tree: Any) -> tuple[list[Any], Shape]:
@@ -31,24 +50,17 @@ def flatten(tree: Any) -> tuple[list[Any], Shape]:
     >>> flatten({"a": 1, "b": (2, [3])})[0]
     [1, 2, 3]
     """
-    if isinstance(tree, dict):
-        keys, members = tuple(tree), list(tree.values())
-    elif isinstance(tree, (tuple, list)) and not _is_size(tree):
-        keys, members = (), list(tree)
-    else:
+    if not is_nest(tree):
         return [tree], LEAF
+    keys, members = (tuple(tree), tree.values()) if type(tree) in DICTS else ((), tree)
     leaves: list[Any] = []
     parts = []
     for member in members:
         found, shape = flatten(member)
         leaves += found
         parts.append(shape)
-    return leaves, Shape(type(tree), keys, tuple(parts))
-
-
-def _is_size(tree: Any) -> bool:
-    """A torch.Size is one value: the shape of something."""
-    return type(tree).__name__ == "Size"
+    extra = getattr(tree, "default_factory", None) or getattr(tree, "maxlen", None)
+    return leaves, Shape(type(tree), keys, tuple(parts), extra)
 
 
 def unflatten(leaves: Sequence[Any], shape: Shape) -> Any:
@@ -58,58 +70,78 @@ def unflatten(leaves: Sequence[Any], shape: Shape) -> Any:
     >>> unflatten([x * 10 for x in leaves], shape)
     (10, {'a': 20})
     """
-    if shape.kind is None:
+    kind: Any = shape.kind
+    if kind is None:
         return leaves[0]
     members, start = [], 0
     for part in shape.parts:
         count = part.leaf_count
         members.append(unflatten(leaves[start : start + count], part))
         start += count
-    if issubclass(shape.kind, dict):
-        return shape.kind(zip(shape.keys, members, strict=True))
-    if hasattr(shape.kind, "_fields"):  # a named tuple
-        return shape.kind(*members)
-    kind: Any = shape.kind
-    return kind(members)
+    if kind in DICTS:
+        pairs = zip(shape.keys, members, strict=True)
+        return kind(shape.extra, pairs) if kind is defaultdict else kind(pairs)
+    if kind is deque:
+        return kind(members, shape.extra)
+    return kind(*members) if hasattr(kind, "_fields") else kind(members)
 
 
-def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """``function`` applied to each leaf, together with those at the same place of other trees.
+def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+    """``function`` applied to each leaf.
 
-    >>> tree_map(lambda a, b: a + b, (1, [2]), (10, [20]))
-    (11, [22])
+    >>> tree_map(lambda x: x + 1, (1, [2]))
+    (2, [3])
     """
     leaves, shape = flatten(tree)
-    columns = [leaves, *(flatten_as(shape, other) for other in others)]
-    return unflatten([function(*row) for row in zip(*columns, strict=True)], shape)
+    return unflatten([function(x) for x in leaves], shape)
 
 
 def flatten_as(shape: Shape, tree: Any) -> list[Any]:
-    """The leaves of a tree that must have a given shape."""
-    leaves, own = flatten(tree)
-    if own != shape:
-        raise ValueError(f"expected a tree of the structure {describe(shape)}, got {describe(own)}")
-    return leaves
+    """The leaves of a tree that must have a given shape; ValueError if it has another. Dicts may
+    have their keys in another order.
+
+    >>> flatten_as(flatten({"a": 1, "b": 2})[1], {"b": 20, "a": 10})
+    [10, 20]
+    """
+    found = _leaves_as(shape, tree)
+    if found is None:
+        raise ValueError(f"expected {describe(shape)}, got {describe(flatten(tree)[1])}")
+    return found
+
+
+def _leaves_as(shape: Shape, tree: Any) -> list[Any] | None:
+    if shape.kind is None:
+        return None if is_nest(tree) else [tree]
+    return _parts_as(shape, tree, _leaves_as)
 
 
 def broadcast_to(prefix: Any, shape: Shape) -> list[Any] | None:
     """A value for each leaf of a shape, from a tree that may end earlier: what it has at a place
-    goes for all leaves below. None if it does not fit."""
-    if shape.kind is None or not isinstance(prefix, (tuple, list, dict)) or _is_size(prefix):
-        return None if isinstance(prefix, (tuple, list, dict)) else [prefix] * shape.leaf_count
-    if type(prefix) is not shape.kind and not (
-        isinstance(prefix, (tuple, list)) and issubclass(shape.kind, (tuple, list))
-    ):
+    goes for all leaves below. None if it does not fit.
+
+    >>> broadcast_to((0, None), flatten(("x", {"a": "y", "b": "z"}))[1])
+    [0, None, None]
+    """
+    if not is_nest(prefix):
+        return [prefix] * shape.leaf_count
+    return None if shape.kind is None else _parts_as(shape, prefix, lambda s, t: broadcast_to(t, s))
+
+
+def _parts_as(
+    shape: Shape, tree: Any, each: Callable[[Shape, Any], list[Any] | None]
+) -> list[Any] | None:
+    """What ``each`` finds in the members of a tree that should have the type, the keys and the
+    length of a shape; None if it does not."""
+    same = type(tree) is shape.kind or (type(tree) in DICTS and shape.kind in DICTS)
+    if not same or len(tree) != len(shape.parts):
         return None
-    if isinstance(prefix, dict):
-        if set(prefix) != set(shape.keys):
+    if shape.kind in DICTS:
+        if set(tree) != set(shape.keys):
             return None
-        prefix = [prefix[key] for key in shape.keys]
-    if len(prefix) != len(shape.parts):
-        return None
+        tree = [tree[key] for key in shape.keys]
     found: list[Any] = []
-    for member, part in zip(prefix, shape.parts, strict=True):
-        values = broadcast_to(member, part)
+    for part, member in zip(shape.parts, tree, strict=True):
+        values = each(part, member)
         if values is None:
             return None
         found += values
@@ -117,12 +149,18 @@ def broadcast_to(prefix: Any, shape: Shape) -> list[Any] | None:
 
 
 def describe(shape: Shape) -> str:
-    """A shape in words: ``(*, {'a': *})``."""
+    """A shape in words.
+
+    >>> describe(flatten((1, {"a": [2]}))[1])
+    "(*, {'a': [*]})"
+    """
     if shape.kind is None:
         return "*"
     inside = [describe(part) for part in shape.parts]
-    if issubclass(shape.kind, dict):
+    if shape.kind in DICTS:
         pairs = zip(shape.keys, inside, strict=True)
         return "{" + ", ".join(f"{key!r}: {part}" for key, part in pairs) + "}"
-    brackets = "[]" if issubclass(shape.kind, list) else "()"
-    return brackets[0] + ", ".join(inside) + brackets[1]
+    if shape.kind is list:
+        return "[" + ", ".join(inside) + "]"
+    name = "" if shape.kind is tuple else shape.kind.__name__
+    return f"{name}({', '.join(inside)}{',' if len(inside) == 1 and not name else ''})"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
-from retrograd.autograd._levels import as_tensor, opened
+from retrograd.autograd._batched import taken_out
+from retrograd.autograd._levels import opened
 from retrograd.autograd._wrap import wrap
-from retrograd.func._trees import broadcast_to, flatten, unflatten
-from retrograd.ops import _batching_core as _batching_core  # rules of what is always loaded
+from retrograd.func._trees import Shape, broadcast_to, describe, flatten, unflatten
 from retrograd.ops import shaping
 from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.tensor._rng import get_rng_state, set_rng_state
 from retrograd.tensor._tensor import Tensor
 
 
@@ -21,91 +23,230 @@ def vmap(
 ) -> Any:  # fmt: skip
     """``func`` for every entry along a dimension of its arguments, computed at once.
 
+    ``in_dims`` says which dimension that is: one number, or a tuple with one for each argument,
+    nested as they are; None for what is the same for all entries, as arguments given by keyword
+    always are. ``out_dims`` says where the results have it. ``randomness`` says what random numbers
+    are: an "error", "different" for each entry, or the "same". With ``chunk_size``, as many entries
+    are done at a time, which takes less memory.
+
     >>> import retrograd as torch
     >>> from retrograd.func import vmap
     >>> vmap(torch.dot)(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([[1., 1.], [0., 1.]]))
     tensor([3., 4.])
+    >>> vmap(torch.dot, in_dims=(0, None))(torch.tensor([[1., 2.], [3., 4.]]), torch.ones(2))
+    tensor([3., 7.])
+    >>> vmap(lambda x: x * 2, in_dims=1, out_dims=1)(torch.tensor([[1., 2.], [3., 4.]]))
+    tensor([[2., 4.],
+            [6., 8.]])
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
-            f"{randomness}"
-        )
+    check_randomness(randomness)
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @wraps(func)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
-        values, dims, shape = _arguments(args, in_dims)
-        size = _batch_size(values, dims)
-        with opened(BatchLevel(size, randomness)) as level:
-            lifted = [
-                x if d is None else wrap(Batched(level, shaping.movedim(x, d, 0)))
-                for x, d in zip(values, dims, strict=True)
-            ]
-            output = func(*unflatten(lifted, shape), **kwargs)
-            return _unwrapped(level, output, out_dims)
+        mapped = Mapped(func, in_dims, out_dims, randomness)
+        return mapped.in_chunks(chunk_size, args, kwargs)
 
     return vectorized
 
 
-def _arguments(args: tuple[Any, ...], in_dims: Any) -> tuple[list[Any], list[Any], Any]:
-    values, shape = flatten(args)
-    dims = broadcast_to(in_dims, shape)
-    if dims is None:
-        raise ValueError(
-            f"vmap(in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure "
-            "of inputs"
+def check_randomness(randomness: str) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
         )
-    plain = []
-    for x, d in zip(values, dims, strict=True):
-        if d is not None and not isinstance(x, Tensor):
+
+
+class Mapped:
+    """A function and how it is to be mapped."""
+
+    def __init__(
+        self, func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str
+    ) -> None:
+        self.func = func
+        self.name = name_of(func)
+        self.in_dims = in_dims
+        self.out_dims = out_dims
+        self.randomness = randomness
+        if any(not isinstance(d, int | None) for d in flatten(out_dims)[0]):
             raise ValueError(
-                f"vmap(in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but the "
-                f"input is of type {type(x)}. We cannot vmap over non-Tensor arguments, please use "
-                "None as the respective in_dim"
+                f"vmap({self.name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or "
+                "a python collection of ints representing where in the outputs the vmapped "
+                "dimension should appear."
             )
-        if d is not None and not -x.dim() <= d < x.dim():
+
+    def in_chunks(self, chunk_size: int | None, args: tuple[Any, ...], kwargs: Any) -> Any:
+        values, dims, shape = self.arguments(args)
+        size = self.batch_size(values, dims, shape)
+        if chunk_size is None or chunk_size >= size:
+            return self.call(size, values, dims, shape, kwargs)
+        state = get_rng_state() if self.randomness == "same" else None
+        chunks = []
+        for first in range(0, size, chunk_size):
+            count = min(chunk_size, size - first)
+            part = [
+                x if d is None else shaping.narrow(x, d, first, count)
+                for x, d in zip(values, dims, strict=True)
+            ]
+            if state is not None:
+                set_rng_state(state)
+            chunks.append(self.call(count, part, dims, shape, kwargs))
+        return self.joined(chunks)
+
+    def joined(self, chunks: list[Any]) -> Any:
+        """The results of all chunks as one."""
+        columns = zip(*[flatten(chunk)[0] for chunk in chunks], strict=True)
+        shape = flatten(chunks[0])[1]
+        dims = self.output_dims(shape)
+        pairs = zip(columns, dims, strict=True)
+        return unflatten([x[0] if d is None else shaping.cat(list(x), d) for x, d in pairs], shape)
+
+    def call(
+        self, size: int, values: list[Any], dims: list[Any], shape: Shape, kwargs: dict[str, Any]
+    ) -> Any:
+        with opened(BatchLevel(size, self.randomness)) as level:
+            lifted = [
+                x if d is None else wrap(Batched(level, shaping.movedim(x, d, 0) if d else x))
+                for x, d in zip(values, dims, strict=True)
+            ]
+            output = self.func(*unflatten(lifted, shape), **kwargs)
+            return self.results(level, output)
+
+    def arguments(self, args: tuple[Any, ...]) -> tuple[list[Any], list[Any], Shape]:
+        """The leaves of the arguments, the dimension of each to map over, and their tree."""
+        what = f"vmap({self.name}, in_dims={self.in_dims}, ...)(<inputs>)"
+        if not isinstance(self.in_dims, int) and not isinstance(self.in_dims, tuple):
             raise ValueError(
-                f"vmap(in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for some input, but that "
-                f"input is a Tensor of dimensionality {x.dim()} so expected in_dim to satisfy "
-                f"-{x.dim()} <= in_dim < {x.dim()}."
+                f"{what}: expected `in_dims` to be int or a (potentially nested) tuple matching "
+                f"the structure of inputs, got: {type(self.in_dims)}."
             )
-        plain.append(d if d is None else d % x.dim())
-    return values, plain, shape
+        if not args:
+            raise ValueError(
+                f"vmap({self.name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or "
+                "you are trying to vmap over a function with no inputs. The latter is unsupported."
+            )
+        values, shape = flatten(args)
+        dims = broadcast_to(self.in_dims, shape)
+        if dims is None:
+            raise ValueError(
+                f"{what}: in_dims is not compatible with the structure of `inputs`. in_dims has "
+                f"structure {describe(flatten(self.in_dims)[1])} but inputs has structure "
+                f"{describe(shape)}."
+            )
+        triples = zip(values, dims, places(shape), strict=True)
+        return values, [_input_dim(what, x, d, place) for x, d, place in triples], shape
 
+    def batch_size(self, values: list[Any], dims: list[Any], shape: Shape) -> int:
+        mapped = [
+            (x, d, place)
+            for x, d, place in zip(values, dims, places(shape), strict=True)
+            if d is not None
+        ]
+        sizes = [x.shape[d] for x, d, _ in mapped]
+        if not sizes:
+            raise ValueError(
+                "vmap: Expected at least one Tensor to vmap over. All of in_dims="
+                f"{self.in_dims} is None: call the function itself, or name a dimension."
+            )
+        if len(set(sizes)) > 1:
+            each = "; ".join(
+                f"{place} has shape {list(x.shape)} and in_dim={d}" for x, d, place in mapped
+            )
+            raise ValueError(
+                "vmap: Expected all tensors to have the same size in the mapped dimension, got "
+                f"sizes {sizes} for the mapped dimension: {each}. Use in_dims to name the right "
+                "dimensions, None for what is the same for all entries."
+            )
+        return int(sizes[0])
 
-def _batch_size(values: list[Any], dims: list[Any]) -> int:
-    sizes = [x.shape[d] for x, d in zip(values, dims, strict=True) if d is not None]
-    if not sizes:
-        raise ValueError("vmap: at least one input must have a dimension to map over")
-    if len(set(sizes)) > 1:
-        raise ValueError(
-            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-            f"{sizes} for the mapped dimension"
+    def results(self, level: BatchLevel, output: Any) -> Any:
+        """Results with the batch dimension where it is wanted."""
+        found, shape = flatten(output)
+        dims = self.output_dims(shape)
+        return unflatten(
+            [self.result(level, y, d) for y, d in zip(found, dims, strict=True)], shape
         )
-    return int(sizes[0])
 
+    def output_dims(self, shape: Shape) -> list[Any]:
+        given = self.out_dims
+        if shape.kind is None and isinstance(given, tuple) and len(given) == 1:
+            given = given[0]
+        dims = broadcast_to(given, shape)
+        if dims is None:
+            raise ValueError(
+                f"vmap({self.name}, ..., out_dims={self.out_dims})(<inputs>): out_dims is not "
+                "compatible with the structure of `outputs`. out_dims has structure "
+                f"{describe(flatten(self.out_dims)[1])} but outputs has structure "
+                f"{describe(shape)}."
+            )
+        return dims
 
-def _unwrapped(level: BatchLevel, output: Any, out_dims: Any) -> Any:
-    """Results with the batch dimension where it is wanted."""
-    results, shape = flatten(output)
-    dims = broadcast_to(out_dims, shape)
-    if dims is None:
-        raise ValueError(
-            f"vmap(..., out_dims={out_dims}): out_dims is not compatible with the structure of "
-            "outputs"
-        )
-    found = []
-    for y, d in zip(results, dims, strict=True):
+    def result(self, level: BatchLevel, y: Any, dim: int | None) -> Any:
+        if dim is None:
+            if isinstance(y, Tensor) and level.owns(y._data):
+                value, differs = level.below(y._data)
+                if differs:
+                    raise ValueError(
+                        f"vmap({self.name}, ...): `{self.name}` can not return a BatchedTensor "
+                        "when out_dim is None: it has another value for each entry. Name the "
+                        "dimension that the entries are to be stacked along."
+                    )
+                return value if isinstance(value, Tensor) else wrap(value)
+            return y
         if not isinstance(y, Tensor):
             raise ValueError(
-                f"vmap: the function must only return Tensors, got type {type(y)}. Did you mean to "
-                "set out_dims= to None for output?"
+                f"vmap({self.name}, ...): `{self.name}` must only return Tensors, got type "
+                f"{type(y)}. Did you mean to set out_dims= to None for output?"
             )
-        value, batched = level.below(y._data) if level.owns(y._data) else (y, False)
-        value = as_tensor(value)
-        if not batched:  # the same for all
-            value = value if d is None else as_tensor(level.stacked(value))
-        found.append(shaping.movedim(value, 0, d) if d else value)
-    return unflatten(found, shape)
+        stacked = taken_out(level, y)
+        return shaping.movedim(stacked, 0, dim) if dim else stacked
+
+
+def _input_dim(what: str, x: Any, dim: Any, place: str) -> int | None:
+    """The dimension of an argument to map over, counted from the front."""
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise ValueError(
+            f"{what}: Got in_dim={dim} for an input but in_dim must be either an integer dimension "
+            f"or None. It is for {place}."
+        )
+    if not isinstance(x, Tensor):
+        raise ValueError(
+            f"{what}: Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot "
+            "vmap over non-Tensor arguments, please use None as the respective in_dim. It is "
+            f"{place}."
+        )
+    if not -x.dim() <= dim < x.dim():
+        raise ValueError(
+            f"{what}: Got in_dim={dim} for some input, but that input is a Tensor of "
+            f"dimensionality {x.dim()} so expected in_dim to satisfy -{x.dim()} <= in_dim < "
+            f"{x.dim()}. It is {place}, of shape {list(x.shape)}."
+        )
+    return dim % x.dim()
+
+
+def places(shape: Shape) -> list[str]:
+    """Where each leaf of the arguments is: ``argument 0``, ``argument 1['a'][0]``."""
+    found = []
+    for i, argument in enumerate(shape.parts):
+        found += [f"argument {i}{path}" for path in _paths(argument)]
+    return found
+
+
+def _paths(shape: Shape) -> Iterator[str]:
+    if shape.kind is None:
+        yield ""
+    keys = shape.keys or range(len(shape.parts))
+    for key, part in zip(keys, shape.parts, strict=True):
+        for path in _paths(part):
+            yield f"[{key!r}]{path}"
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """A function's name, for messages."""
+    if isinstance(func, functools.partial):
+        return f"functools.partial({name_of(func.func)}, ...)"
+    return getattr(func, "__name__", None) or repr(func)

@@ -7,10 +7,11 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import dtypes
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation, Target, TensorLike, raw
 from retrograd.ops._refusals import Check, check_alpha
 
-_TENSORS = (TensorLike, *arrays.RAW_TYPES)
+_TENSORS = (TensorLike, Lifted, *arrays.RAW_TYPES)
 
 
 def is_number(x: Any) -> bool:

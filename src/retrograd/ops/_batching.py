@@ -3,7 +3,8 @@
 A batching rule is a function ``rule(level, op, args, options)``. In ``args``, and in ``options``
 where an operation takes arrays there, a ``Batched`` holds a value for each entry of the batch,
 along the first dimension of its ``value``; everything else is the same for all entries. A rule
-returns the result, or a tuple of results, with the batch along the first dimension.
+returns the result, or a tuple of results, with the batch along the first dimension. Of several,
+one that is the same for all entries may be returned as ``level.constant(result)``.
 
 Most operations need none of their own. Elementwise ones need aligned dimensions, nothing else.
 Others speak of dimensions in their options, by names that mean the same everywhere; these are
@@ -18,8 +19,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from retrograd import arrays
+from retrograd._modes import modes, set_modes
 from retrograd.ops import linear
-from retrograd.ops._lifted import Level, Lifted
+from retrograd.ops._dims import numel
+from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operation import Operation, TensorLike, raw
 
 
@@ -42,6 +46,20 @@ class Batched(Lifted):
         shape = tuple(self.value.shape)
         return shape if self.same else shape[1:]
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        strides = super().strides
+        return strides if self.same else strides[1:]
+
+    @property
+    def shared(self) -> Any:
+        return super().shared if self.same else None
+
+    def inside(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return size if self.same else (self.value.shape[0], *size)
+
+    def hold(self, as_tensor: Callable[[Any], Any]) -> None:
+        self.value = as_tensor(self.value)
 
     def item(self) -> Any:
         if self.same:
@@ -85,6 +103,7 @@ class BatchLevel(Level):
     __slots__ = ("randomness", "size")
 
     name = "vmap"
+    takes_in = False
 
     def __init__(self, size: int, randomness: str = "error") -> None:
         super().__init__()
@@ -96,15 +115,27 @@ class BatchLevel(Level):
     ) -> Any:
         several = operation.inputs == ("tensors",)
         given = [self.opened(x) for x in (args[0] if several else args)]
-        options = {name: self.opened(value) for name, value in options.items()}
+        options = {name: bare_option(self.opened(value)) for name, value in options.items()}
         same = not any(map(self.owns, given)) and not any(map(self.owns_any, options.values()))
+        if operation.random:
+            self.check_random()
+            same = same and self.randomness == "same"
         if same:
             found = operation(given, **options) if several else operation(*given, **options)
         else:
             found = rule_of(operation)(self, operation, given, options)
         if isinstance(found, (tuple, list)):
-            return tuple(Batched(self, y, same) for y in found)
+            return tuple(y if self.owns(y) else Batched(self, y, same) for y in found)
         return Batched(self, found, same)
+
+    def check_random(self) -> None:
+        """Refuse to draw random numbers, unless it was said what that is to mean."""
+        if self.randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use "
+                "the 'same' or 'different' randomness flags on vmap or perform the randomness "
+                "operation out of vmap"
+            )
 
     def below(self, x: Any) -> tuple[Any, bool]:
         return (x.value, not x.same) if self.owns(x) else (x, False)
@@ -122,14 +153,17 @@ class BatchLevel(Level):
         if target.same and not result.same:
             self.take_in(target)
 
-    def write(self, target: Any, result: Any) -> None:
-        value = result.value
-        if result.same and not target.same:
-            value = self.stacked(value)
-        target.value.copy_(value)
+    def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        if target.same or result.same:
+            target.value.copy_(result.value)
+        else:  # dimensions that a result lacks come behind that of the batch
+            target.value.copy_(self.aligned(result, len(target.shape)))
 
     def constant(self, x: Any) -> Lifted:
         return Batched(self, x, same=True)
+
+    def left_of(self, x: Any) -> Any:
+        return x.value if x.same else super().left_of(x)
 
     def opened(self, x: Any) -> Any:
         """What is the same for all entries as the levels below know it."""
@@ -170,7 +204,38 @@ class BatchLevel(Level):
         return linear.reshape(x.value, (self.size, *(1,) * missing, *x.shape))
 
 
+def batches_of(x: Any) -> list[BatchLevel]:
+    """The batches that a value has entries of, the outermost first."""
+    found: list[Any] = []
+    while isinstance(x, Lifted):
+        if isinstance(x, Batched) and not x.same:
+            found.insert(0, x.level)
+        x = raw(x.inner)
+    return found
+
+
+def batched_on(
+    levels: list[BatchLevel], shape: tuple[int, ...], fill: Callable[[tuple[int, ...]], Any]
+) -> Any:
+    """What ``fill`` gives for a shape, for each entry of some batches, the outermost first."""
+    data = fill((*(level.size for level in levels), *shape))
+    for level in levels:
+        data = Batched(level, data)
+    return data
+
+
 Rule = Callable[[BatchLevel, Operation, list[Any], dict[str, Any]], Any]
+
+
+def rule(*operations: Operation) -> Callable[[Rule], Rule]:
+    """Declare how some operations are done to a batch."""
+
+    def declare(function: Rule) -> Rule:
+        for operation in operations:
+            operation.batch = function
+        return function
+
+    return declare
 
 
 def rule_of(op: Operation) -> Rule:
@@ -192,17 +257,80 @@ def call(op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
 # -- the ways most operations go ---------------------------------------------------------------
 
 
+def unrecorded(args: list[Any]) -> list[Any]:
+    """Tensors as the arrays that they hold, which is faster, where that makes no difference to an
+    operation that gives no views: none is recorded, and all are of one float dtype, so that none
+    is converted."""
+    found, dtype = [], None
+    for x in args:
+        if isinstance(x, TensorLike):
+            if x.requires_grad:  # type: ignore[attr-defined]
+                return args
+            x = x._data
+        if isinstance(x, Lifted):
+            return args
+        if arrays.is_raw(x):
+            if x.dtype.kind != "f" or (dtype is not None and x.dtype != dtype):
+                return args
+            dtype = x.dtype
+        found.append(x)
+    return found
+
+
 def pointwise(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
     """Dimensions are aligned from the right, behind that of the batch."""
     if any(map(level.owns_any, options.values())):
         return entry_by_entry(level, op, args, options)
     rank = max(len(x.shape) for x in args if hasattr(x, "shape"))
-    return op(*[level.aligned(x, rank) for x in args], **options)
+    aligned = [level.aligned(x, rank) for x in args]
+    return op(*(aligned if op.view else unrecorded(aligned)), **options)
 
 
 def leading(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """The batch is one more dimension in front, which the operation takes any number of."""
-    return call(op, [level.stacked(x) for x in args], options)
+    """The batch is one more dimension in front, which the operation takes any number of; of its
+    options, too, if they are arrays."""
+    given = {n: raw(level.stacked(v)) if is_array(v) else v for n, v in options.items()}
+    return call(op, [level.stacked(x) for x in args], given)
+
+
+def is_array(option: Any) -> bool:
+    return isinstance(option, Lifted) or arrays.is_raw(option)
+
+
+def folded(level: BatchLevel, x: Any) -> Any:
+    """A value for each entry with the batch and the first dimension as one."""
+    x = level.stacked(x)
+    return linear.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
+def unfolded(level: BatchLevel, x: Any, first: int) -> Any:
+    """The opposite of ``folded``, for a first dimension of size ``first``."""
+    return linear.reshape(x, (level.size, first, *x.shape[1:]))
+
+
+def folding(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """The first dimension of all arrays is a batch already, which grows."""
+    given = {n: raw(folded(level, v)) if is_array(v) else v for n, v in options.items()}
+    first = next(x for x in args if x is not None).shape[0]
+    found = call(op, [x if x is None else folded(level, x) for x in args], given)
+    if isinstance(found, tuple):
+        return tuple(unfolded(level, y, first) for y in found)
+    return unfolded(level, found, first)
+
+
+def in_channels(level: BatchLevel, x: Any) -> Any:
+    """A batch of images, ``(entries, images, channels, *sizes)``, with the channels of all entries
+    side by side."""
+    x = level.stacked(x)
+    side_by_side = linear.transpose(x, dim0=0, dim1=1)
+    return linear.reshape(side_by_side, (x.shape[1], x.shape[0] * x.shape[2], *x.shape[3:]))
+
+
+def out_of_channels(level: BatchLevel, x: Any) -> Any:
+    """The opposite of ``in_channels``."""
+    each = x.shape[1] // max(level.size, 1)
+    apart = linear.reshape(x, (x.shape[0], level.size, each, *x.shape[2:]))
+    return linear.transpose(apart, dim0=0, dim1=1)
 
 
 def _shifted(level: BatchLevel, dim: Any) -> Any:
@@ -214,6 +342,7 @@ SHIFTED: dict[str, Callable[[BatchLevel, Any], Any]] = {
     **dict.fromkeys(("size", "shape"), lambda level, shape: (level.size, *shape)),
     "where": lambda level, where: (slice(None), *where),
 }
+SIZES = {"size", "shape", "sizes", "where"}
 DIMENSIONS = {"dim", "dims", "dim0", "dim1", "dimension", "where"}
 # Options that mean the same however many dimensions there are.
 UNCHANGED = {
@@ -226,11 +355,53 @@ def along_dimensions(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:
     """Dimensions are counted one further."""
+    if options.get("dim", 0) is None:
+        return over_all(level, op, args, options)
     bare = all(not len(x.shape) for x in args if hasattr(x, "shape"))
-    if bare or None in [options.get(n, 0) for n in ("dim", "dims")]:
-        return entry_by_entry(level, op, args, options)
+    if bare and not SIZES & options.keys():
+        return _as_vectors(level, op, args, options)
     shifted = {n: SHIFTED[n](level, v) if n in SHIFTED else v for n, v in options.items()}
     return call(op, [level.stacked(x) for x in args], shifted)
+
+
+def _as_vectors(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """What has no dimensions is as good as a vector of one element, but its result has none."""
+    vectors = [linear.reshape(level.stacked(x), (level.size, 1)) for x in args]
+    shifted = {n: SHIFTED[n](level, v) if n in SHIFTED else v for n, v in options.items()}
+    found = call(op, vectors, shifted)
+    if isinstance(found, (tuple, list)):
+        return tuple(linear.reshape(y, (level.size,)) for y in found)
+    return linear.reshape(found, (level.size,))
+
+
+def rows(level: BatchLevel, x: Any) -> Any:
+    """A batch of values as a matrix, a row for each."""
+    return linear.reshape(x.value, (level.size, numel(x.shape)))
+
+
+def over_all(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """All elements are reduced, which are those of a row."""
+    found = op(rows(level, args[0]), **{**options, "dim": (1,), "keepdim": False})
+    if not options["keepdim"]:
+        return found
+    kept = (level.size, *(1,) * len(args[0].shape))
+    if isinstance(found, (tuple, list)):
+        return tuple(linear.reshape(y, kept) for y in found)
+    return linear.reshape(found, kept)
+
+
+def composed(steps: Callable[..., Any]) -> Rule:
+    """The rule of an operation that a function of other operations does as well."""
+
+    def rule(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+        before = set_modes(levels=(*modes.levels, level))
+        try:
+            found = raw(steps(*args, **options))
+        finally:
+            set_modes(**before)
+        return level.stacked(level.opened(found))
+
+    return rule
 
 
 _announced: set[str] = set()
@@ -270,6 +441,6 @@ def _entry(level: BatchLevel, x: Any, i: int) -> Any:
 
 
 WAYS: dict[str, Rule] = {
-    "pointwise": pointwise, "leading": leading, "dims": along_dimensions,
+    "pointwise": pointwise, "leading": leading, "fold": folding, "dims": along_dimensions,
     "each": entry_by_entry,
 }  # fmt: skip

@@ -10,7 +10,7 @@ nest in any order without knowing of each other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
 from retrograd._modes import modes, set_modes
@@ -18,6 +18,8 @@ from retrograd._modes import modes, set_modes
 
 class LooksAtValues(TypeError, AttributeError):  # noqa: N818 - it says what code does
     """Code that looks at values was given one that is not there to be looked at."""
+
+    operation: str | None = None  # the one that was to be done
 
 
 class Lifted:
@@ -30,9 +32,19 @@ class Lifted:
     operations: ClassVar[dict[str, Any]] = {}  # by NumPy's names; supplied by ``operators``
 
     @property
+    def moves(self) -> bool:
+        """Whether it has a tangent."""
+        return False
+
+    @property
     def inner(self) -> Any:
         """A part that has its dtype and, but for the batch, its shape."""
         raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The values of the levels below that it is made of."""
+        return (self.inner,)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,12 +77,24 @@ class Lifted:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """As if it lay in memory in reading order."""
-        steps, step = [], self.itemsize
-        for s in reversed(self.shape):
-            steps.append(step)
-            step *= max(s, 1)
-        return tuple(reversed(steps))
+        """How the value lies in memory; of a batch, how an entry does."""
+        inner = self.inner
+        return tuple(getattr(inner, "_data", inner).strides)
+
+    @property
+    def shared(self) -> Any:
+        """The array at the bottom, if it is the same for all entries of batches, or None."""
+        inner = getattr(self.inner, "_data", self.inner)
+        return inner.shared if isinstance(inner, Lifted) else inner
+
+    def inside(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a part of a value of some size."""
+        return size
+
+    def hold(self, as_tensor: Callable[[Any], Any]) -> None:
+        """Make a Tensor of the part that is written when the value is, so that views of it share
+        its memory."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -132,8 +156,11 @@ class Level:
     __slots__ = ("closed", "number")
 
     name: ClassVar[str] = "a transform"
+    differentiates: ClassVar[bool] = False  # whether it takes derivatives along
     # Whether what is recorded on values of this level leads on to what its constants came from.
     transparent: ClassVar[bool] = False
+    # Whether a tensor from outside can be written with what the transform is about.
+    takes_in: ClassVar[bool] = True
     _numbers = itertools.count(1)  # what is opened later, and so inside, has a higher number
 
     def __init__(self) -> None:
@@ -147,8 +174,13 @@ class Level:
         """
         outside = tuple(level for level in modes.levels if level.number < self.number)
         before = set_modes(levels=outside, interceptor=None)
+        if modes.running is not None and self in modes.running.unrecorded:
+            before |= set_modes(grad_enabled=False)
         try:
             return self.run_on_parts(operation, args, options)
+        except LooksAtValues as error:
+            error.operation = error.operation or operation.name
+            raise
         finally:
             set_modes(**before)
 
@@ -165,18 +197,24 @@ class Level:
         """Make a tensor from outside, which is about to be written, one of this level."""
         raise NotImplementedError
 
+    def adopt(self, tensor: Any) -> None:
+        """Make a view one of this level that was taken of a tensor before that was taken in."""
+        raise NotImplementedError
+
     def check_write(self, target: Any, result: Any) -> None:
         """RuntimeError if a result cannot be written over a value."""
 
-    def write(self, target: Any, result: Any) -> None:
-        """Write a result over a value, in the memory of its parts."""
+    def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        """Write a result over a value, in the memory of its parts; with its derivatives, unless
+        these are not to move."""
         raise NotImplementedError
 
     def left_of(self, x: Any) -> Any:
         """What a value is worth once the transform has ended."""
         raise RuntimeError(
-            f"a value was used outside of the function under {self.name} that computed it. Return "
-            "it from that function instead."
+            "Either your tensor may have escaped from inside a function being vmapped and this is "
+            f"a user error, or there is an internal error: a value was used outside of the "
+            f"function under {self.name} that computed it. Return it from that function instead."
         )
 
     def constant(self, x: Any) -> Lifted:
@@ -198,3 +236,29 @@ def highest_level(values: Iterable[Any]) -> Level | None:
         if level is not None and (highest is None or level.number > highest.number):
             highest = level
     return highest
+
+
+class Later:
+    """A tangent that is computed when somebody asks for it: of a result that users do not see, and
+    that few rules need. A ``jvp`` may return it."""
+
+    __slots__ = ("compute",)
+
+    def __init__(self, compute: Callable[[], Any]) -> None:
+        self.compute = compute
+
+
+def bare(x: Any) -> Any:
+    """The array at the bottom of a value, with all batches in front: for checks of values that hold
+    for every entry alike. What is computed from it has no derivative."""
+    x = getattr(x, "_data", x)
+    while isinstance(x, Lifted):
+        x = getattr(x.inner, "_data", x.inner)
+    return x
+
+
+def bare_option(x: Any) -> Any:
+    """An option as operations take it: places and masks without a Tensor round them."""
+    if type(x) is tuple:
+        return tuple([getattr(part, "_data", part) for part in x])
+    return getattr(x, "_data", x)

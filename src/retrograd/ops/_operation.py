@@ -41,7 +41,7 @@ from typing import Any, ClassVar, NamedTuple
 from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd.arrays import Raw
-from retrograd.ops._lifted import highest_level
+from retrograd.ops._lifted import Lifted, highest_level
 
 
 class TensorLike:
@@ -88,6 +88,25 @@ def raw(x: Any) -> Raw:
     return x._data if isinstance(x, TensorLike) else x
 
 
+def hidden(x: Any) -> bool:
+    """Whether ``x`` stands for an array under a transform: code that chooses its way by values has
+    to take the way that is right for all of them."""
+    return isinstance(raw(x), Lifted)
+
+
+def is_differentiated(x: Any) -> bool:
+    """Whether some transform, or backward, wants the derivative by ``x``."""
+    while True:
+        if getattr(x, "requires_grad", False):
+            return True
+        data = raw(x)
+        if not isinstance(data, Lifted):
+            return False
+        if data.moves:
+            return True
+        x = data.inner
+
+
 class Rule:
     """A derivative rule and the names of what it needs besides ``g``."""
 
@@ -132,8 +151,8 @@ class Operation:
 
     __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "dtypes", "fits",
                  "forward", "function", "heavy", "inputs", "joint", "jvp", "name", "needed_by",
-                 "node_name", "number", "options", "output_names", "rules", "saves",
-                 "view")  # fmt: skip
+                 "node_name", "number", "options", "output_names", "random", "rules",
+                 "saves", "view")  # fmt: skip
 
     def __init__(
         self,
@@ -153,6 +172,7 @@ class Operation:
         number: Operation | None = None,
         jvp: Callable[..., Any] | None = None,
         batch: str | Callable[..., Any] | None = None,
+        random: bool = False,
     ) -> None:
         code = forward.__code__ if hasattr(forward, "__code__") else None
         self.name = name
@@ -174,6 +194,7 @@ class Operation:
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
         self.batch = batch
+        self.random = random  # a matter of the innermost transform, whatever it is given
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
@@ -220,7 +241,8 @@ class Operation:
                 assert operation.function is not None, "the tensor layer is not loaded"
                 return operation.function(*args, **options)
         if switch.active and modes.levels:
-            level = highest_level((*args, *options.values()))
+            innermost = modes.levels[-1] if operation.random else None
+            level = innermost or highest_level((*args, *options.values()))
             if level is not None:
                 return level.run(operation, args, options)
         if operation.heavy and args[0].size > arrays.LARGE:
@@ -322,3 +344,11 @@ def constant(
 ) -> Constant:
     """Declare an operation without derivative."""
     return Constant(name, forward, inputs=inputs, **declared)
+
+
+def asking(
+    name: str, forward: Callable[..., Raw], inputs: tuple[str, ...] = ("self",), **declared: Any
+) -> Constant:
+    """Declare an operation without derivative that does to each element what it does, whatever the
+    others are: a question about it, or something that is made of its bits."""
+    return Constant(name, forward, inputs=inputs, batch="pointwise", **declared)

@@ -19,8 +19,10 @@ from retrograd.ops._operation import (
     Constant,
     Elementwise,
     Selecting,
-    constant,
+    TensorLike,
+    asking,
     elementwise,
+    hidden,
     multilinear,
     raw,
 )
@@ -94,7 +96,10 @@ def _pow_scalar_rule(g: Any, self: Any, exponent: Any) -> Any:
 
 def _pow_base_rule(g: Any, self: Any, exponent: Any) -> Any:
     slope = g * (exponent * self ** (exponent - 1))
-    return where(eq(exponent, 0), zeros_like(slope), slope)
+    flat = eq(exponent, 0)
+    if isinstance(slope, TensorLike) or hidden(slope):  # which still depends on the exponent
+        flat = logical_and(flat, logical_or(eq(self, 0), ne(self, self)))
+    return where(flat, zeros_like(slope), slope)
 
 
 def _pow_exponent_rule(g: Any, self: Any, exponent: Any, result: Any) -> Any:
@@ -190,12 +195,16 @@ log1p = elementwise(
 sin = elementwise("sin", arrays.sin, lambda g, self: g * cos(self), dtypes="float")
 cos: Elementwise = elementwise("cos", arrays.cos, lambda g, self: -g * sin(self), dtypes="float")
 tan = elementwise("tan", arrays.tan, lambda g, result: g + g * (result * result), dtypes="float")
-asin = elementwise(
-    "asin", arrays.arcsin, lambda g, self: g * rsqrt(1 - self * self), dtypes="float"
-)
-acos = elementwise(
-    "acos", arrays.arccos, lambda g, self: -g * rsqrt(1 - self * self), dtypes="float"
-)
+
+
+def _arc(x: Any) -> Any:
+    """The slope of the arc sine. On the cuts of complex ones the sign of a zero says which side is
+    meant: it survives subtraction, as no product, and no sum with a number."""
+    return rsqrt(-(x - 1)) * rsqrt(x - -1) if _is_complex(x) else rsqrt(1 - x * x)
+
+
+asin = elementwise("asin", arrays.arcsin, lambda g, self: g * _arc(self), dtypes="float")
+acos = elementwise("acos", arrays.arccos, lambda g, self: -g * _arc(self), dtypes="float")
 atan = elementwise("atan", arrays.arctan, lambda g, self: g / (self * self + 1), dtypes="float")
 
 
@@ -221,7 +230,7 @@ asinh = elementwise(
 
 def _acosh_rule(g: Any, self: Any) -> Any:
     if _is_complex(self):  # where the root of the product may lie on the other branch
-        return g * (rsqrt(self - 1) * rsqrt(self + 1))
+        return g * (rsqrt(self - 1) * rsqrt(self - -1))
     return g * rsqrt(self * self - 1)
 
 
@@ -260,16 +269,21 @@ def _sgn_rule(g: Any, self: Any, result: Any) -> Any:
     return where(eq(size, 0), zeros_like(turned), turned)
 
 
+def _real_product(a: Any, b: Any) -> Any:
+    """The scalar product of each pair of numbers, complex ones as points of the plane."""
+    return real(conj(a) * b) if _is_complex(a) else a * b
+
+
 def _rounding(name: str, forward: Any, complexes: str) -> Elementwise:
     """Steps: flat wherever they have a derivative at all."""
     check = both(kernel(f"{name}_vml_cpu", "b"), refuses("c", complexes))
     return elementwise(name, forward, lambda g: zeros_like(g), check=check)
 
 
-sgn = elementwise("sgn", arrays.sgn, _sgn_rule, adjoint=True)
+sgn = elementwise("sgn", arrays.sgn, _sgn_rule, adjoint=True, jvp=_sgn_rule)
 abs = elementwise(
     "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True,
-    check=kernel("abs_cpu", "b"),
+    jvp=lambda t, self: _real_product(sgn(self), t), check=kernel("abs_cpu", "b"),
 )  # fmt: skip
 sign = elementwise(
     "sign", arrays.sgn, lambda g: zeros_like(g),
@@ -409,25 +423,31 @@ masked_fill = Selecting(
 # -- complex parts ---------------------------------------------------------------------------
 
 conj: Elementwise = elementwise(
-    "conj", arrays.conj, lambda g: conj(g), adjoint=True, node="ConjBackward0"
-)
+    "conj", arrays.conj, lambda g: conj(g), adjoint=True, jvp=lambda t: conj(t),
+    node="ConjBackward0",
+)  # fmt: skip
 # Copies. What users call real and imag are views: see shaping.
-real = elementwise("real", arrays.real_part, lambda g: g, adjoint=True, dtypes="real")
-imag = elementwise("imag", arrays.imag_part, lambda g: g * 1j, adjoint=True, dtypes="real")
+real: Elementwise = elementwise(
+    "real", arrays.real_part, lambda g: g, adjoint=True, dtypes="real", jvp=lambda t: real(t)
+)
+imag: Elementwise = elementwise(
+    "imag", arrays.imag_part, lambda g: g * 1j, adjoint=True, dtypes="real", jvp=lambda t: imag(t)
+)
 
 # -- copies ----------------------------------------------------------------------------------
 
 clone = elementwise("clone", arrays.copy, lambda g: g)
-zeros_like: Constant = constant("zeros_like", lambda self: arrays.zeros_like(self))
+zeros_like: Constant = asking("zeros_like", lambda self: arrays.zeros_like(self))
 
 
 def _cast(self: Raw, dtype: Any) -> Raw:
     return arrays.copy(self) if self.dtype == dtype else arrays.cast(self, dtype)
 
 
-to_dtype = elementwise(
-    "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, dtypes="free"
-)
+to_dtype: Elementwise = elementwise(
+    "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, dtypes="free",
+    jvp=lambda t, dtype: to_dtype(t, dtype=dtype),
+)  # fmt: skip
 
 
 def _check_copy(self: Raw, src: Any) -> None:
@@ -437,6 +457,7 @@ def _check_copy(self: Raw, src: Any) -> None:
 copy = Elementwise(
     "copy", lambda self, src: arrays.cast(arrays.asarray(src), self.dtype), inputs=("self", "src"),
     rules={"self": lambda g: zeros_like(g), "src": lambda g: g},
+    jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="CopyBackwards", check=_check_copy,
 )  # fmt: skip
 
@@ -448,12 +469,16 @@ def _fill(self: Raw, value: Any) -> Raw:
 fill = Elementwise(
     "fill", _fill, inputs=("self", "value"),
     rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
+    jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="FillBackward3",
 )  # fmt: skip
 fill_number = elementwise(
-    "fill_number", _fill, lambda g: zeros_like(g), dtypes="free", node="FillBackward2"
+    "fill_number", _fill, lambda g: zeros_like(g), dtypes="free", node="FillBackward2",
+    jvp=lambda t: None,
+)  # fmt: skip
+zero = elementwise(
+    "zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g), jvp=lambda t: None
 )
-zero = elementwise("zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g))
 
 # -- comparisons and logic: constant wherever they have a derivative at all ------------------
 
@@ -473,20 +498,20 @@ lt: Constant = _comparison("lt", arrays.less, kernel("lt_cpu"))
 le = _comparison("le", arrays.less_equal, kernel("le_cpu"))
 gt: Constant = _comparison("gt", arrays.greater, kernel("gt_cpu"))
 ge = _comparison("ge", arrays.greater_equal, kernel("ge_cpu"))
-logical_and = constant("logical_and", arrays.logical_and, _PAIR)
-logical_or = constant("logical_or", arrays.logical_or, _PAIR)
-logical_xor = constant("logical_xor", arrays.logical_xor, _PAIR)
-logical_not = constant("logical_not", arrays.logical_not)
+logical_and = asking("logical_and", arrays.logical_and, _PAIR)
+logical_or = asking("logical_or", arrays.logical_or, _PAIR)
+logical_xor = asking("logical_xor", arrays.logical_xor, _PAIR)
+logical_not = asking("logical_not", arrays.logical_not)
 
 
 def _bitwise(name: str, forward: Any) -> Constant:
-    return constant(name, forward, _PAIR, dtypes="promote", check=kernel(f"{name}_cpu", "fc"))
+    return asking(name, forward, _PAIR, dtypes="promote", check=kernel(f"{name}_cpu", "fc"))
 
 
 bitwise_and = _bitwise("bitwise_and", arrays.bitwise_and)
 bitwise_or = _bitwise("bitwise_or", arrays.bitwise_or)
 bitwise_xor = _bitwise("bitwise_xor", arrays.bitwise_xor)
-bitwise_not = constant("bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc"))
-isnan = constant("isnan", arrays.isnan)
-isinf = constant("isinf", arrays.isinf)
-isfinite = constant("isfinite", arrays.isfinite)
+bitwise_not = asking("bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc"))
+isnan = asking("isnan", arrays.isnan)
+isinf = asking("isinf", arrays.isinf)
+isfinite = asking("isfinite", arrays.isfinite)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import linear
-from retrograd.ops._operation import Operation, TensorLike, raw
+from retrograd.ops import elementwise, linear, selecting
+from retrograd.ops._dims import numel
+from retrograd.ops._operation import Operation, TensorLike, hidden, raw
+from retrograd.ops._tangents import by_slopes, ones_like
 
 # -- products --------------------------------------------------------------------------------
 
@@ -31,11 +34,28 @@ def _product_of_others(self: Any, dim: int) -> Any:
 def _prod_rule(g: Any, self: Any, result: Any) -> Any:
     if not self.shape:
         return g
+    if hidden(self):
+        return g * _others_or_ratio(self, result, _others_of_all)
     if not _any_zero(self):
         return g * (result / self)
     if not isinstance(g, TensorLike) and arrays.equal(raw(self), 0).sum() > 1:
         return arrays.zeros_like(self)  # whatever the other factors are, NaN included
-    return g * linear.reshape(_product_of_others(linear.reshape(self, (-1,)), 0), tuple(self.shape))
+    return g * _others_of_all(self)
+
+
+def _others_of_all(self: Any) -> Any:
+    others = _product_of_others(linear.reshape(self, (numel(self.shape),)), 0)
+    return linear.reshape(others, tuple(self.shape))
+
+
+def _others_or_ratio(self: Any, result: Any, others: Callable[[Any], Any]) -> Any:
+    """The product of the others, where nobody can tell whether there are zeros: as a ratio if there
+    are none, as that rounds, and passes on NaN, as it does elsewhere."""
+    zero = elementwise.eq(self, 0)
+    everywhere = tuple(range(len(self.shape)))
+    any_zero = selecting.any_of(raw(zero), dim=everywhere, keepdim=True)
+    harmless = elementwise.where(zero, elementwise.zeros_like(self) + 1, self)
+    return elementwise.where(any_zero, others(self), result / harmless)
 
 
 def _prod_dim_rule(g: Any, self: Any, result: Any, dim: int, keepdim: bool) -> Any:
@@ -43,6 +63,8 @@ def _prod_dim_rule(g: Any, self: Any, result: Any, dim: int, keepdim: bool) -> A
         return g
     if not keepdim:
         g, result = (linear.kept(x, self.shape, (dim,)) for x in (g, result))
+    if hidden(self):
+        return g * _others_or_ratio(self, result, lambda x: _product_of_others(x, dim))
     return g * (_product_of_others(self, dim) if _any_zero(self) else result / self)
 
 
@@ -50,8 +72,19 @@ def _any_zero(x: Any) -> bool:
     return bool(arrays.any(arrays.equal(raw(x), 0)))
 
 
-prod_all = Operation("prod", _prod, inputs=("self",), rules={"self": _prod_rule}, dtypes="sum")
+def _prod_tangent(t: Any, self: Any, result: Any) -> Any:
+    return linear.sum_all(_prod_rule(ones_like(result), self, result) * t)
+
+
+def _prod_dim_tangent(t: Any, self: Any, result: Any, dim: int, keepdim: bool) -> Any:
+    slopes = _prod_dim_rule(ones_like(result), self, result, dim, keepdim)
+    return by_slopes(slopes, t, (dim,) if self.shape else (), keepdim)
+
+
+prod_all = Operation(
+    "prod", _prod, inputs=("self",), rules={"self": _prod_rule}, jvp=_prod_tangent, dtypes="sum"
+)
 prod_dim = Operation(
     "prod_dim", _prod_dim, inputs=("self",), rules={"self": _prod_dim_rule}, node="ProdBackward1",
-    dtypes="sum",
+    jvp=_prod_dim_tangent, dtypes="sum",
 )  # fmt: skip

@@ -12,9 +12,10 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.ops import elementwise
 from retrograd.ops._dims import infer, numel, one_dim
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import Linear, Operation, linear, raw
+from retrograd.ops._operation import Linear, linear, raw
 
 # -- primitives ------------------------------------------------------------------------------
 
@@ -77,12 +78,21 @@ def reshape(x: Any, size: Sequence[int]) -> Any:
     if arrays.is_raw(x):
         return arrays.reshape(x, size)
     if isinstance(raw(x), Lifted):
-        return view(x, size=infer(tuple(size), raw(x).size))
+        size = infer(tuple(size), raw(x).size)
+        return view(x, size=size) if viewable(x, size) else unsafe_view(x, size=size)
     if arrays.is_contiguous(raw(x)):
         return view(x, size=tuple(size))
     if arrays.view_as_shape(raw(x), size) is not None:
         return reshape_alias(x, size=tuple(size))
     return unsafe_view(x.clone(memory_format="contiguous"), size=tuple(size))
+
+
+def viewable(x: Any, size: Sequence[int]) -> bool:
+    """Whether the elements of a value can be seen in another shape without copying."""
+    data, size = raw(x), tuple(size)
+    while isinstance(data, Lifted):
+        data, size = raw(data.inner), data.inside(size)
+    return arrays.view_as_shape(data, size) is not None
 
 
 def new_zeros(like: Any, shape: Sequence[int]) -> Any:
@@ -415,8 +425,22 @@ def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
     return index_put(g, zero, where=where, accumulate=False)
 
 
-index_put = Operation(
+def _put_values(g: Any, where: tuple[Any, ...]) -> Any:
+    """The gradient of what was put, and broadcast to where it was put."""
+    mask = where[-1]
+    if not (isinstance(mask, Lifted) and mask.dtype.kind == "b" and mask.shared is None):
+        return index(g, where=where)
+    # At how many places cannot be told, but it was the same for all.
+    before, rank = len(where) - 1, len(mask.shape)
+    holds = reshape(mask, (*mask.shape, *(1,) * (len(g.shape) - before - rank)))
+    put = elementwise.where(holds, g, elementwise.zeros_like(g))
+    total = sum_dim(put, dim=tuple(range(before, before + rank)), keepdim=True)
+    shape = tuple(g.shape)
+    return reshape(total, (*shape[:before], 1, *shape[before + rank :]))
+
+
+index_put = Linear(
     "index_put", _index_put, inputs=("self", "values"),
-    rules={"self": _without, "values": lambda g, where: index(g, where=where)},
+    rules={"self": _without, "values": _put_values},
     dtypes="first", broadcasts=True,
 )  # fmt: skip

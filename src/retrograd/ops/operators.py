@@ -62,6 +62,7 @@ def _reshape(x: Any, shape: Any) -> Any:
 
 Lifted.operations.update({
     "reshape": _reshape,
+    "matmul": products.matmul,
     "add": elementwise.add, "subtract": elementwise.sub, "multiply": elementwise.mul,
     "true_divide": elementwise.div, "divide": elementwise.div, "negative": elementwise.neg,
     "exp": elementwise.exp, "log": elementwise.log, "sqrt": elementwise.sqrt,

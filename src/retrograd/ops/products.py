@@ -13,8 +13,8 @@ from retrograd.ops._refusals import c_name, kernel
 type_word = arrays.dtypes.type_word
 
 
-def _mt(x: Any) -> Any:
-    """The matrices of ``x`` transposed."""
+def transposed(x: Any) -> Any:
+    """The matrices of ``x``, rows for columns."""
     ndim = len(x.shape)
     return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1) if ndim > 2 else linear.t(x)
 
@@ -26,17 +26,19 @@ dot = multilinear(
 )  # fmt: skip
 mv: Multilinear = multilinear(
     "mv", arrays.matmul,
-    {"self": lambda g, vec: _outer(g, vec), "vec": lambda g, self: mv(_mt(self), g)},
+    {"self": lambda g, vec: _outer(g, vec), "vec": lambda g, self: mv(transposed(self), g)},
     check=kernel("addmv_impl_cpu", "b"),
 )  # fmt: skip
 mm: Multilinear = multilinear(
     "mm", arrays.mm,
-    {"self": lambda g, mat2: mm(g, _mt(mat2)), "mat2": lambda g, self: mm(_mt(self), g)},
+    {"self": lambda g, mat2: mm(g, transposed(mat2)),
+     "mat2": lambda g, self: mm(transposed(self), g)},
     check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 bmm: Multilinear = multilinear(
     "bmm", arrays.matmul,
-    {"self": lambda g, mat2: bmm(g, _mt(mat2)), "mat2": lambda g, self: bmm(_mt(self), g)},
+    {"self": lambda g, mat2: bmm(g, transposed(mat2)),
+     "mat2": lambda g, self: bmm(transposed(self), g)},
     check=kernel("bmm", "b"),
 )  # fmt: skip
 
@@ -211,7 +213,7 @@ def _should_fold(self: Any, other: Any) -> bool:
         return True
     if left == 2:
         return False
-    layout = raw(large if left >= right else _mt(raw(large)))
+    layout = raw(large if left >= right else transposed(raw(large)))
     strides, shape = layout.strides, layout.shape
     return layout.size == 0 or all(
         strides[d] == strides[d + 1] * shape[d + 1] for d in range(len(shape) - 2)
@@ -225,14 +227,14 @@ def _requires_grad(x: Any) -> bool:
 def _folded(self: Any, other: Any) -> Any:
     """One product with the rows of all matrices of a batch."""
     turned = len(other.shape) > len(self.shape)
-    batch, factor = (_mt(other), self) if turned else (self, other)
+    batch, factor = (transposed(other), self) if turned else (self, other)
     rows, width = tuple(batch.shape[:-1]), batch.shape[-1]
     flat = linear.reshape(batch, (numel(rows), width))
     if len(factor.shape) == 1:
         return linear.unsafe_view(_mv(flat, factor), size=rows)
     product = _mm(flat, linear.t(factor) if turned else factor)
     product = linear.unsafe_view(product, size=(*rows, product.shape[-1]))
-    return _contiguous(_mt(product)) if turned else product
+    return _contiguous(transposed(product)) if turned else product
 
 
 def _contiguous(x: Any) -> Any:

@@ -11,16 +11,20 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
+from retrograd.ops import _randomness
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Elementwise, Operation, TensorLike, constant, elementwise, raw
+from retrograd.ops._randomness import of_batch, of_rows, over_batch
 from retrograd.ops.elementwise import zeros_like
 from retrograd.ops.shaping import expand
 
 
-def keep_mask(shape: Sequence[int], p: float, dtype: Any, generator: Any = None) -> Raw:
+def keep_mask(shape: Sequence[int], p: float, dtype: Any, generator: Any = None) -> Any:
     """An array of ones and zeros, a one with probability ``p``: the numbers that ``bernoulli_(p)``
     draws for a new tensor. For dropout, which keeps with probability ``1 - p``."""
-    return arrays.random.bernoulli(float(p), tuple(shape), dtype, generator)
+    return _randomness.drawn(
+        shape, lambda size: arrays.random.bernoulli(float(p), size, dtype, generator)
+    )
 
 
 def keep_mask_like(x: Raw, p: float, generator: Any = None) -> Raw:
@@ -38,6 +42,12 @@ def checked(name: str, generator: Any) -> Any:
     raise TypeError(
         f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}"
     )
+
+
+def checked_over(target: Any, name: str, generator: Any) -> Any:
+    """As ``checked``, for numbers that are written over a tensor."""
+    _randomness.check_write(target)
+    return checked(name, generator)
 
 
 def _without_complex_history(name: str, drawn: Any) -> Any:
@@ -60,7 +70,9 @@ def _over(name: str, node: str, draw: Callable[..., Raw]) -> Elementwise:
             self, lambda shape: draw(shape, self.dtype, generator, *arguments)
         )
 
-    return elementwise(name, forward, lambda g: zeros_like(g), node=node, dtypes="free")
+    return elementwise(
+        name, forward, lambda g: zeros_like(g), node=node, dtypes="free", batch=over_batch
+    )
 
 
 def _normal(self: Raw, mean: float, std: float, generator: Any) -> Raw:
@@ -94,14 +106,15 @@ integers_below_over = _over("integers_below_over", "RandomBackward1", _integers)
 integers_between_over = _over("integers_between_over", "RandomBackward0", _integers)
 bernoulli_number_over = _over("bernoulli_number_over", "BernoulliBackward2", _bernoulli_number)
 normal_over = elementwise(
-    "normal_over", _normal, lambda g: zeros_like(g), node="NormalBackward0", dtypes="free"
-)
+    "normal_over", _normal, lambda g: zeros_like(g), node="NormalBackward0", dtypes="free",
+    batch=over_batch,
+)  # fmt: skip
 
 
 def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> Any:
     """Numbers between two bounds, 0 and 1 unless said otherwise."""
     low, high = _arguments(bounds, named, {"from": 0.0, "to": 1.0})
-    generator = checked("uniform_", generator)
+    generator = checked_over(self, "uniform_", generator)
     return uniform_over(self, arguments=(float(low), float(high)), generator=generator)
 
 
@@ -109,39 +122,45 @@ def normal_in_place(
     self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
 ) -> Any:
     """Normal numbers of a mean and deviation."""
-    generator = checked("normal_", generator)
+    generator = checked_over(self, "normal_", generator)
     return normal_over(self, mean=float(mean), std=float(std), generator=generator)
 
 
 def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
     """Waiting times, ``lambd`` events in a unit of time."""
     return exponential_over(
-        self, arguments=(float(lambd),), generator=checked("exponential_", generator)
+        self, arguments=(float(lambd),), generator=checked_over(self, "exponential_", generator)
     )
 
 
 def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
     """Numbers of Cauchy's distribution."""
     return cauchy_over(
-        self, arguments=(float(median), float(sigma)), generator=checked("cauchy_", generator)
+        self,
+        arguments=(float(median), float(sigma)),
+        generator=checked_over(self, "cauchy_", generator),
     )
 
 
 def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
     """Numbers whose logarithms are normal."""
     return log_normal_over(
-        self, arguments=(float(mean), float(std)), generator=checked("log_normal_", generator)
+        self,
+        arguments=(float(mean), float(std)),
+        generator=checked_over(self, "log_normal_", generator),
     )
 
 
 def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
     """How many trials it takes to the first success, each with probability ``p``."""
-    return geometric_over(self, arguments=(float(p),), generator=checked("geometric_", generator))
+    return geometric_over(
+        self, arguments=(float(p),), generator=checked_over(self, "geometric_", generator)
+    )
 
 
 def random(self: Any, *bounds: int, generator: Any = None, **named: Any) -> Any:
     """Whole numbers: below ``to``, from ``from`` to below ``to``, or any that the dtype holds."""
-    generator = checked("random_", generator)
+    generator = checked_over(self, "random_", generator)
     only_to = len(bounds) == 1 and "to" not in named
     given = (None, *bounds) if only_to else bounds
     low, high = _arguments(given, named, {"from": None, "to": None})
@@ -184,12 +203,13 @@ def _check_chances(self: Raw, p: Any, generator: Any = None) -> None:
 
 
 bernoulli_of = elementwise(
-    "bernoulli_of", _bernoulli, lambda g: zeros_like(g), node="BernoulliBackward0"
-)
+    "bernoulli_of", _bernoulli, lambda g: zeros_like(g), node="BernoulliBackward0", random=True,
+    batch=of_batch,
+)  # fmt: skip
 bernoulli_over = Elementwise(
     "bernoulli_over", _bernoulli_by, inputs=("self", "p"),
     rules={"self": lambda g: zeros_like(g), "p": lambda g: zeros_like(g)},
-    node="BernoulliBackward1", dtypes="free", check=_check_chances,
+    node="BernoulliBackward1", dtypes="free", check=_check_chances, batch=over_batch,
 )  # fmt: skip
 
 
@@ -203,7 +223,7 @@ def _not_implemented(name: str) -> Callable[..., Any]:
 bernoulli_like = elementwise(
     "bernoulli_like",
     lambda self, p, generator: arrays.random.bernoulli(p, self.shape, self.dtype, generator),
-    _not_implemented("bernoulli"), node="NotImplemented",
+    _not_implemented("bernoulli"), node="NotImplemented", random=True, batch=of_batch,
 )  # fmt: skip
 
 
@@ -222,7 +242,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
 
 def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
     """Ones and zeros: each a one with probability ``p``, a number or a tensor of them."""
-    generator = checked("bernoulli_", generator)
+    generator = checked_over(self, "bernoulli_", generator)
     if isinstance(p, TensorLike):
         return bernoulli_over(self, p, generator=generator)
     return bernoulli_number_over(self, arguments=(float(p),), generator=generator)
@@ -264,17 +284,19 @@ def _check_std(std: Any, kernel_of: Any) -> None:
 
 normal_of_mean = elementwise(
     "normal_of_mean", _normal_of_mean, lambda g: zeros_like(g), node="NormalBackward1",
-    check=lambda self, std, generator: _check_std(std, self), dtypes="free",
+    check=lambda self, std, generator: _check_std(std, self), dtypes="free", random=True,
+    batch=of_batch,
 )  # fmt: skip
 normal_of_std = elementwise(
     "normal_of_std", _normal_of_std, lambda g: zeros_like(g), node="NormalBackward2",
-    check=lambda self, mean, generator: _check_std(self, self), dtypes="free",
+    check=lambda self, mean, generator: _check_std(self, self), dtypes="free", random=True,
+    batch=of_batch,
 )  # fmt: skip
 normal_of_both = Elementwise(
     "normal_of_both", _normal_of_both, inputs=("self", "std"),
     rules={"self": lambda g: zeros_like(g), "std": lambda g: zeros_like(g)},
     node="NormalBackward3", check=lambda self, std, generator: _check_std(std, self),
-    dtypes="free",
+    dtypes="free", random=True, batch=of_batch,
 )  # fmt: skip
 
 
@@ -305,6 +327,7 @@ def _refuse_kernel(kernel: str) -> Callable[..., None]:
 poisson_of = elementwise(
     "poisson_of", lambda self, generator: arrays.random.poisson(arrays.writable(self), generator),
     lambda g: zeros_like(g), node="PoissonBackward0", check=_refuse_kernel("poisson_cpu"),
+    random=True, batch=of_batch,
 )  # fmt: skip
 
 
@@ -337,7 +360,7 @@ def _check_binomial(self: Raw, prob: Raw, generator: Any) -> None:
 binomial_of = Elementwise(
     "binomial_of", _binomial, inputs=("self", "prob"),
     rules={"self": _not_implemented("binomial"), "prob": _not_implemented("binomial")},
-    node="NotImplemented", check=_check_binomial,
+    node="NotImplemented", check=_check_binomial, random=True, batch=of_batch,
 )  # fmt: skip
 
 
@@ -350,7 +373,7 @@ def _multinomial(self: Raw, num_samples: int, replacement: bool, generator: Any)
     return arrays.random.multinomial(self, num_samples, replacement, generator)
 
 
-multinomial_of: Operation = constant("multinomial_of", _multinomial)
+multinomial_of: Operation = constant("multinomial_of", _multinomial, random=True, batch=of_rows)
 
 
 def multinomial(

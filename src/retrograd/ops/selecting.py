@@ -10,17 +10,28 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._operation import Selecting, constant, raw
-from retrograd.ops.elementwise import where, zeros_like
+from retrograd.ops._operation import Selecting, constant, hidden, raw
+from retrograd.ops._tangents import by_slopes, ones_like
+from retrograd.ops.elementwise import (
+    eq,
+    isnan,
+    logical_and,
+    logical_or,
+    to_dtype,
+    where,
+    zeros_like,
+)
 
 
 def evenly(g: Any, self: Any, result: Any) -> Any:
     """Every element that equals the extreme gets the same share of its gradient."""
     values, extreme = raw(self), raw(result)
-    chosen = arrays.equal(values, extreme)
-    if arrays.isnan(extreme):  # NaN wins, though it equals nothing
-        chosen = arrays.isnan(values)
-    share = g / arrays.cast(arrays.sum_all(chosen), extreme.dtype)
+    chosen = eq(values, extreme)
+    if hidden(extreme):
+        chosen = logical_or(chosen, logical_and(isnan(extreme), isnan(values)))
+    elif arrays.isnan(extreme):  # NaN wins, though it equals nothing
+        chosen = isnan(values)
+    share = g / to_dtype(linear.sum_all(chosen), dtype=extreme.dtype)
     return where(chosen, share, zeros_like(share))
 
 
@@ -37,22 +48,37 @@ def evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bo
     values, extreme = raw(self), raw(result)
     if not keepdim:
         g, extreme = (linear.kept(x, values.shape, dim) for x in (g, extreme))
-    chosen = arrays.equal(values, extreme)
+    chosen = eq(values, extreme)
+    count = linear.sum_dim(chosen, dim=dim, keepdim=True)
     # Nothing equals NaN: none was chosen, and the share of none is NaN.
-    share = g / arrays.cast(arrays.sum(chosen, dim, True), extreme.dtype)
-    return share * arrays.cast(chosen, extreme.dtype)
+    return g / to_dtype(count, dtype=extreme.dtype) * to_dtype(chosen, dtype=extreme.dtype)
+
+
+def even_tangent(t: Any, self: Any, result: Any) -> Any:
+    """The mean of the tangents of the elements that equal the extreme."""
+    return linear.sum_all(evenly(ones_like(result), self, result) * t)
+
+
+def even_tangent_dim(t: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """As ``even_tangent``, for the extremes along dimensions."""
+    slopes = evenly_dim(ones_like(result), self, result, dim, keepdim)
+    return by_slopes(slopes, t, dim, keepdim)
 
 
 max_all = Selecting(
     "max", lambda self: arrays.amax(self), inputs=("self",), rules={"self": evenly},
-    node="MaxBackward1",
+    jvp=even_tangent, node="MaxBackward1",
 )  # fmt: skip
 min_all = Selecting(
     "min", lambda self: arrays.amin(self), inputs=("self",), rules={"self": evenly},
-    node="MinBackward1",
+    jvp=even_tangent, node="MinBackward1",
 )  # fmt: skip
-amax_dim = Selecting("amax", _amax, inputs=("self",), rules={"self": evenly_dim})
-amin_dim = Selecting("amin", _amin, inputs=("self",), rules={"self": evenly_dim})
+amax_dim = Selecting(
+    "amax", _amax, inputs=("self",), rules={"self": evenly_dim}, jvp=even_tangent_dim
+)
+amin_dim = Selecting(
+    "amin", _amin, inputs=("self",), rules={"self": evenly_dim}, jvp=even_tangent_dim
+)
 
 
 def _max_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:

@@ -31,7 +31,7 @@ def view(self: Any, *shape: Any, dtype: Any = None, size: Any = None) -> Any:
     if isinstance(wanted, dtypes.dtype):
         return _view_as_dtype(self, wanted.numpy)
     inferred = infer(as_shape(shape), numel(self.shape))
-    if arrays.view_as_shape(raw(self), inferred) is None:
+    if not linear.viewable(self, inferred):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
@@ -84,7 +84,7 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
 
 as_dtype = constant(
     "view_dtype", lambda self, dtype: arrays.layout.view_dtype(self, dtype), view=True,
-    dtypes="free",
+    dtypes="free", batch="leading",
 )  # fmt: skip
 
 

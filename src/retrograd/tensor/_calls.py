@@ -14,10 +14,13 @@ from retrograd._modes import modes
 from retrograd._source import is_own, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of
+from retrograd.autograd._levels import as_tensor, keep_up
 from retrograd.autograd._node import Node, orders
 from retrograd.autograd._operation_node import OperationNode, Packed, pack_value
+from retrograd.autograd._parts import Part
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
+from retrograd.ops import elementwise
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues, highest_level
 from retrograd.ops._operation import Operation
 from retrograd.tensor._tensor import Tensor
@@ -35,7 +38,7 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
     if rule in ("same", "free", "real"):
         return raws
     if rule == "sum":
-        return [arrays.cast(x, arrays.int64) if x.dtype.kind in "biu" else x for x in raws]
+        return [_cast(x, arrays.int64) if x.dtype.kind in "biu" else x for x in raws]
     if rule == "first":
         return [raws[0], *(_cast_value(x, raws[0].dtype) for x in raws[1:])]
     if rule == "where":
@@ -49,7 +52,7 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
         common = dtypes.default_float()
     if common.kind in "iu":
         raws = [arrays.wrapped(x, common) if is_number(x) else x for x in raws]
-    return [arrays.cast(x, common) if arrays.is_raw(x) else x for x in raws]
+    return [_cast(x, common) if is_value(x) else x for x in raws]
 
 
 def is_number(x: Any) -> bool:
@@ -60,21 +63,25 @@ def is_number(x: Any) -> bool:
 def _cast_value(x: Any, dtype: Any) -> Raw:
     if is_number(x):
         return arrays.asarray(x, dtype)
-    return arrays.cast(x, dtype) if x.dtype.kind != "b" or dtype.kind == "b" else x
+    return _cast(x, dtype) if x.dtype.kind != "b" or dtype.kind == "b" else x
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    if not isinstance(x, Lifted):
+        return arrays.cast(x, dtype)
+    return x if x.dtype == dtype else elementwise.to_dtype(x, dtype=dtype)
 
 
 # -- the careful way -------------------------------------------------------------------------
 
 
-def apply(
-    op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any = None
-) -> Any:
+def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any = None) -> Any:
     """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on.
 
     ``computed``: its output, where that is known already and only to be recorded."""
     if modes.interceptor is not None:
         return modes.interceptor(op, args, options, computed)
-    if modes.levels and (level := level_of(args, options)) is not None:
+    if modes.levels and (level := level_for(op, args, options)) is not None:
         return apply_lifted(level, op, args, options, computed)
     if not modes.grad_enabled and not modes.inference and computed is None:
         result = unrecorded(op, args, options)
@@ -107,6 +114,11 @@ def apply(
 # -- under transforms ------------------------------------------------------------------------
 
 
+def level_for(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Level | None:
+    """The transform that does an operation: for random numbers, the innermost that is open."""
+    return modes.levels[-1] if op.random else level_of(args, options)
+
+
 def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
     """The innermost transform that some arguments, or lists of them, belong to."""
     values: list[Any] = list(options.values())
@@ -117,16 +129,11 @@ def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
 
 def value_of(tensor: Tensor) -> Any:
     """What a tensor holds. A view that was taken before its base was given a tangent by a write
-    does not know of it."""
-    data, meta = tensor._data, tensor._meta
-    if meta is not None and meta.view is not None and not isinstance(data, Lifted):
-        base = meta.view.base._data
-        if isinstance(base, Lifted) and not base.level.closed:
-            raise RuntimeError(
-                "A view is used that was taken before its base was written with a value under "
-                f"{base.level.name}. Take the view after the write."
-            )
-    return data
+    learns of it here."""
+    meta = tensor._meta
+    if meta is not None and meta.view is not None:
+        keep_up(tensor)
+    return tensor._data
 
 
 def apply_lifted(
@@ -140,8 +147,11 @@ def apply_lifted(
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
     operands = [lifted_to(level, x) for x in operands]
+    if op.view:
+        operands[0]._data.hold(as_tensor)
     raws = [x._data if isinstance(x, Tensor) else x for x in operands]
     check_lifted(op, raws, options)
+    raws = prepare(op, raws, options)
     output = computed
     if output is None:
         output = level.run(op, (raws,) if several_inputs else tuple(raws), options)
@@ -241,7 +251,7 @@ def finish(
     """Wrap the outputs, as results of a new node if anything among the operands requires grad."""
     results = tuple([wrap(x) for x in outputs])
     if op.view:
-        mark_views(op, operands[0], results)
+        mark_views(op, operands[0], results, options)
     elif modes.inference:
         for result in results:
             meta_of(result).inference = True
@@ -265,7 +275,9 @@ def finish(
     return results
 
 
-def mark_views(op: Operation, source: Tensor, results: tuple[Tensor, ...]) -> None:
+def mark_views(
+    op: Operation, source: Tensor, results: tuple[Tensor, ...], options: dict[str, Any]
+) -> None:
     """Make results that share the memory of ``source`` views of it, noting what forbids writing
     through them."""
     created = "plainly" if op.output_names == ("result",) else "multi_output"
@@ -273,6 +285,10 @@ def mark_views(op: Operation, source: Tensor, results: tuple[Tensor, ...]) -> No
         created = "inference" if modes.inference else "no_grad"
     for result in results:
         become_view(result, source, created)
+    if isinstance(source._data, Lifted) and created == "plainly":
+        before = source._meta.view if source._meta is not None else None
+        part = Part(source, before.part if before is not None else None, op, options)
+        meta_of(results[0]).view.part = part  # type: ignore[union-attr]
 
 
 def any_requires_grad(operands: Sequence[Any]) -> bool:
@@ -414,7 +430,10 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
     a, b = shapes[-2:]
     n = max(len(a), len(b))
     a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
-    d = next(d for d in range(n - 1, -1, -1) if a[d] != b[d] and 1 not in (a[d], b[d]))
+    differing = [d for d in range(n) if a[d] != b[d] and 1 not in (a[d], b[d])]
+    if not differing:
+        return RuntimeError(f"{op.name}(): {text}")
+    d = differing[-1]
     return RuntimeError(
         f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) "
         f"at non-singleton dimension {d}"
@@ -423,7 +442,7 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
 
 def is_operand(value: Any) -> bool:
     """Whether arithmetic with a Tensor knows what to do with ``value``."""
-    return isinstance(value, (Tensor, *Number)) or arrays.is_raw(value)
+    return isinstance(value, (Tensor, *Number)) or is_value(value)
 
 
 def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:

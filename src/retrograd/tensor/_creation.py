@@ -12,6 +12,8 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._arguments import element
+from retrograd.ops._lifted import Lifted
+from retrograd.ops.elementwise import to_dtype
 from retrograd.tensor._methods import to
 from retrograd.tensor._tensor import Size, Tensor, device
 
@@ -131,6 +133,8 @@ def from_data(data: Any, dtype: Any) -> Raw:
     """A new array of the dtype given, or of PyTorch's choice for such data."""
     if isinstance(data, Tensor):
         data = data._data
+    if isinstance(data, Lifted):
+        return to_dtype(data.detached(), dtype=data.dtype if dtype is None else dtype)
     if arrays.is_raw(data):
         check_array(data)
         return arrays.array(arrays.cast(data, dtype) if dtype is not None else data)
@@ -202,6 +206,8 @@ def _as_number(x: Any, nested: bool) -> Any:
     if isinstance(x, Tensor):
         if x.numel() != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
+        if isinstance(x._data, Lifted):
+            return x.item()
         return x._data.reshape(()) if x._data.ndim else x._data
     if isinstance(x, (str, bytes)):
         kind = type(x).__name__
@@ -349,7 +355,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
 def _fill_value(name: str, value: Any) -> Any:
     """A number, or what a tensor without dimensions holds."""
     if isinstance(value, Tensor) and not value.ndim:
-        return value._data
+        return value.item() if isinstance(value._data, Lifted) else value._data
     if arrays.is_raw(value) and not value.ndim:
         return value.item()
     if not isinstance(value, (bool, int, float, complex)):
@@ -395,7 +401,7 @@ def _like(
         pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         data = in_layout_of(name, input, dtype, memory_format, fill)
-        return new_tensor(data, requires_grad, device, name)
+        return new_tensor(for_each_entry(input, data), requires_grad, device, name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -412,11 +418,26 @@ def in_layout_of(
         )
     like = input._data
     wanted = numpy_dtype(dtype, like.dtype, name)
-    if memory_format == "contiguous" or arrays.is_contiguous(like):
+    if memory_format == "contiguous" or isinstance(like, Lifted) or arrays.is_contiguous(like):
         return fill(like.shape, wanted)
     order = arrays.layout_order(like)
     data = fill(tuple(like.shape[d] for d in order), wanted)
     return arrays.permute(data, tuple(order.index(d) for d in range(like.ndim)))
+
+
+def for_each_entry(like: Tensor, data: Raw) -> Any:
+    """New data for a tensor, for each entry if that is one of a batch: what is made like something
+    that is batched can then be written with what is."""
+    if not isinstance(like._data, Lifted):
+        return data
+    from retrograd.ops._batching import batched_on, batches_of  # loaded with the transforms
+
+    def repeated(shape: tuple[int, ...]) -> Raw:
+        memory = arrays.empty(shape, data.dtype)
+        arrays.write(memory, data)
+        return memory
+
+    return batched_on(batches_of(like._data), data.shape, repeated)
 
 
 zeros_like = _like(arrays.zeros, "zeros_like", "Zeros of the shape and dtype of another tensor.")
@@ -437,7 +458,7 @@ def full_like(
         return arrays.full(shape, element(value, wanted), wanted)
 
     data = in_layout_of("full_like", input, dtype, memory_format, fill)
-    return new_tensor(data, requires_grad, device, "full_like")
+    return new_tensor(for_each_entry(input, data), requires_grad, device, "full_like")
 
 
 # -- of a tensor's own kind ------------------------------------------------------------------
@@ -446,7 +467,10 @@ def full_like(
 def _new(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         options.setdefault("dtype", self.dtype)
-        return fill(*args, **options)
+        made = fill(*args, **options)
+        if isinstance(self._data, Lifted) and not isinstance(made._data, Lifted):
+            return new_tensor(for_each_entry(self, made._data), made.requires_grad)
+        return made
 
     return method
 

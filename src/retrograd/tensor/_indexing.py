@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear, shaping
 from retrograd.ops._arguments import element
+from retrograd.ops._lifted import Lifted
 from retrograd.ops.shapes._places import as_places_or_mask, check_index, check_index_put, is_byte
 from retrograd.tensor._fast import bind
 from retrograd.tensor._inplace import write_in_place
@@ -25,7 +27,7 @@ def as_index_array(item: Any) -> Any:
     """An index given as a tensor, array or list, as a raw array of places or a mask."""
     if isinstance(item, Tensor):
         # A copy: it may be written before the gradient needs it.
-        return as_places_or_mask(arrays.copy(item._data))
+        return as_places_or_mask(elementwise.clone(item._data))
     if not arrays.is_raw(item):
         refuse_words(item)
         item = arrays.asarray(item)
@@ -95,6 +97,8 @@ def plain_item(item: Any) -> Any:
     kind = type(item)
     if kind is int or kind is slice or item is None or item is Ellipsis:
         return item
+    if isinstance(item, Lifted):  # looked at before
+        return item
     if kind is bool:
         return arrays.asarray(item)
     if is_integer(item):
@@ -120,7 +124,7 @@ def dims_taken(item: Any) -> int:
     """How many dimensions of the tensor an item of an index speaks of."""
     if item is None or item is Ellipsis:
         return 0
-    is_mask = arrays.is_raw(item) and item.dtype.kind == "b"
+    is_mask = not isinstance(item, (int, slice)) and item.dtype.kind == "b"
     return item.ndim if is_mask else 1
 
 
@@ -128,6 +132,10 @@ def is_integer(item: Any) -> bool:
     """Whether an item of an index is one number: a Python integer, or an array of one."""
     if isinstance(item, Tensor):
         item = item._data
+    if isinstance(item, Lifted):
+        item = item.shared
+        if item is None:  # another for each entry of a batch: places, as far as we are concerned
+            return False
     if arrays.is_raw(item):
         return not item.ndim and item.dtype.kind in "iu" and not is_byte(item.dtype)
     return hasattr(item, "__index__")
@@ -189,6 +197,8 @@ def getitem(self: Tensor, index: Any) -> Any:
         return one_element(self, 0, index)
     if kind is slice:
         return one_slice(self, 0, index)
+    if modes.levels and (steps := two_steps(index)) is not None:
+        return getitem(getitem(self, steps[0]), steps[1])
     view, where = split_index(self, index)
     if where is None:
         return linear.alias(self) if view is self else view
@@ -197,6 +207,10 @@ def getitem(self: Tensor, index: Any) -> Any:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, written into memory and recorded in the graph."""
+    if modes.levels and (steps := two_steps(index)) is not None:
+        chosen = getitem(self, steps[0])
+        setitem(chosen, steps[1], value)
+        index, value = steps[0], chosen
     view, where = split_index(self, index)
     if not isinstance(value, Tensor):
         value = as_value(value, self)
@@ -207,6 +221,24 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         write_in_place(elementwise.fill, [view, value], {})
     else:
         write_in_place(elementwise.copy, [view, brought_to(view.shape, value)], {})
+
+
+def two_steps(index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """An index by a number of each entry of a batch and by arrays, as one by the number and one by
+    the arrays; None if it is not such an index. A number takes its dimension away before arrays are
+    looked at, but what is not the same for all entries takes its place among the arrays."""
+    items = [plain_item(item) for item in as_items(index)]
+    numbers = [isinstance(w, Lifted) and not w.ndim and w.dtype.kind in "iu" for w in items]
+    both = list(zip(items, numbers, strict=True))
+    if not any(numbers) or not any(hasattr(w, "dtype") and not n for w, n in both):
+        return None
+    first: list[Any] = []
+    for item, number in both:
+        if number or item is Ellipsis:
+            first.append(item)
+        elif item is not None:
+            first += [_WHOLE] * dims_taken(item)
+    return tuple(first), tuple([item for item, number in both if not number])
 
 
 def as_value(value: Any, like: Tensor) -> Any:

@@ -29,6 +29,8 @@ from retrograd.tensor._write_steps import check_result, with_result
 def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
+    if modes.running is not None:
+        modes.running.check_write(op.name, target)
     if modes.levels and (level := level_of(operands, options)) is not None:
         return write_lifted(level, op, operands, options)
     if op.view:

@@ -9,10 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd._modes import modes
-from retrograd.autograd._history import check_write, rebase, set_node
+from retrograd.autograd._history import (
+    Positions,
+    View,
+    become_view,
+    check_write,
+    meta_of,
+    rebase,
+    set_node,
+)
+from retrograd.autograd._levels import as_tensor
 from retrograd.autograd._versions import version_of
+from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
-from retrograd.ops._lifted import Level, Lifted
+from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
     any_requires_grad,
@@ -22,6 +32,7 @@ from retrograd.tensor._calls import (
     lifted_to,
     make_node,
     pack_saved,
+    prepare,
     save_values,
 )
 from retrograd.tensor._tensor import Tensor
@@ -37,20 +48,31 @@ def write_lifted(
     op, operands, options = for_number(op, operands, options)
     if not is_of(level, target):
         others = [level.below(x._data) if is_of(level, x) else (x, False) for x in operands[1:]]
-        if not any(depends for _, depends in others):
+        places = {name: _option_below(level, x) for name, x in options.items()}
+        depends = any(depends for _, depends in (*others, *places.values()))
+        recorded = modes.grad_enabled and any_requires_grad(operands[1:])
+        if not depends and not (recorded and any(is_of(level, x) for x in operands[1:])):
             assert Operation.write is not None
-            written: Tensor = Operation.write(op, [target, *(x for x, _ in others)], options)
+            below = {name: x for name, (x, _) in places.items()}
+            written: Tensor = Operation.write(op, [target, *(x for x, _ in others)], below)
             return written
-        level.take_in(target)
+        if depends or level.takes_in:
+            level.take_in(target)
+        else:  # what is written is a constant of the level, but has a history there
+            take_in_as_constant(level, target)
     if op.view:
         return _take_shape(level, op, target, options)
+    target._data.hold(as_tensor)
     lifted = [target, *(lifted_to(level, x) for x in operands[1:])]
     recorded = check_write(target, any_requires_grad(lifted[1:])) and op.has_rules
     if recorded and target._meta is not None and target._meta.view is not None:
-        raise view_written(level)
+        check_part(target, target._meta.view)
     raws = [x._data if isinstance(x, Tensor) else x for x in lifted]
     check_lifted(op, raws, options)
+    raws = prepare(op, raws, options)
     node = make_node(op, lifted, raws, options) if recorded else None
+    if is_recorded(raws[0]):  # by the levels below, which may keep what is about to be written
+        raws[0] = level.run(elementwise.clone, (raws[0],), {})
     result = level.run(op, tuple(raws), options)
     check_result(op, target._data, result)
     level.check_write(target._data, result)
@@ -58,7 +80,8 @@ def write_lifted(
     if node is not None and op.inputs[0] in op.saves:  # what was there is about to go
         values[op.inputs[0]] = level.run(elementwise.clone, (raws[0],), {})
     saved = None if node is None else save_values(op, node, lifted, values)
-    level.write(target._data, result)
+    # What has no rules has none for tangents either: they stay, as the history does.
+    level.write(target._data, result, moves=op.has_rules)
     version_of(target).bump()
     if node is not None:
         node.saved = with_result(op, node, saved, target)
@@ -66,6 +89,51 @@ def write_lifted(
             pack_saved(node)
         rebase(target, node)
     return target
+
+
+def take_in_as_constant(level: Level, tensor: Tensor) -> None:
+    """Make a tensor from outside a constant of ``level``, so that it can have a history there."""
+    view = tensor._meta.view if tensor._meta is not None else None
+    inner = wrap(tensor._data, tensor._node, tensor._number, tensor._version_counter)
+    if view is None:
+        if tensor.requires_grad and tensor._node is None:
+            inner.requires_grad_()  # and writing it will be refused
+        tensor._data = level.constant(inner)
+        tensor._node = tensor._meta = tensor._version_counter = None
+        return
+    if not is_of(level, view.base):
+        take_in_as_constant(level, view.base)
+    base = as_tensor(view.base._data.inner)
+    inner_view = meta_of(inner).view = View(base, view.created, view.seen)
+    part = inner_view.part = view.part or Positions(base, inner)
+    tensor._data, tensor._node, tensor._meta = level.constant(inner), None, None
+    become_view(tensor, view.base, view.created)
+    now = meta_of(tensor).view
+    assert now is not None
+    now.part, now.seen = part, -1  # its history is that of the base
+
+
+def is_recorded(x: Any) -> bool:
+    """Whether some level below records what is done to a value."""
+    parts = [x]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Tensor):
+            if part.requires_grad:
+                return modes.grad_enabled
+            part = part._data
+        if isinstance(part, Lifted):
+            parts += part.parts
+    return False
+
+
+def _option_below(level: Level, x: Any) -> tuple[Any, bool]:
+    """As ``level.below``, for an option, which may be several places or masks."""
+    if type(x) is not tuple:
+        found, depends = level.below(x)
+        return bare_option(found), depends
+    parts = [level.below(part) for part in x]
+    return bare_option(tuple([part for part, _ in parts])), any(d for _, d in parts)
 
 
 def is_of(level: Level, x: Any) -> bool:
@@ -77,14 +145,23 @@ def _take_shape(level: Level, op: Operation, target: Tensor, options: dict[str, 
     """Give ``target`` the shape that ``op`` would give a view of it."""
     view = apply_lifted(level, op, [target], options)
     target._data = view._data
+    version = version_of(target)
+    version.bump()
     if view._node is not None:
         set_node(target, view._node)
-    version_of(target).bump()
+    if target._meta is not None and target._meta.view is not None:
+        assert view._meta is not None
+        assert view._meta.view is not None
+        target._meta.view.part, target._meta.view.seen = view._meta.view.part, version.count
     return target
 
 
-def view_written(level: Level) -> RuntimeError:
-    return RuntimeError(
-        f"A view is being modified inplace while it is differentiated under {level.name}. "
-        "That is not supported: write to the tensor that it is a view of, or compute a new one."
-    )
+def check_part(tensor: Tensor, view: View) -> None:
+    """RuntimeError if it is not known which part of its base a view is."""
+    if view.part is None:
+        raise RuntimeError(
+            "A view is being modified inplace with a value under a transform, in a tensor that is "
+            "from outside of it. That is not supported: write to the tensor that it is a view of, "
+            "or compute a new one."
+        )
+    view.part.check(view.base, tensor)

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, products, reducing, shaping
+from retrograd.ops import elementwise, linear, products, reducing, shaping
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
@@ -18,6 +18,7 @@ from retrograd.ops._arguments import (
     on_tensor,
     on_tensors,
 )
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops.pointwise import dividing
 from retrograd.tensor import _writing
@@ -136,6 +137,9 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 
 def _contiguous_clone(input: Any) -> Any:
     result = elementwise.clone(input)
+    if isinstance(result._data, Lifted):  # in one dimension there is but one order
+        flat = linear.unsafe_view(result, size=(result.numel(),))
+        return linear.unsafe_view(flat, size=tuple(result.shape))
     result._data = arrays.ascontiguous(result._data)
     return result
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.arrays import dtypes
+from retrograd.ops import elementwise, reducing
+from retrograd.ops._operation import hidden
 from retrograd.tensor._tensor import Tensor, device
 
 
@@ -77,4 +79,6 @@ def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and the same elements."""
     a, b = input._data, other._data
+    if hidden(a) or hidden(b):
+        return bool(input.shape == other.shape and reducing.all(elementwise.eq(input, other)))
     return bool(a.shape == b.shape and (a == b).all())

@@ -8,6 +8,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import sampling
+from retrograd.ops._dims import numel
+from retrograd.ops._randomness import drawn
 from retrograd.tensor._creation import finished, in_layout_of, new_tensor, numpy_dtype, size_of
 from retrograd.tensor._tensor import Tensor
 
@@ -31,7 +33,8 @@ def _sampled(distribution: str, name: str, doc: str) -> Callable[..., Tensor]:
             raise no_such_call(name)
         sample = getattr(arrays.random, distribution)
         wanted = numpy_dtype(dtype, None if out is None else out._data.dtype, name)
-        data = sample(size_of(name, sizes, size), wanted, generator)
+        shape = size_of(name, sizes, size)
+        data = drawn(shape, lambda s: sample(s, wanted, generator))
         return finished(name, data, out, dtype, requires_grad, device)
 
     function.__name__ = function.__qualname__ = name
@@ -60,7 +63,7 @@ def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = No
         low, high = 0, low
     wanted = numpy_dtype(dtype, arrays.int64 if out is None else out._data.dtype, "randint")
     shape = size_of("randint", (size,))
-    data = arrays.random.integers(low, high, shape, wanted, generator)
+    data = drawn(shape, lambda s: arrays.random.integers(low, high, s, wanted, generator))
     return finished("randint", data, out, dtype, requires_grad, device)
 
 
@@ -73,8 +76,17 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
             f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}"
         )
     wanted = numpy_dtype(dtype, arrays.int64 if out is None else out._data.dtype, "randperm")
-    data = arrays.random.permutation(n, wanted, generator)
+    data = drawn((n,), lambda shape: _permutations(shape, wanted, generator))
     return finished("randperm", data, out, dtype, requires_grad, device)
+
+
+def _permutations(shape: tuple[int, ...], dtype: Any, generator: Any) -> Raw:
+    """As many as ``shape`` says, each along the last dimension."""
+    if len(shape) == 1:
+        return arrays.random.permutation(shape[0], dtype, generator)
+    count = numel(shape[:-1])
+    found = [arrays.random.permutation(shape[-1], dtype, generator) for _ in range(count)]
+    return arrays.reshape(arrays.array(found, dtype), shape)
 
 
 def _sampled_like(name: str, doc: str, draw: Callable[..., Raw]) -> Callable[..., Tensor]:
@@ -90,7 +102,7 @@ def _sampled_like(name: str, doc: str, draw: Callable[..., Raw]) -> Callable[...
         )
 
         def fill(shape: tuple[int, ...], wanted: Any) -> Raw:
-            return draw(shape, wanted, generator, contiguous)
+            return drawn(shape, lambda s: draw(s, wanted, generator, contiguous))
 
         data = in_layout_of(name, input, dtype, memory_format, fill)
         return new_tensor(data, requires_grad, device, name)
@@ -139,9 +151,11 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         if out is not None:  # what is drawn is as precise as what it is written to
             mean, std = (x.to(out.dtype) if isinstance(x, Tensor) else x for x in (mean, std))
-        drawn = sampling.normal(mean, std, generator)
-        return drawn if out is None else finished("normal", drawn._data, out, None)
+        found = sampling.normal(mean, std, generator)
+        return found if out is None else finished("normal", found._data, out, None)
     wanted = numpy_dtype(dtype, None if out is None else out._data.dtype, "normal")
     shape = size_of("normal", () if size is None else (size,))
-    data = arrays.random.normal(shape, wanted, generator, float(mean), float(std))
+    data = drawn(
+        shape, lambda s: arrays.random.normal(s, wanted, generator, float(mean), float(std))
+    )
     return finished("normal", data, out, dtype, requires_grad, device)

@@ -30,6 +30,11 @@ def is_complex(x: Any) -> bool:
     return bool(raw(x).dtype.kind == "c")
 
 
+def real_dtype(x: Any) -> Any:
+    """The dtype of the sizes of what may be complex."""
+    return arrays.real(arrays.zeros((), raw(x).dtype)).dtype
+
+
 def lower(x: Any, k: int = 0) -> Any:
     """``x`` with zeros above its ``k``-th diagonal."""
     if arrays.is_raw(x):
@@ -59,20 +64,23 @@ def diagonal(x: Any) -> Any:
 def on_diagonal(x: Any) -> Any:
     """Matrices with ``x`` on their diagonals and zeros elsewhere."""
     eye = arrays.eye(x.shape[-1], dtype=arrays.bool_)
-    column = linear.reshape(x, (*x.shape, 1))
-    return where(eye, column, zeros_like(raw(column)))
+    return where(eye, as_column(x), _zero(x))
 
 
 def off_diagonal(x: Any) -> Any:
     """``x`` with zeros on its diagonal."""
     eye = arrays.eye(x.shape[-1], dtype=arrays.bool_)
-    return where(eye, zeros_like(raw(x)), x)
+    return where(eye, _zero(x), x)
+
+
+def _zero(x: Any) -> Any:
+    return arrays.zeros((), raw(x).dtype)
 
 
 def halved_diagonal(x: Any) -> Any:
     """``x`` with half of its diagonal."""
-    half = arrays.eye(x.shape[-1], dtype=arrays.real(raw(x)).dtype) * -0.5 + 1
-    return x * arrays.cast(half, arrays.real(raw(x)).dtype)
+    dtype = real_dtype(x)
+    return x * arrays.cast(arrays.eye(x.shape[-1], dtype=dtype) * -0.5 + 1, dtype)
 
 
 def columns_of(x: Any, start: int, stop: int) -> Any:
@@ -93,6 +101,11 @@ def as_column(x: Any) -> Any:
 def as_row(x: Any) -> Any:
     """Vectors as matrices of one row; what scales the columns of a matrix."""
     return linear.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+def as_vectors(x: Any) -> Any:
+    """Matrices of one column as vectors."""
+    return linear.reshape(x, tuple(x.shape[:-1]))
 
 
 def total(*parts: Any) -> Any:

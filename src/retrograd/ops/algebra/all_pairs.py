@@ -8,9 +8,11 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import Multilinear, Operation, multilinear, raw
 from retrograd.ops._refusals import kernel
+from retrograd.ops.algebra._batches import in_front
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
 from retrograd.ops.elementwise import abs, eq, gt, logical_and, pow_scalar, sgn, where, zeros_like
 
@@ -69,10 +71,10 @@ def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[A
     return [first, second]
 
 
-cdist_of = Operation("cdist", _cdist, inputs=("x1", "x2"), joint=_cdist_rule)
+cdist_of = Operation("cdist", _cdist, inputs=("x1", "x2"), joint=_cdist_rule, batch=in_front(2, 2))
 euclidean = Operation(
     "euclidean_dist", lambda x1, x2: arrays.linalg.euclidean_distances(x1, x2),
-    inputs=("x1", "x2"), joint=_euclidean_rule,
+    inputs=("x1", "x2"), joint=_euclidean_rule, batch=in_front(2, 2),
 )  # fmt: skip
 _MODES = {
     "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True,
@@ -135,11 +137,16 @@ def _cross(self: Raw, other: Raw, dim: int) -> Raw:
     return arrays.linalg.cross(self, other, dim)
 
 
+def _cross_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    rank = len(args[0].shape)
+    return op(*[level.aligned(x, rank) for x in args], dim=options["dim"] + 1)
+
+
 linalg_cross: Multilinear = multilinear(
     "linalg_cross", _cross,
     {"self": lambda g, other, dim: linalg_cross(other, g, dim=dim),
      "other": lambda g, self, dim: linalg_cross(g, self, dim=dim)},
-    broadcasts=True, check=kernel("cross", "b"),
+    broadcasts=True, check=kernel("cross", "b"), batch=_cross_batch,
 )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import (
@@ -29,6 +31,7 @@ from retrograd.ops.algebra._matrix import (
     diagonal,
     halved_diagonal,
     is_complex,
+    lower,
     off_diagonal,
     on_diagonal,
     rows_of,
@@ -38,13 +41,13 @@ from retrograd.ops.algebra._matrix import (
 )
 from retrograd.ops.algebra.solving import solved
 from retrograd.ops.algebra.triangular import triangular_solved
-from retrograd.ops.elementwise import conj, real
+from retrograd.ops.elementwise import conj, imag, real, to_dtype
 
 _PHASE = 1e-2  # how far a loss may depend on a phase and still count as independent of it
 
 
-def _depends_on_phase(x: Any, y: Any = 0.0) -> bool:
-    phases = arrays.imag(raw(x)) + (arrays.imag(raw(y)) if arrays.is_raw(raw(y)) else y)
+def _depends_on_phase(turns: Any) -> bool:
+    phases = arrays.imag(bare(turns))
     return not arrays.linalg.allclose(phases, 0.0, _PHASE, _PHASE)
 
 
@@ -105,8 +108,7 @@ def _skew(x: Any) -> Any:
 
 
 def _refuse_phase_of_svd(left: Any, right: Any) -> None:
-    turns = [raw(diagonal(raw(x))) for x in (left, right) if x is not None]
-    if _depends_on_phase(*turns):
+    if _depends_on_phase(diagonal(total(left, right))):
         raise RuntimeError(
             "svd_backward: The singular vectors in the complex case are specified up to "
             "multiplication by e^{i phi}. The specified loss function depends on this phase term, "
@@ -119,14 +121,51 @@ def _singular_values_rule(g: Any, A: Any) -> Any:
     return _svd_rule((None, g, None), U, S, Vh, False)
 
 
-linalg_svd = Operation(
+def _svd_tangent(t: Any, U: Any, S: Any, Vh: Any, full_matrices: bool) -> tuple[Any, Any, Any]:
+    k, m, n = S.shape[-1], U.shape[-2], Vh.shape[-1]
+    further = (U.shape[-1] - k, Vh.shape[-2] - k)  # any basis of what is left, which stays
+    U, Vh = columns_of(U, 0, k), rows_of(Vh, 0, k)
+    right, left = t @ adjoint(Vh), adjoint(U) @ t
+    inner = left @ adjoint(Vh)
+    row, column, gaps = as_row(S), as_column(S), _gaps(S * S)
+    turned = adjoint(inner)
+    turns_u = off_diagonal((inner * row + column * turned) / gaps)
+    turns_v = off_diagonal((column * inner + turned * row) / gaps)
+    if is_complex(U):
+        turns_u = turns_u + on_diagonal(imag(diagonal(inner)) / S * 1j)
+    moved_u, moved_v = U @ turns_u, -(turns_v @ Vh)
+    if m > k:
+        moved_u = moved_u + (right - U @ inner) / row
+    if n > k:
+        moved_v = moved_v + (left - inner @ Vh) / column
+    dim = len(t.shape)
+    if further[0]:
+        rest = linear.new_zeros(moved_u, (*moved_u.shape[:-1], further[0]))
+        moved_u = linear.cat([moved_u, rest], dim=dim - 1)
+    if further[1]:
+        rest = linear.new_zeros(moved_v, (*moved_v.shape[:-2], further[1], n))
+        moved_v = linear.cat([moved_v, rest], dim=dim - 2)
+    return moved_u, _real_diagonal(inner), moved_v
+
+
+def _real_diagonal(x: Any) -> Any:
+    return real(diagonal(x)) if is_complex(x) else diagonal(x)
+
+
+def _singular_values_tangent(t: Any, A: Any) -> Any:
+    U, _, Vh = linalg_svd(A, full_matrices=False)
+    return _real_diagonal(adjoint(U) @ (t @ adjoint(Vh)))
+
+
+linalg_svd: Operation = Operation(
     "linalg_svd", _svd, inputs=("A",), rules={"A": _svd_rule}, outputs=("U", "S", "Vh"),
-    adjoint=True,
+    adjoint=True, batch="leading", jvp=_svd_tangent,
 )  # fmt: skip
 # Without the vectors, which take longer: for when no graph is recorded that would need them.
 singular_values = Operation(
     "singular_values", lambda A: arrays.linalg.svdvals(A), inputs=("A",),
     rules={"A": _singular_values_rule}, node="LinalgSvdBackward0", adjoint=True, dtypes="real",
+    batch="leading", jvp=_singular_values_tangent,
 )  # fmt: skip
 
 
@@ -205,7 +244,7 @@ def _eigh_rule(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     if vectors is None:
         return (V * as_row(values)) @ inverse
     turns = inverse @ vectors
-    if is_complex(V) and _depends_on_phase(diagonal(raw(turns))):
+    if is_complex(V) and _depends_on_phase(diagonal(turns)):
         raise _eigenvectors_depend_on_phase("linalg_eigh_backward")
     turns = off_diagonal(_skew(turns) * 0.5 / _gaps(eigenvalues))
     return V @ (total(turns, None if values is None else on_diagonal(values)) @ inverse)
@@ -226,13 +265,27 @@ def _eigvalsh_rule(g: Any, A: Any, UPLO: str) -> Any:
     return _eigh_rule((g, None), *linalg_eigh(A, UPLO=UPLO))
 
 
-linalg_eigh = Operation(
+def _eigh_tangent(t: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
+    """As for a Hermitian matrix: of a tangent that is none, for the part of it that is."""
+    V = eigenvectors
+    inner = adjoint(V) @ (t @ V)
+    turns = off_diagonal(0.5 * (inner + adjoint(inner)) / _gaps(eigenvalues))
+    return _real_diagonal(inner), V @ turns
+
+
+def _eigvalsh_tangent(t: Any, A: Any, UPLO: str) -> Any:
+    V = linalg_eigh(A, UPLO=UPLO)[1]
+    return _real_diagonal(adjoint(V) @ (t @ V))
+
+
+linalg_eigh: Operation = Operation(
     "linalg_eigh", _eigh, inputs=("A",), rules={"A": _eigh_rule},
-    outputs=("eigenvalues", "eigenvectors"), adjoint=True,
+    outputs=("eigenvalues", "eigenvectors"), adjoint=True, batch="leading", jvp=_eigh_tangent,
 )  # fmt: skip
 hermitian_eigenvalues = Operation(
     "hermitian_eigenvalues", _eigvalsh, inputs=("A",), rules={"A": _eigvalsh_rule},
-    node="LinalgEighBackward0", adjoint=True, dtypes="real",
+    node="LinalgEighBackward0", adjoint=True, dtypes="real", batch="leading",
+    jvp=_eigvalsh_tangent,
 )  # fmt: skip
 
 
@@ -277,7 +330,7 @@ def _eig_rule(g: Any, eigenvalues: Any, eigenvectors: Any) -> list[Any]:
         return [solved(Vh, as_column(values) * Vh)]
     turns = Vh @ vectors
     stretch = diagonal(turns)
-    if _depends_on_phase(raw(stretch)):
+    if _depends_on_phase(stretch):
         raise _eigenvectors_depend_on_phase("linalg_eig_backward")
     # Vectors keep their length: what would change it is taken away.
     turns = turns - (Vh @ V) * as_row(real(stretch))
@@ -286,18 +339,33 @@ def _eig_rule(g: Any, eigenvalues: Any, eigenvectors: Any) -> list[Any]:
     return [solved(Vh, inner @ Vh)]
 
 
+def _eig_tangent(t: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
+    V = eigenvectors
+    inner = solved(V, to_dtype(t, dtype=raw(V).dtype) @ V)
+    moved = V @ off_diagonal(inner / _gaps(eigenvalues))
+    stretch = linear.sum_dim(real(conj(V) * moved), dim=(len(V.shape) - 2,), keepdim=True)
+    return diagonal(inner), moved - V * stretch  # which keeps the length of vectors
+
+
+def _eigvals_tangent(t: Any, A: Any) -> Any:
+    V = linalg_eig(A)[1]
+    return diagonal(solved(V, to_dtype(t, dtype=raw(V).dtype) @ V))
+
+
 def _eigvals_rule(g: Any, A: Any) -> list[Any]:
     return _eig_rule((g, None), *linalg_eig(A))
 
 
 # Joint rules, so that the gradient of a real matrix is made real.
-linalg_eig = Operation(
+linalg_eig: Operation = Operation(
     "linalg_eig", _eig, inputs=("A",), joint=_eig_rule,
-    outputs=("eigenvalues", "eigenvectors"), adjoint=True, dtypes="free",
+    outputs=("eigenvalues", "eigenvectors"), adjoint=True, dtypes="free", batch="leading",
+    jvp=_eig_tangent,
 )  # fmt: skip
 eigenvalues_alone = Operation(
     "eigenvalues", lambda A: arrays.linalg.eigvals(A), inputs=("A",), joint=_eigvals_rule,
-    node="LinalgEigBackward0", adjoint=True, dtypes="free",
+    node="LinalgEigBackward0", adjoint=True, dtypes="free", batch="leading",
+    jvp=_eigvals_tangent,
 )  # fmt: skip
 
 
@@ -334,18 +402,22 @@ def _qr(A: Raw, mode: str) -> tuple[Raw, Raw]:
     return arrays.linalg.qr(A, mode)
 
 
-def _qr_rule(g: Any, Q: Any, R: Any, mode: str) -> Any:
+def _check_mode(Q: Any, R: Any, mode: str) -> None:
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please "
             "use linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
         )
-    gq, gr = g
-    m, n = Q.shape[-2], R.shape[-1]
-    if mode == "complete" and m > n:
+    if mode == "complete" and Q.shape[-2] > R.shape[-1]:
         raise RuntimeError(
             "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
         )
+
+
+def _qr_rule(g: Any, Q: Any, R: Any, mode: str) -> Any:
+    _check_mode(Q, R, mode)
+    gq, gr = g
+    m, n = Q.shape[-2], R.shape[-1]
     if m >= n:
         return _square_qr_rule(gq, gr, Q, R)
     # The first columns decide Q; the others are only turned by it.
@@ -371,9 +443,38 @@ def _square_qr_rule(gq: Any, gr: Any, Q: Any, R: Any) -> Any:
     return triangular_solved(adjoint(R), outer, upper=False, left=False, unitriangular=False)
 
 
+def _qr_tangent(t: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
+    _check_mode(Q, R, mode)
+    m, n = Q.shape[-2], R.shape[-1]
+    k = min(m, n)
+    first = columns_of(R, 0, k)
+    scaled = triangular_solved(
+        first, columns_of(t, 0, k), upper=True, left=False, unitriangular=False
+    )
+    inner = adjoint(Q) @ scaled
+    below = lower(inner, -1)
+    turns = below - adjoint(below)
+    if is_complex(Q):
+        turns = turns + on_diagonal(imag(diagonal(inner)) * 1j)
+    moved_q = Q @ turns
+    if m > k:
+        moved_q = moved_q + (scaled - Q @ inner)
+    moved_r = upper(inner - turns) @ first
+    if n > k:  # columns that are only turned
+        rest = adjoint(Q) @ (columns_of(t, k, n) - moved_q @ columns_of(R, k, n))
+        moved_r = linear.cat([moved_r, rest], dim=len(t.shape) - 1)
+    return moved_q, moved_r
+
+
+def _qr_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    Q, R = op(args[0].value, **options)
+    return level.constant(Q) if options["mode"] == "r" else Q, R  # of which there is none
+
+
 linalg_qr = Operation(
-    "linalg_qr", _qr, inputs=("A",), rules={"A": _qr_rule}, outputs=("Q", "R"), adjoint=True
-)
+    "linalg_qr", _qr, inputs=("A",), rules={"A": _qr_rule}, outputs=("Q", "R"), adjoint=True,
+    jvp=_qr_tangent, batch=_qr_batch,
+)  # fmt: skip
 
 
 def qr(A: Any, mode: str = "reduced") -> Any:

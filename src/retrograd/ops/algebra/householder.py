@@ -87,7 +87,7 @@ def _geqrf(self: Raw) -> tuple[Raw, Raw]:
 
 geqrf_op = Operation(
     "geqrf", _geqrf, inputs=("self",), rules={"self": _no_rule}, outputs=("a", "tau"),
-    node="GeqrfBackward0",
+    node="GeqrfBackward0", batch="leading",
 )  # fmt: skip
 
 

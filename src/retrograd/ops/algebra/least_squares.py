@@ -9,19 +9,24 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._results import named_result
+from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
 from retrograd.ops.algebra._matrix import (
     adjoint,
     as_column,
     as_row,
+    as_vectors,
     check_tensors,
+    is_complex,
     total,
     type_word,
 )
-from retrograd.ops.algebra.ranks import pinv, pinv_gradient
+from retrograd.ops.algebra.ranks import pinv, pinv_gradient, pinv_tangent
 from retrograd.ops.algebra.solving import is_vector
+from retrograd.ops.elementwise import conj, real
 
 
 def _lstsq(self: Raw, b: Raw, rcond: float, driver: str) -> tuple[Raw, Raw, Raw, Raw]:
@@ -64,9 +69,53 @@ def _lstsq_rule(g: Any, self: Any, b: Any, solution: Any, needs: Any) -> list[An
     return [first, second]
 
 
+def _lstsq_tangent(
+    t: Any, self: Any, b: Any, solution: Any, residuals: Any
+) -> tuple[Any, Any, None, None]:
+    vector = len(b.shape) < len(self.shape)
+    moved, right = t
+    right, B, X = (x if x is None or not vector else as_column(x) for x in (right, b, solution))
+    inverse = pinv(self)
+    found = total(
+        None if moved is None else pinv_tangent(moved, self, inverse) @ B,
+        None if right is None else inverse @ right,
+    )
+    left_over = None
+    if 0 not in residuals.shape:  # whose sum is smallest: that X moves too makes no difference
+        error, shift = B - self @ X, total(right, None if moved is None else -(moved @ X))
+        product = (conj(error) if is_complex(error) else error) * shift
+        product = real(product) if is_complex(product) else product
+        left_over = linear.sum_dim(product + product, dim=(len(error.shape) - 2,), keepdim=False)
+    return as_vectors(found) if vector else found, left_over, None, None
+
+
+def _lstsq_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    A, b = args
+    vector = len(b.shape) < len(A.shape)
+    rank = max(len(A.shape), len(b.shape) + vector)
+    right = right_sides(level, b, vector, rank)
+    if not level.owns(A) and rank == 2:  # one matrix for all: all right sides are one
+        X, residuals, *found = op(A, together(right), **options)
+        X = apart(X, tuple(right.shape))
+        if 0 not in residuals.shape:
+            residuals = linear.reshape(residuals, (level.size, right.shape[2]))
+    else:
+        X, residuals, *found = op(level.aligned(A, rank), right, **options)
+    front = tuple(A.shape[:-2])
+    shapes = front, (*front, min(A.shape[-2:]))
+    found = [
+        level.constant(x) if tuple(x.shape) == (0,) else of_each(level, A, x, shape)
+        for x, shape in zip(found, shapes, strict=True)
+    ]
+    if tuple(residuals.shape) == (0,):  # not found, as may be the others
+        residuals = level.constant(residuals)
+    return as_vectors(X) if vector else X, residuals, *found
+
+
 linalg_lstsq = Operation(
     "linalg_lstsq", _lstsq, inputs=("self", "b"), joint=_lstsq_rule,
     outputs=("solution", "residuals", "rank", "singular_values"), adjoint=True,
+    jvp=_lstsq_tangent, batch=_lstsq_batch,
 )  # fmt: skip
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 

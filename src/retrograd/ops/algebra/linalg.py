@@ -12,9 +12,11 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._dims import many_dims, numel, one_dim
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._lifted import Later, bare
+from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import named_result
+from retrograd.ops.algebra._batches import in_front
 from retrograd.ops.algebra._matrix import (
     adjoint,
     as_column,
@@ -23,15 +25,16 @@ from retrograd.ops.algebra._matrix import (
     check_same_dtype,
     check_square,
     check_tensors,
+    diagonal,
     is_complex,
     on_diagonal,
     total,
     transposed,
 )
-from retrograd.ops.algebra.lu import factor_gradient
+from retrograd.ops.algebra.lu import factor_gradient, factor_tangent, lu_solved
 from retrograd.ops.algebra.matrices import vdot
 from retrograd.ops.algebra.solving import inv, solved
-from retrograd.ops.elementwise import conj, eq, imag, log, where, zeros_like
+from retrograd.ops.elementwise import conj, eq, imag, log, real, to_dtype, where, zeros_like
 
 # -- determinants ----------------------------------------------------------------------------
 
@@ -47,18 +50,12 @@ def _det_rule(g: Any, A: Any, LU: Any, pivots: Any, result: Any) -> Any:
         return factors if factors is not None else zeros_like(A)
     if A.shape[-1] == 1:
         return total(factors, as_column(as_column(g[0])))
-    if arrays.is_raw(g[0]):
-        return total(factors, _scaled_inverse(LU, pivots, g[0] * arrays.conj(result)))
-    return total(factors, _recorded_det_rule(g[0], A, result))
-
-
-def _scaled_inverse(LU: Raw, pivots: Raw, scale: Raw) -> Raw:
-    """``scale`` times the adjoint of the inverse. Of a singular matrix that is the adjugate, which
-    is had by moving the zeros on the diagonal a little."""
-    diagonal = arrays.linalg.diagonal(LU)
-    moved = arrays.where(arrays.equal(diagonal, 0), arrays.linalg.eps(LU.dtype), 0)
-    LU = LU + on_diagonal(arrays.cast(moved, LU.dtype))
-    return arrays.linalg.lu_solve(LU, pivots, on_diagonal(_for_each(scale, LU)), 2)
+    if isinstance(g[0], TensorLike) or is_differentiated(LU):
+        return total(factors, _recorded_det_rule(g[0], A, result))
+    if arrays.equal(bare(result), 0).any():
+        return total(factors, as_column(as_column(g[0])) * conj_of(cofactors(A)))
+    numbers = on_diagonal(_for_each(g[0] * conj_of(result), LU))
+    return total(factors, lu_solved(LU, pivots, numbers, left=True, adjoint=True))
 
 
 def _for_each(scale: Any, A: Any) -> Any:
@@ -67,11 +64,35 @@ def _for_each(scale: Any, A: Any) -> Any:
 
 
 def _recorded_det_rule(g: Any, A: Any, result: Any) -> Any:
-    """As above, in a form that can be differentiated again."""
-    singular = arrays.absolute(raw(result)) < 100 * arrays.linalg.eps(raw(A).dtype)
-    if singular.any():
+    """In a form that can be differentiated again."""
+    if _any_singular(result):
         return as_column(as_column(g)) * conj_of(cofactors(A))
     return solved(adjoint(A), on_diagonal(_for_each(g * conj_of(result), A)))
+
+
+def _any_singular(determinant: Any) -> bool:
+    sizes = arrays.absolute(bare(determinant))
+    return bool((sizes < 100 * arrays.linalg.eps(sizes.dtype)).any())
+
+
+def _det_tangent(t: Any, A: Any, LU: Any, pivots: Any, result: Any) -> tuple[Any, ...]:
+    factors = Later(lambda: factor_tangent(t, LU, pivots))
+    if not numel(A.shape):
+        return zeros_like(result), factors, None
+    if _any_singular(result):
+        dims = (len(A.shape) - 2, len(A.shape) - 1)
+        return linear.sum_dim(cofactors(A) * t, dim=dims, keepdim=False), factors, None
+    return result * _trace_of_quotient(t, A, LU, pivots), factors, None
+
+
+def _trace_of_quotient(t: Any, A: Any, LU: Any, pivots: Any) -> Any:
+    """The traces of ``A^-1 @ t``."""
+    if is_differentiated(LU):
+        quotient = solved(A, t)
+    else:
+        quotient = lu_solved(LU, pivots, t, left=True, adjoint=False)
+    on_it = diagonal(quotient)
+    return linear.sum_dim(on_it, dim=(len(on_it.shape) - 1,), keepdim=False)
 
 
 def _no_third_derivative(g: Any) -> Any:
@@ -83,10 +104,12 @@ def _no_third_derivative(g: Any) -> Any:
 cofactor_slope: Operation = Operation(
     "cofactor_slope", lambda A, t: arrays.linalg.cofactor_slope(A, t), inputs=("A", "t"),
     rules={"A": _no_third_derivative, "t": lambda g, A: cofactor_slope(A, g)},
+    batch=in_front(2, 2),
 )  # fmt: skip
 cofactors = Operation(
     "cofactors", lambda A: arrays.linalg.cofactors(A), inputs=("A",),
     rules={"A": lambda g, A: cofactor_slope(A, g)}, jvp=lambda t, A: cofactor_slope(A, t),
+    batch="leading",
 )  # fmt: skip
 
 
@@ -103,7 +126,7 @@ def factor_gradient_adjoint(g: Any, LU: Any, pivots: Any) -> Any:
 
 linalg_det = Operation(
     "linalg_det", _det, inputs=("A",), rules={"A": _det_rule}, outputs=("result", "LU", "pivots"),
-    adjoint=True,
+    adjoint=True, batch="leading", jvp=_det_tangent,
 )  # fmt: skip
 
 
@@ -139,19 +162,28 @@ def _slogdet_rule(g: Any, A: Any, LU: Any, pivots: Any, sign: Any) -> Any:
         scale = total(scale, imag(conj(g[0]) * sign) * -1j)
     if scale is None:
         return factors
-    numbers = on_diagonal(_for_each(scale, A))
-    if not arrays.is_raw(numbers):
-        return total(factors, solved(adjoint(A), _in_dtype_of(A, numbers)))
-    return total(factors, arrays.linalg.lu_solve(LU, pivots, arrays.cast(numbers, LU.dtype), 2))
+    numbers = _in_dtype_of(A, on_diagonal(_for_each(scale, A)))
+    if isinstance(numbers, TensorLike) or is_differentiated(LU):
+        return total(factors, solved(adjoint(A), numbers))
+    return total(factors, lu_solved(LU, pivots, numbers, left=True, adjoint=True))
 
 
 def _in_dtype_of(A: Any, x: Any) -> Any:
-    return x + zeros_like(A) if raw(x).dtype != raw(A).dtype else x
+    return to_dtype(x, dtype=raw(A).dtype) if raw(x).dtype != raw(A).dtype else x
+
+
+def _slogdet_tangent(t: Any, A: Any, LU: Any, pivots: Any, sign: Any) -> tuple[Any, ...]:
+    factors = Later(lambda: factor_tangent(t, LU, pivots))
+    moved = _trace_of_quotient(t, A, LU, pivots)
+    if not is_complex(A):
+        return None, moved, factors, None
+    return sign * (imag(moved) * 1j), real(moved), factors, None
 
 
 linalg_slogdet = Operation(
     "linalg_slogdet", _slogdet, inputs=("A",), rules={"A": _slogdet_rule},
-    outputs=("sign", "logabsdet", "LU", "pivots"), adjoint=True,
+    outputs=("sign", "logabsdet", "LU", "pivots"), adjoint=True, batch="leading",
+    jvp=_slogdet_tangent,
 )  # fmt: skip
 
 
@@ -259,7 +291,7 @@ def _exponential_rule(g: Any, self: Any) -> Any:
 exponential: Operation = Operation(
     "linalg_matrix_exp", lambda self: arrays.linalg.expm(self), inputs=("self",),
     rules={"self": _exponential_rule},
-    jvp=lambda t, self: _exponential_rule(t, transposed(self)),
+    jvp=lambda t, self: _exponential_rule(t, transposed(self)), batch="leading",
 )  # fmt: skip
 
 

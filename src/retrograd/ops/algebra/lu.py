@@ -8,9 +8,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops._dims import broadcast
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Operation, TensorLike, constant, raw
 from retrograd.ops._results import named_result
+from retrograd.ops.algebra._batches import of_systems
 from retrograd.ops.algebra._matrix import adjoint as _adjoint  # which is the name of an option, too
 from retrograd.ops.algebra._matrix import (
     check_float,
@@ -20,6 +23,7 @@ from retrograd.ops.algebra._matrix import (
     check_square,
     check_tensors,
     columns_of,
+    is_complex,
     lower,
     rows_of,
     total,
@@ -27,6 +31,7 @@ from retrograd.ops.algebra._matrix import (
     upper,
 )
 from retrograd.ops.algebra.triangular import check_fit, triangular_solved
+from retrograd.ops.elementwise import conj
 
 
 def _lu_factor(A: Raw, pivot: bool = True) -> tuple[Raw, Raw, Raw]:
@@ -70,13 +75,26 @@ def _divided_by_upper(U: Any, x: Any) -> Any:
     return triangular_solved(transposed(U), x, upper=False, left=False, unitriangular=False)
 
 
-def _permuted(x: Any, pivots: Any) -> Any:
-    """``P @ x``."""
-    return _rows_in_order(x, arrays.linalg.permutation(raw(pivots), x.shape[-2]))
+def _order(pivots: Raw, rows: int, inverse: bool) -> Raw:
+    order = arrays.linalg.permutation(pivots, rows)
+    return arrays.linalg.inverse_order(order) if inverse else order
 
 
-def _rows_in_order(x: Any, order: Raw) -> Any:
-    places = arrays.expand(arrays.reshape(order, (*order.shape, 1)), tuple(x.shape))
+def _permutation_matrix(pivots: Raw, rows: int, dtype: Any) -> Raw:
+    return arrays.linalg.permutation_matrix(pivots, rows, dtype)
+
+
+# The places where P takes rows from, and P itself.
+order_of_rows = constant("order_of_rows", _order, inputs=("pivots",), batch="leading")
+permutation_matrix = constant(
+    "permutation_matrix", _permutation_matrix, inputs=("pivots",), batch="leading"
+)
+
+
+def _permuted(x: Any, pivots: Any, inverse: bool = False) -> Any:
+    """``P @ x``, or ``P.T @ x``."""
+    order = order_of_rows(pivots, rows=x.shape[-2], inverse=inverse)
+    places = linear.expand(linear.reshape(order, (*order.shape, 1)), size=tuple(x.shape))
     return linear.gather(x, places, dim=len(x.shape) - 2)
 
 
@@ -94,10 +112,52 @@ def unit_lower(x: Any) -> Any:
     return lower(x, -1) + arrays.eye(x.shape[-2], x.shape[-1], dtype=raw(x).dtype)
 
 
+def _lu_tangents(t: Any, L: Any, U: Any) -> tuple[Any, Any]:
+    """How L and U move when ``L @ U`` does by ``t``."""
+    m, n = L.shape[-2], U.shape[-1]
+    k = min(m, n)
+    square_l, square_u = rows_of(L, 0, k), columns_of(U, 0, k)
+    inner = triangular_solved(
+        square_l, rows_of(columns_of(t, 0, k), 0, k), upper=False, left=True, unitriangular=True
+    )
+    inner = triangular_solved(square_u, inner, upper=True, left=False, unitriangular=False)
+    moved_l, moved_u = square_l @ lower(inner, -1), upper(inner) @ square_u
+    dim = len(t.shape)
+    if m > k:
+        rest = rows_of(t, k, m) - rows_of(L, k, m) @ moved_u
+        rest = triangular_solved(square_u, rest, upper=True, left=False, unitriangular=False)
+        moved_l = linear.cat([moved_l, rest], dim=dim - 2)
+    if n > k:
+        rest = columns_of(t, k, n) - moved_l @ columns_of(U, k, n)
+        rest = triangular_solved(square_l, rest, upper=False, left=True, unitriangular=True)
+        moved_u = linear.cat([moved_u, rest], dim=dim - 1)
+    return moved_l, moved_u
+
+
+def factor_tangent(t: Any, LU: Any, pivots: Any) -> Any:
+    """How the two factors, in one array, move when their matrix does by ``t``."""
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    L, U = unit_lower(columns_of(LU, 0, k)), upper(rows_of(LU, 0, k))
+    return _in_one_array(*_lu_tangents(_permuted(t, pivots, inverse=True), L, U))
+
+
+def _in_one_array(L: Any, U: Any) -> Any:
+    """L below the diagonal, U on it and above: what is linear in both, without L's ones."""
+    (m, k), n = L.shape[-2:], U.shape[-1]
+    dim = len(L.shape)
+    if n > k:
+        L = linear.cat([L, linear.new_zeros(L, (*L.shape[:-1], n - k))], dim=dim - 1)
+    if m > k:
+        U = linear.cat([U, linear.new_zeros(U, (*U.shape[:-2], m - k, n))], dim=dim - 2)
+    return lower(L, -1) + U
+
+
 lu_factored = Operation(
     "linalg_lu_factor_ex", _lu_factor, inputs=("A",),
     rules={"A": lambda g, LU, pivots: factor_gradient(g[0], LU, pivots)},
-    outputs=("LU", "pivots", "info"),
+    outputs=("LU", "pivots", "info"), batch="leading",
+    jvp=lambda t, LU, pivots: (factor_tangent(t, LU, pivots), None, None),
 )  # fmt: skip
 
 
@@ -124,7 +184,8 @@ def _factored(function: str, A: Any, pivot: bool, check_errors: bool) -> Any:
     _check_lu("torch.lu_factor", A, pivot)
     found = lu_factored(A)
     if check_errors:
-        arrays.linalg.refuse_zero_pivot(function, raw(found[2]), A.shape)
+        info = bare(found[2])
+        arrays.linalg.refuse_zero_pivot(function, info, (*info.shape, *A.shape[-2:]))
     return found
 
 
@@ -163,12 +224,14 @@ def _lu_rule(g: Any, P: Any, L: Any, U: Any) -> Any:
 
 def _constant(x: Any) -> Any:
     """``x`` without its history."""
-    return x if arrays.is_raw(x) else x.detach()
+    return x.detach() if isinstance(x, TensorLike) else x  # type: ignore[attr-defined]
 
 
 linalg_lu = Operation(
-    "linalg_lu", _lu, inputs=("A",), rules={"A": _lu_rule}, outputs=("P", "L", "U")
-)
+    "linalg_lu", _lu, inputs=("A",), rules={"A": _lu_rule}, outputs=("P", "L", "U"),
+    batch="leading",
+    jvp=lambda t, P, L, U: (None, *_lu_tangents(transposed(_constant(P)) @ t, L, U)),
+)  # fmt: skip
 
 
 def lu(A: Any, *, pivot: bool = True) -> Any:
@@ -209,9 +272,21 @@ def _lu_unpack_rule(g: Any, shape: Any, unpack_data: bool) -> Any:
     return total(below, above)
 
 
+def _lu_unpack_tangent(t: Any, unpack_data: bool) -> tuple[Any, Any]:
+    if not unpack_data:
+        return None, None
+    k = min(t.shape[-2:])
+    return lower(columns_of(t, 0, k), -1), upper(rows_of(t, 0, k))
+
+
+def _lu_unpack_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    found = op(args[0].value, **options)
+    return found if options["unpack_data"] else tuple(map(level.constant, found))
+
+
 unpacked = Operation(
     "lu_unpack", _lu_unpack, inputs=("LU_data",), rules={"LU_data": _lu_unpack_rule},
-    outputs=("L", "U"),
+    outputs=("L", "U"), jvp=_lu_unpack_tangent, batch=_lu_unpack_batch,
 )  # fmt: skip
 
 
@@ -220,8 +295,7 @@ def lu_unpack(
 ) -> Any:
     """P, L and U of what ``lu_factor`` gave."""
     check_tensors("lu_unpack", LU_data=LU_data, LU_pivots=LU_pivots)
-    pivots, data = raw(LU_pivots), raw(LU_data)
-    if unpack_pivots and pivots.dtype.name != "int32":
+    if unpack_pivots and raw(LU_pivots).dtype.name != "int32":
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
             "dtype.\nNote: this function is intended to be used with the output produced by "
@@ -229,9 +303,7 @@ def lu_unpack(
         )
     P = linear.new_zeros(LU_data, (0,))
     if unpack_pivots:
-        matrix = arrays.linalg.permutation_matrix(pivots, data.shape[-2], data.dtype)
-        P = linear.new_zeros(LU_data, matrix.shape)
-        arrays.write(raw(P), matrix)
+        P = permutation_matrix(LU_pivots, rows=LU_data.shape[-2], dtype=raw(LU_data).dtype)
     L, U = unpacked(LU_data, unpack_data=bool(unpack_data))
     return named_result("lu_unpack", "P", "L", "U")((P, L, U))
 
@@ -254,16 +326,44 @@ def _lu_solve_right(g: Any, LU: Any, pivots: Any, left: bool, adjoint: bool) -> 
 def _lu_solve_factors(g: Any, LU: Any, pivots: Any, result: Any, left: bool, adjoint: bool) -> Any:
     right = _lu_solve_right(g, LU, pivots, left, adjoint)
     product = _adjoint(result) @ right if not left else right @ _adjoint(result)
-    matrix = -(_adjoint(product) if adjoint else product)
-    order = arrays.linalg.permutation(raw(pivots), LU.shape[-1])
-    turned = _rows_in_order(matrix, arrays.linalg.inverse_order(order))
+    turned = _permuted(-(_adjoint(product) if adjoint else product), pivots, inverse=True)
     return lower(turned @ _adjoint(upper(LU)), -1) + upper(_adjoint(unit_lower(LU)) @ turned)
+
+
+def _lu_solve_tangent(
+    t: Any, LU: Any, pivots: Any, result: Any, left: bool, adjoint: bool
+) -> Any:  # fmt: skip
+    factors, _, right = t
+    if factors is not None:
+        moved = lower(factors, -1) @ upper(LU) + unit_lower(LU) @ upper(factors)
+        moved = _permuted(moved, pivots)
+        moved = _adjoint(moved) if adjoint else moved
+        right = total(right, -(moved @ result if left else result @ moved))
+    return lu_solved(LU, pivots, right, left=left, adjoint=adjoint)
+
+
+_alone = of_systems(2, 1, 2, right=2)
+
+
+def _lu_solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    LU, pivots, B = args
+    if level.owns(LU) != level.owns(pivots):
+        LU, pivots = (Batched(level, level.stacked(x)) for x in (LU, pivots))
+    return _alone(level, op, [LU, pivots, B], options)
 
 
 lu_solved: Operation = Operation(
     "linalg_lu_solve", solved_with_factors, inputs=("LU", "pivots", "B"),
     rules={"LU": _lu_solve_factors, "B": _lu_solve_right}, adjoint=True, broadcasts=True,
+    jvp=_lu_solve_tangent, batch=_lu_solve_batch,
 )  # fmt: skip
+
+
+def solved_with_transposed(LU: Any, pivots: Any, B: Any, left: bool = True) -> Any:
+    """X of ``A.mT @ X = B``, or of ``X @ A.mT = B``, from the factors of ``A``."""
+    if not is_complex(LU):
+        return lu_solved(LU, pivots, B, left=left, adjoint=True)
+    return conj(lu_solved(LU, pivots, conj(B), left=left, adjoint=True))
 
 
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:

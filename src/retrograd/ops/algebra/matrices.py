@@ -9,10 +9,11 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops import products, reducing, shaping
+from retrograd.ops._batching import BatchLevel, Rule, composed, folded, unfolded, unrecorded
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, raw
 from retrograd.ops._refusals import c_name, check_alpha, kernel
-from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
+from retrograd.ops.algebra._matrix import check_tensors, total, transposed, type_word
 from retrograd.ops.elementwise import conj
 
 # -- products of vectors ---------------------------------------------------------------------
@@ -22,10 +23,18 @@ def _vdot(self: Raw, other: Raw) -> Raw:
     return arrays.matmul(arrays.conj(self), other)
 
 
-vdot_of = Operation(
+def _vdot_tangent(t: Any, self: Any, other: Any) -> Any:
+    a, b = t
+    return total(
+        None if a is None else vdot_of(a, other), None if b is None else vdot_of(self, b)
+    )  # fmt: skip
+
+
+vdot_of: Operation = Operation(
     "vdot", _vdot, inputs=("self", "other"),
     rules={"self": lambda g, other: conj(g) * other, "other": lambda g, self: g * self},
-    adjoint=True, check=kernel("dot", "b"),
+    adjoint=True, check=kernel("dot", "b"), jvp=_vdot_tangent,
+    batch=composed(lambda self, other: products.dot(conj(self), other)),
 )  # fmt: skip
 
 
@@ -115,11 +124,7 @@ def _baddbmm(self: Raw, batch1: Raw, batch2: Raw, beta: Any = 1, alpha: Any = 1)
 
 
 def _addbmm(self: Raw, batch1: Raw, batch2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
-    """One product of the matrices of a batch side by side is the sum of their products."""
-    count, rows, width = batch1.shape
-    wide = arrays.reshape(arrays.permute(batch1, (1, 0, 2)), (rows, count * width))
-    tall = arrays.reshape(batch2, (count * width, batch2.shape[2]))
-    return _scaled_sum(self, arrays.matmul(wide, tall), beta, alpha)
+    return _scaled_sum(self, _added_up(batch1, batch2), beta, alpha)
 
 
 def _scaled(x: Any, factor: Any) -> Any:
@@ -127,48 +132,111 @@ def _scaled(x: Any, factor: Any) -> Any:
 
 
 def _affine(
-    name: str, forward: Any, factors: tuple[str, str], first: Any, second: Any, **declared: Any
-) -> Operation:
+    name: str, forward: Any, factors: tuple[str, str], first: Any, second: Any, jvp: Any,
+    batch: Any, **declared: Any,
+) -> Operation:  # fmt: skip
     """``beta * self + alpha * (a product of two factors)``, by the transposes in each factor."""
     return Operation(
         name, forward, inputs=("self", *factors),
         rules={"self": lambda g, beta: _scaled(g, beta), factors[0]: first, factors[1]: second},
-        broadcasts=True, **declared,
+        broadcasts=True, jvp=jvp, batch=batch, **declared,
     )  # fmt: skip
+
+
+def _tangent(t: Any, product: Any, a: Any, b: Any, result: Any, beta: Any, alpha: Any) -> Any:
+    """One factor of the product moves at a time."""
+    self, moved_a, moved_b = t
+    moved = total(
+        None if moved_a is None else product(moved_a, b),
+        None if moved_b is None else product(a, moved_b),
+    )
+    if moved is None:
+        return moving.expand(_scaled(self, beta), size=tuple(result.shape))
+    moved = _scaled(moved, alpha)
+    return moved if self is None else _scaled(self, beta) + moved
+
+
+def _sum_and(product: Any) -> Rule:
+    """The batching rule of a sum and a product: as two operations."""
+    return composed(lambda self, a, b, **scales: _summed(self, product(a, b), **scales))
+
+
+def _summed(self: Any, product: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """As ``_scaled_sum``, of what need not be arrays."""
+    kind = raw(product).dtype.kind
+    if kind in "biu":
+        beta, alpha = int(beta), 1 if kind == "b" else int(alpha)
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return product
+    return (self if beta == 1 else self * beta) + product
+
+
+def _addmm_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """Rows that all have the same added to them, and are multiplied by the same, are one matrix."""
+    self, a, b = args
+    if level.owns(self) or level.owns(b) or (len(self.shape) == 2 and self.shape[0] != 1):
+        return _sum_and(products.mm)(level, op, args, options)
+    given = unrecorded([self, folded(level, a), b])
+    return unfolded(level, op(*given, **options), a.shape[0])
 
 
 def _outer(a: Any, b: Any) -> Any:
     return moving.reshape(a, (a.shape[0], 1)) * b
 
 
+def _added_up(a: Any, b: Any) -> Any:
+    """The sum of the products of two batches: one product, of the matrices of the first side by
+    side with those of the second on top of each other."""
+    count, rows, width = a.shape
+    wide = moving.reshape(moving.permute(a, dims=(1, 0, 2)), (rows, count * width))
+    return products.mm(wide, moving.reshape(b, (count * width, b.shape[2])))
+
+
 addmm_of = _affine(
     "addmm", _addmm, ("mat1", "mat2"),
     lambda g, mat2, alpha: _scaled(products.mm(g, moving.t(mat2)), alpha),
     lambda g, mat1, alpha: _scaled(products.mm(moving.t(mat1), g), alpha),
-    check=kernel("addmm_impl_cpu_", "b"),
+    lambda t, mat1, mat2, result, beta, alpha: _tangent(
+        t, products.mm, mat1, mat2, result, beta, alpha
+    ),
+    _addmm_batch, check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 addmv_of = _affine(
     "addmv", _addmv, ("mat", "vec"),
     lambda g, vec, alpha: _scaled(_outer(g, vec), alpha),
     lambda g, mat, alpha: _scaled(products.mv(moving.t(mat), g), alpha),
-    check=kernel("addmv_impl_cpu", "b"),
+    lambda t, mat, vec, result, beta, alpha: _tangent(
+        t, products.mv, mat, vec, result, beta, alpha
+    ),
+    _sum_and(products.mv), check=kernel("addmv_impl_cpu", "b"),
 )  # fmt: skip
 addr_of = _affine(
     "addr", _addr, ("vec1", "vec2"),
     lambda g, vec2, alpha: _scaled(products.mv(g, vec2), alpha),
-    lambda g, vec1, alpha: _scaled(products.mv(moving.t(g), vec1), alpha), dtypes="promote",
+    lambda g, vec1, alpha: _scaled(products.mv(moving.t(g), vec1), alpha),
+    lambda t, vec1, vec2, result, beta, alpha: _tangent(
+        t, _outer, vec1, vec2, result, beta, alpha
+    ),
+    _sum_and(_outer), dtypes="promote",
 )  # fmt: skip
 baddbmm_of = _affine(
     "baddbmm", _baddbmm, ("batch1", "batch2"),
     lambda g, batch2, alpha: _scaled(products.bmm(g, transposed(batch2)), alpha),
     lambda g, batch1, alpha: _scaled(products.bmm(transposed(batch1), g), alpha),
-    check=kernel("baddbmm", "b"),
+    lambda t, batch1, batch2, result, beta, alpha: _tangent(
+        t, products.bmm, batch1, batch2, result, beta, alpha
+    ),
+    _sum_and(products.bmm), check=kernel("baddbmm", "b"),
 )  # fmt: skip
 addbmm_of = _affine(
     "addbmm", _addbmm, ("batch1", "batch2"),
     lambda g, batch2, alpha: _scaled(g @ transposed(batch2), alpha),
     lambda g, batch1, alpha: _scaled(transposed(batch1) @ g, alpha),
-    check=kernel("addmm_impl_cpu_", "b"),
+    lambda t, batch1, batch2, result, beta, alpha: _tangent(
+        t, _added_up, batch1, batch2, result, beta, alpha
+    ),
+    _sum_and(_added_up), check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 
 
@@ -180,8 +248,13 @@ def _check_room(self: Any, size: tuple[int, ...]) -> None:
                 f"Bad in-place call: input tensor size {list(self.shape)} and output tensor size "
                 f"{list(size)} should match"
             )
-    elif tuple(self.shape) != size:
-        shaping.expand(raw(self), *size)
+    elif not _broadcasts(tuple(self.shape), size):
+        shaping.expand(raw(self), *size)  # which says what is wrong
+
+
+def _broadcasts(shape: tuple[int, ...], size: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(size), strict=False)
+    return len(shape) <= len(size) and all(s in (1, n) for s, n in pairs)
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:

@@ -9,16 +9,18 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._operation import Operation, constant, raw
 from retrograd.ops.algebra._matrix import (
     adjoint,
     check_square,
     check_tensors,
+    real_dtype,
     type_word,
 )
 from retrograd.ops.algebra.decompositions import svdvals
 from retrograd.ops.algebra.solving import inv_ex
-from retrograd.ops.elementwise import masked_fill, reciprocal
+from retrograd.ops.elementwise import gt, le, masked_fill, reciprocal, to_dtype
 from retrograd.ops.pointwise import choosing
 from retrograd.ops.reductions import norms
 
@@ -51,9 +53,29 @@ def pinv_gradient(g: Any, self: Any, result: Any) -> Any:
     )
 
 
+def pinv_tangent(t: Any, self: Any, result: Any) -> Any:
+    """How a pseudo-inverse moves, for a rank that does not change."""
+    inverse, turned = result, adjoint(t)
+    outside = turned - (turned @ self) @ inverse  # what the columns of the matrix do not reach
+    found = (inverse @ adjoint(inverse)) @ outside - inverse @ (t @ inverse)
+    onward = turned @ (adjoint(inverse) @ inverse)
+    return found + onward - inverse @ (self @ onward)
+
+
+def _with_tolerances(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """There may be a tolerance for each entry, and for each matrix of one."""
+    front = len(args[0].shape) - 2
+    options = {
+        n: raw(level.aligned(x, max(front, len(x.shape)))) if level.owns(x) else x
+        for n, x in options.items()
+    }
+    return op(level.stacked(args[0]), **options)
+
+
 linalg_pinv = Operation(
-    "linalg_pinv", _pinv, inputs=("self",), rules={"self": pinv_gradient}, adjoint=True
-)
+    "linalg_pinv", _pinv, inputs=("self",), rules={"self": pinv_gradient}, adjoint=True,
+    jvp=pinv_tangent, batch=_with_tolerances,
+)  # fmt: skip
 
 
 def pinv(
@@ -90,17 +112,18 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """Absolute and relative tolerance, as arrays. Without either, the relative one is a few units
     in the last place; with an absolute one alone, none."""
-    dtype = arrays.real(raw(A)).dtype
+    dtype = real_dtype(A)
     if rtol is None:
         usual = arrays.linalg.eps(dtype) * max(A.shape[-2:])
         if atol is None:
             rtol = usual
         elif hasattr(atol, "shape"):
-            rtol = arrays.where(arrays.greater(raw(atol), 0), 0.0, usual)
+            rtol = to_dtype(raw(le(raw(atol), 0)), dtype=dtype) * usual
         else:
             rtol = 0.0 if atol > 0 else usual
-    found = (arrays.cast(arrays.asarray(raw(x)), dtype) for x in (atol or 0.0, rtol))
-    return next(found), next(found)
+    atol = 0.0 if atol is None else atol
+    found = [raw(x) if hasattr(x, "shape") else arrays.asarray(x) for x in (atol, rtol)]
+    return to_dtype(found[0], dtype=dtype), to_dtype(found[1], dtype=dtype)
 
 
 # -- rank ------------------------------------------------------------------------------------
@@ -110,7 +133,7 @@ def _matrix_rank(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
     return arrays.linalg.rank(self, atol, rtol, hermitian)
 
 
-rank_of = constant("matrix_rank", _matrix_rank)
+rank_of = constant("matrix_rank", _matrix_rank, batch=_with_tolerances)
 
 
 def matrix_rank(
@@ -191,8 +214,8 @@ def _by_inverse(input: Any, p: Any) -> Any:
     word = p if isinstance(p, str) else f"{p:g}"
     check_square(f"linalg.cond(ord={word})", input)
     inverse, info = inv_ex(input)
-    failed = arrays.reshape(raw(info) > 0, (*raw(info).shape, 1, 1))
-    inverse = masked_fill(inverse, failed, math.inf)
+    failed = gt(info, 0)
+    inverse = masked_fill(inverse, linear.reshape(failed, (*failed.shape, 1, 1)), math.inf)
     product = norms.matrix_norm(input, p) * norms.matrix_norm(inverse, p)
     return choosing.nan_to_num(product, math.inf, math.inf, -math.inf)
 

@@ -12,11 +12,15 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._lifted import Later, bare
+from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._results import named_result
+from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
 from retrograd.ops.algebra._matrix import (
     as_column,
+    as_vectors,
     check_float,
     check_kernel,
     check_matrices,
@@ -26,7 +30,13 @@ from retrograd.ops.algebra._matrix import (
     total,
     transposed,
 )
-from retrograd.ops.algebra.lu import factor_gradient, solved_with_factors
+from retrograd.ops.algebra.lu import (
+    factor_gradient,
+    factor_tangent,
+    lu_solved,
+    solved_with_factors,
+    solved_with_transposed,
+)
 from retrograd.ops.algebra.triangular import check_fit
 
 # -- solving and inverting -------------------------------------------------------------------
@@ -52,29 +62,73 @@ def _solve_rule(
         return [factors, None]
     vector = is_vector(*shapes)
     gx, X = (as_column(g[0]), as_column(result)) if vector else (g[0], result)
-    if not arrays.is_raw(gx):  # to be differentiated again, with respect to A too
-        gb = solved(transposed(A), gx, left=left)
-    elif left:
+    if left and arrays.is_raw(gx) and arrays.is_raw(LU):
         gb = arrays.linalg.lu_solve(LU, pivots, gx, 1)
-    else:
-        gb = transposed(arrays.linalg.lu_solve(LU, pivots, transposed(gx)))
+    elif not isinstance(gx, TensorLike) and not is_differentiated(LU):
+        gb = solved_with_transposed(LU, pivots, gx, left)
+    else:  # to be differentiated again, with respect to A too
+        gb = solved(transposed(A), gx, left=left)
     ga = None
     if needs[0]:
         ga = total(factors, -(gb @ transposed(X) if left else transposed(X) @ gb))
-    return [ga, linear.reshape(gb, tuple(gb.shape[:-1])) if vector else gb]
+    return [ga, as_vectors(gb) if vector else gb]
+
+
+def _solve_tangent(
+    t: Any, A: Any, B: Any, LU: Any, pivots: Any, result: Any, left: bool = True
+) -> tuple[Any, ...]:
+    moved, right = t
+    vector = is_vector(tuple(A.shape), tuple(B.shape))
+    X, right = (x if x is None or not vector else as_column(x) for x in (result, right))
+    if moved is not None:
+        right = total(right, -(moved @ X if left else X @ moved))
+    if is_differentiated(LU):
+        found = solved(A, right, left)
+    else:
+        found = lu_solved(LU, pivots, right, left=left, adjoint=False)
+    if vector:
+        found = as_vectors(found)
+    factors = None if moved is None else Later(lambda: factor_tangent(moved, LU, pivots))
+    return found, factors, None, None
+
+
+def _solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    A, B = args
+    vector = is_vector(tuple(A.shape), tuple(B.shape))
+    rank = max(len(A.shape), len(B.shape) + vector)
+    right = right_sides(level, B, vector, rank)
+    if not level.owns(A) and rank == 2:
+        # One matrix for all: its factors are found once, and all right sides are one.
+        left = options.get("left", True)
+        X, *factors = op(A, together(right, left), **options)
+        X = apart(X, tuple(right.shape), left)
+    else:
+        X, *factors = op(level.aligned(A, rank), right, **options)
+    shapes = A.shape, A.shape[:-1], A.shape[:-2]
+    factors = [of_each(level, A, x, s) for x, s in zip(factors, shapes, strict=True)]
+    return as_vectors(X) if vector else X, *factors
 
 
 linalg_solve = Operation(
     "linalg_solve_ex", _solve, inputs=("A", "B"), joint=_solve_rule,
-    outputs=("result", "LU", "pivots", "info"),
+    outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent, batch=_solve_batch,
 )  # fmt: skip
 
 
 def solved(A: Any, B: Any, left: bool = True) -> Any:
     """X of ``A @ X = B``, or of ``X @ A = B``; an error if ``A`` is singular."""
     X, _, _, info = linalg_solve(A, B, left=left)
-    arrays.linalg.refuse_singular_solve("torch.linalg.solve", raw(info), A.shape)
+    _refuse_singular("torch.linalg.solve", info, A)
     return X
+
+
+def _refuse_singular(function: str, info: Any, A: Any) -> None:
+    found = bare(info)
+    shape = (*found.shape, *A.shape[-2:])
+    if function.startswith("torch.linalg.solve"):
+        arrays.linalg.refuse_singular_solve(function, found, shape)
+    else:
+        arrays.linalg.refuse_singular_inverse(function, found, shape)
 
 
 def _check_solve(A: Any, B: Any, left: bool) -> None:
@@ -108,7 +162,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     _check_solve(A, B, left)
     X, _, _, info = linalg_solve(A, B, left=bool(left))
     if check_errors:
-        arrays.linalg.refuse_singular_solve("torch.linalg.solve_ex", raw(info), A.shape)
+        _refuse_singular("torch.linalg.solve_ex", info, A)
     return named_result("linalg_solve_ex", "result", "info")((X, info))
 
 
@@ -119,7 +173,8 @@ def _inverse(A: Raw) -> tuple[Raw, Raw]:
 linalg_inv = Operation(
     "linalg_inv_ex", _inverse, inputs=("A",),
     rules={"A": lambda g, inverse: -(transposed(inverse) @ (g[0] @ transposed(inverse)))},
-    outputs=("inverse", "info"), jvp=lambda t, inverse: (-(inverse @ (t @ inverse)), None),
+    outputs=("inverse", "info"), batch="leading",
+    jvp=lambda t, inverse: (-(inverse @ (t @ inverse)), None),
 )  # fmt: skip
 
 
@@ -128,7 +183,7 @@ def _inverted(function: str, A: Any, check_errors: bool) -> Any:
     check_float("linalg.inv", A, low_precision=False)
     found = linalg_inv(A)
     if check_errors:
-        arrays.linalg.refuse_singular_inverse(function, raw(found[1]), A.shape)
+        _refuse_singular(function, found[1], A)
     return found
 
 
@@ -176,7 +231,7 @@ def tensorinv(input: Any, ind: int = 2) -> Any:
             f"prod(self.shape[:ind]), but got {columns} != {rows}"
         )
     inverted = inv_ex(_reshaped(input, (columns, rows)))
-    arrays.linalg.refuse_singular_inverse("inv", raw(inverted[1]), (rows, rows))
+    _refuse_singular("inv", inverted[1], inverted[0])
     return linear.reshape(inverted[0], (*shape[ind:], *shape[:ind]))
 
 

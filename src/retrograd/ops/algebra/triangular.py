@@ -8,8 +8,10 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._dims import broadcast
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Operation
 from retrograd.ops._results import named_result
+from retrograd.ops.algebra._batches import in_front, of_systems
 from retrograd.ops.algebra._matrix import (
     adjoint,
     check_float,
@@ -50,9 +52,20 @@ def _triangle(x: Any, is_upper: bool, unit: bool) -> Any:
     return upper(x, 1 if unit else 0) if is_upper else lower(x, -1 if unit else 0)
 
 
-triangular_solved = Operation(
+def _solve_triangular_tangent(
+    t: Any, self: Any, result: Any, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    moved, right = t
+    if moved is not None:
+        moved = _triangle(moved, upper, unitriangular)
+        right = total(right, -(moved @ result if left else result @ moved))
+    return triangular_solved(self, right, upper=upper, left=left, unitriangular=unitriangular)
+
+
+triangular_solved: Operation = Operation(
     "linalg_solve_triangular", _solve_triangular, inputs=("self", "B"),
-    joint=_solve_triangular_rule, dtypes="promote",
+    joint=_solve_triangular_rule, dtypes="promote", jvp=_solve_triangular_tangent,
+    batch=of_systems(2, 2, right=1),
 )  # fmt: skip
 
 
@@ -140,7 +153,7 @@ def _older_solve_rule(
 
 older_solve = Operation(
     "triangular_solve", _older_solve, inputs=("self", "A"), joint=_older_solve_rule,
-    outputs=("solution", "cloned_coefficient"),
+    outputs=("solution", "cloned_coefficient"), batch=in_front(2, 2),
 )  # fmt: skip
 
 
@@ -180,6 +193,15 @@ def _cholesky_rule(g: Any, L: Any, upper: bool) -> Any:
     return triangular_solved(L, inner, upper=False, left=False, unitriangular=False)
 
 
+def _cholesky_tangent(t: Any, L: Any, upper: bool = False) -> Any:
+    """As for a Hermitian matrix: of a tangent that is none, for the part of it that is."""
+    t, L = (adjoint(t), adjoint(L)) if upper else (t, L)
+    inner = triangular_solved(L, t, upper=False, left=True, unitriangular=False)
+    inner = triangular_solved(adjoint(L), inner, upper=True, left=False, unitriangular=False)
+    moved = L @ (0.5 * (lower(inner) + lower(adjoint(inner), -1)))
+    return adjoint(moved) if upper else moved
+
+
 def _older_cholesky(self: Raw, upper: bool = False) -> Raw:
     if not self.size:
         return arrays.copy(self)
@@ -191,11 +213,12 @@ def _older_cholesky(self: Raw, upper: bool = False) -> Raw:
 linalg_cholesky = Operation(
     "linalg_cholesky_ex", _cholesky, inputs=("self",),
     rules={"self": lambda g, L, upper: _cholesky_rule(g[0], L, upper)}, outputs=("L", "info"),
-    adjoint=True,
+    adjoint=True, batch="leading", jvp=lambda t, L, upper: (_cholesky_tangent(t, L, upper), None),
 )  # fmt: skip
 older_cholesky = Operation(
     "cholesky", _older_cholesky, inputs=("self",),
     rules={"self": lambda g, result, upper: _cholesky_rule(g, result, upper)}, adjoint=True,
+    batch="leading", jvp=lambda t, result, upper: _cholesky_tangent(t, result, upper),
 )  # fmt: skip
 
 
@@ -213,7 +236,8 @@ def _checked_cholesky(function: str, input: Any, upper: bool, check_errors: bool
     check_kernel("cholesky_cpu", input)
     found = linalg_cholesky(input, upper=bool(upper))
     if check_errors:
-        arrays.linalg.refuse_not_positive(function, raw(found[1]), input.shape)
+        info = bare(found[1])
+        arrays.linalg.refuse_not_positive(function, info, (*info.shape, *input.shape[-2:]))
     return found
 
 
@@ -259,9 +283,22 @@ def _factor_of(symmetric: Any, factor: Any, upper: bool) -> Any:
     return -(factor @ symmetric if upper else symmetric @ factor)
 
 
+def _product_tangent(t: Any, factor: Any, upper: bool) -> Any:
+    """How a product of a factor and its adjoint moves."""
+    half = adjoint(factor) @ t if upper else t @ adjoint(factor)
+    return half + adjoint(half)
+
+
+def _cholesky_solve_tangent(t: Any, input2: Any, result: Any, upper: bool = False) -> Any:
+    right, factor = t
+    if factor is not None:
+        right = total(right, -(_product_tangent(factor, input2, upper) @ result))
+    return solved_by_cholesky(right, input2, upper=upper)
+
+
 solved_by_cholesky: Operation = Operation(
     "cholesky_solve", _cholesky_solve, inputs=("self", "input2"), joint=_cholesky_solve_rule,
-    adjoint=True,
+    adjoint=True, jvp=_cholesky_solve_tangent, batch=of_systems(2, 2, right=0),
 )  # fmt: skip
 
 
@@ -291,7 +328,10 @@ def _cholesky_inverse_rule(g: Any, self: Any, result: Any, upper: bool) -> Any:
 
 inverse_by_cholesky = Operation(
     "cholesky_inverse", _cholesky_inverse, inputs=("self",),
-    rules={"self": _cholesky_inverse_rule}, adjoint=True,
+    rules={"self": _cholesky_inverse_rule}, adjoint=True, batch="leading",
+    jvp=lambda t, self, result, upper: (
+        -(result @ _product_tangent(t, self, upper) @ result)
+    ),
 )  # fmt: skip
 
 
@@ -300,8 +340,9 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     check_tensors("cholesky_inverse", input=input)
     check_square("cholesky_inverse", input)
     check_kernel("cholesky_inverse_out_cpu", input)
-    zero = arrays.equal(arrays.linalg.diagonal(raw(input)), 0)
+    factor = bare(input)
+    zero = arrays.equal(arrays.linalg.diagonal(factor), 0)
     arrays.linalg.refuse_singular_inverse(
-        "cholesky_inverse", arrays.linalg.first_true(zero), input.shape
+        "cholesky_inverse", arrays.linalg.first_true(zero), factor.shape
     )
     return inverse_by_cholesky(input, upper=bool(upper))

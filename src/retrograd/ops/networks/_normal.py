@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import raw
+from retrograd.ops.elementwise import add, mul, to_dtype
 
 type_word = arrays.dtypes.type_word
 
@@ -103,6 +105,62 @@ def gradients(
     return found
 
 
+def tangents(
+    t: Sequence[Any], input: Any, weight: Any, statistics: tuple[Any, Any], layout: Layout,
+    fixed: bool = False,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """How the result, the mean and the scale move with the input, the weight and the bias."""
+    x, mean, scale = linear.reshape(input, layout.shape), *map(layout.statistic, statistics)
+    normal = (x - mean) * scale
+    of_x, of_weight, of_bias = t
+    terms, moved = [], (None, None)
+    if of_x is not None:
+        change = linear.reshape(of_x, layout.shape)
+        if not fixed:
+            of_mean, along = _mean(change, layout), _mean(change * normal, layout)
+            change = change - of_mean - normal * along
+            moved = (of_mean, -(scale * scale) * along)
+        change = change * scale
+        terms.append(
+            change if weight is None else change * layout.stretched(weight, layout.weighted)
+        )
+    if of_weight is not None:
+        terms.append(normal * layout.stretched(of_weight, layout.weighted))
+    if of_bias is not None:
+        column = layout.stretched(of_bias, layout.weighted)
+        terms.append(linear.expand(column, size=layout.shape))
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return _as(input, total), *(
+        m if m is None else _as(s, m) for s, m in zip(statistics, moved, strict=True)
+    )  # fmt: skip
+
+
+def _as(like: Any, x: Any) -> Any:
+    """A value in the shape and dtype of another."""
+    return linear.reshape(_in(raw(like).dtype, x), tuple(like.shape))
+
+
+def weighted(
+    level: BatchLevel, normalized: Sequence[Any], parameters: Sequence[Any], shape: Sequence[int]
+) -> tuple[Any, Any, Any]:
+    """What was normalized without weight and bias, for a batch whose entries have their own, with
+    them. In ``shape`` they line up with one entry."""
+    result, *statistics = normalized
+    given = raw(result).dtype
+    for parameter, combine in zip(parameters, (mul, add), strict=True):
+        if parameter is not None:
+            lead = (level.size,) if level.owns(parameter) else ()
+            result = combine(result, linear.reshape(level.plain(parameter), (*lead, *shape)))
+    kept = next(raw(p).dtype for p in parameters if p is not None)
+    return _in(given, result), _in(kept, statistics[0]), _in(kept, statistics[1])
+
+
+def _in(dtype: Any, x: Any) -> Any:
+    return x if raw(x).dtype == dtype else to_dtype(x, dtype=dtype)
+
+
 def _along_weights(x: Any, layout: Layout) -> Any:
     summed = linear.sum_dim(x, dim=layout.others, keepdim=False)
     return linear.reshape(summed, (numel([layout.shape[d] for d in layout.weighted]),))
@@ -112,9 +170,11 @@ def _mean(x: Any, layout: Layout) -> Any:
     return linear.mean_dim(x, dim=layout.reduced, keepdim=True)
 
 
-def is_plain(g: Sequence[Any], input: Any) -> bool:
+def is_plain(g: Sequence[Any], input: Any, weight: Any) -> bool:
     """Whether a rule runs on arrays and for the result alone, so that a kernel can do its work."""
-    return g[1] is None and g[2] is None and arrays.is_raw(g[0]) and arrays.is_raw(input)
+    if g[1] is not None or g[2] is not None:
+        return False
+    return all(map(arrays.is_raw, (g[0], input) if weight is None else (g[0], input, weight)))
 
 
 # -- what is refused ---------------------------------------------------------------------------

@@ -331,11 +331,12 @@ def _glu_slope_in_self(g: Any, grad_output: Any, self: Any, dim: int) -> Any:
 glu_slope = Operation(
     "glu_slope", _glu_slope, inputs=_PAIR,
     rules={"grad_output": _glu_slope_in_g, "self": _glu_slope_in_self},
-    node="GluBackwardBackward0",
+    node="GluBackwardBackward0", batch="dims",
 )  # fmt: skip
 glu_op = Operation(
     "glu", _glu, inputs=("self",),
     rules={"self": lambda g, self, dim: glu_slope(g, self, dim=dim)}, check=_not_for("glu_cpu"),
+    batch="dims",
 )  # fmt: skip
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
+from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._refusals import c_name, kernel
-from retrograd.ops.elementwise import add, to_dtype
+from retrograd.ops.elementwise import add, clone, to_dtype, where
 from retrograd.ops.networks import dropout
 from retrograd.ops.pointwise.numbers import times as scaled
 
@@ -31,7 +32,8 @@ def _safe_softmax(self: Raw) -> Raw:
 
 safe_softmax = Operation(
     "safe_softmax", _safe_softmax, inputs=("self",), rules={"self": _softmax_rule},
-    check=kernel("softmax_lastdim_kernel_impl", "c"),
+    jvp=lambda t, result: _softmax_rule(t, result),  # a symmetric Jacobian
+    check=kernel("softmax_lastdim_kernel_impl", "c"), batch="leading",
 )  # fmt: skip
 
 
@@ -54,16 +56,13 @@ def _attention_rule(
     is_causal: bool, scale: float,
 ) -> Sequence[Any]:  # fmt: skip
     given, of_logarithm = g
-    if arrays.is_raw(given) and of_logarithm is None:
+    if of_logarithm is None and all(map(arrays.is_raw, (given, query, key, value, logsumexp))):
         return arrays.normalizing.attention_gradients(
             given, query, key, value, output, logsumexp, attn_mask, is_causal, scale
         )
     times = query.shape[1] // key.shape[1]
     keys, values = (_repeat_heads(x, times) for x in (key, value))
-    scores = scaled(products.matmul(query, _turned(keys)), number=scale)
-    for mask in _masks(attn_mask, is_causal, scores):
-        scores = scores + mask
-    weights = safe_softmax(scores)
+    weights = _weights(query, keys, attn_mask, is_causal, scale)
     of_value, of_scores = None, None
     if given is not None:
         of_value = _sum_heads(products.matmul(_turned(weights), given), times)
@@ -76,10 +75,54 @@ def _attention_rule(
     return [of_query, _sum_heads(of_key, times), of_value]
 
 
+def _weights(query: Any, keys: Any, attn_mask: Any, is_causal: bool, scale: float) -> Any:
+    """How much each query sees of each value."""
+    scores = scaled(products.matmul(query, _turned(keys)), number=scale)
+    for mask in _masks(attn_mask, is_causal, scores):
+        scores = scores + mask
+    return safe_softmax(scores)
+
+
+def _attention_tangent(
+    t: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float
+) -> tuple[Any, Any]:
+    times = query.shape[1] // key.shape[1]
+    keys, values, of_key, of_value = (
+        x if x is None else _repeat_heads(x, times) for x in (key, value, *t[1:])
+    )
+    weights = _weights(query, keys, attn_mask, is_causal, scale)
+    moved = None if of_value is None else products.matmul(weights, of_value)
+    parts = []
+    if t[0] is not None:
+        parts.append(products.matmul(t[0], _turned(keys)))
+    if of_key is not None:
+        parts.append(products.matmul(query, _turned(of_key)))
+    if not parts:
+        return moved, None
+    of_scores = scaled(parts[0] if len(parts) == 1 else parts[0] + parts[1], number=scale)
+    along = linear.sum_dim(weights * of_scores, dim=(3,), keepdim=True)
+    seen = products.matmul(weights * (of_scores - along), values)
+    return seen if moved is None else seen + moved, linear.squeeze(along, dims=(3,))
+
+
+def _attention_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    first, mask = args[0].shape[0], options["attn_mask"]
+    if level.owns(mask) or (mask is not None and mask.ndim == 4 and mask.shape[0] > 1):
+        rank = len(mask.shape)
+        wide = linear.reshape(level.stacked(mask), (level.size, *(1,) * (4 - rank), *mask.shape))
+        wide = linear.expand(wide, size=(level.size, first, *wide.shape[2:]))
+        options = {**options, "attn_mask": raw(linear.reshape(wide, (-1, *wide.shape[2:])))}
+    found = op(*(folded(level, x) for x in args), **options)
+    return tuple(unfolded(level, y, first) for y in found)
+
+
 attention = Operation(
     "scaled_dot_product_attention", _attention, inputs=("query", "key", "value"),
     joint=_attention_rule, outputs=("output", "logsumexp"), dtypes="free",
-    node="ScaledDotProductFlashAttentionForCpuBackward0",
+    node="ScaledDotProductFlashAttentionForCpuBackward0", batch=_attention_of_many,
+    jvp=_attention_tangent,
 )  # fmt: skip
 
 
@@ -90,8 +133,8 @@ def _repeat_heads(x: Any, times: int) -> Any:
     dim, shape = len(x.shape) - 3, tuple(x.shape)
     wide = (*shape[: dim + 1], times, *shape[dim + 1 :])
     repeated = linear.expand(linear.unsqueeze(x, dim=dim + 1), size=wide)
-    if not arrays.is_raw(repeated):
-        repeated = repeated.clone(memory_format="contiguous")
+    if isinstance(repeated, TensorLike):
+        repeated = repeated.clone(memory_format="contiguous")  # type: ignore[attr-defined]
     return linear.reshape(repeated, (*shape[:dim], shape[dim] * times, *shape[dim + 1 :]))
 
 
@@ -120,7 +163,7 @@ def _causal_mask(length: int, width: int, dtype: Any) -> Raw:
 def _as_added(mask: Raw, dtype: Any) -> Raw:
     """A mask of truths as numbers to be added."""
     zero, low = (arrays.asarray(x, dtype) for x in (0.0, -math.inf))
-    return arrays.where(mask, zero, low)
+    return where(mask, zero, low)
 
 
 # -- what users call ---------------------------------------------------------------------------
@@ -146,7 +189,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None and raw(attn_mask).dtype.kind == "b":
         bias = _as_added(raw(attn_mask), raw(query).dtype)
     if dropout_p == 0 and _as_one(query, key, value, attn_mask, enable_gqa):
-        mask = None if bias is None else arrays.copy(raw(bias))
+        mask = None if bias is None else clone(raw(bias))
         return attention(query, key, value, attn_mask=mask, is_causal=bool(is_causal),
                          scale=scale)[0]  # fmt: skip
     return _composed(query, key, value, bias, dropout_p, is_causal, scale, enable_gqa)
@@ -212,7 +255,7 @@ def _as_one(query: Any, key: Any, value: Any, attn_mask: Any, enable_gqa: bool) 
     if raw(attn_mask).ndim == 0:
         raise IndexError("Dimension specified as -2 but tensor has no dimensions")
     one_dim(-2, raw(attn_mask).ndim)
-    free = raw(attn_mask).ndim in (2, 4) and not getattr(attn_mask, "requires_grad", False)
+    free = raw(attn_mask).ndim in (2, 4) and not is_differentiated(attn_mask)
     scores = (*q.shape[:3], k.shape[2])
     fits = all(a in (1, b) for a, b in zip(raw(attn_mask).shape[::-1], scores[::-1], strict=False))
     return free and fits

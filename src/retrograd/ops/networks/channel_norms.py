@@ -8,10 +8,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
 from retrograd.ops._dims import numel, one_dim
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import clone
+from retrograd.ops.elementwise import clone, sqrt
 from retrograd.ops.networks._normal import (
     Layout,
     by_channels,
@@ -20,6 +22,8 @@ from retrograd.ops.networks._normal import (
     check_tensor,
     gradients,
     is_plain,
+    tangents,
+    weighted,
 )
 
 
@@ -132,10 +136,66 @@ def _batch_norm_rule(
     layout = by_channels(input.shape)
     mean, scale = result1, result2
     if not training:
-        mean, scale = running_mean, 1 / arrays.sqrt(running_var + eps)
-    if not is_plain(g, input):
+        mean, scale = running_mean, 1 / sqrt(running_var + eps)
+    if not is_plain(g, input, weight):
         return gradients(g, input, weight, mean, scale, layout, needs, fixed=not training)
     return _channel_gradients(g[0], input, weight, mean, scale, layout, needs, fixed=not training)
+
+
+def _batch_norm_tangent(
+    t: Any, input: Any, weight: Any, result1: Any, result2: Any, running_mean: Any,
+    running_var: Any, training: bool, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    statistics = (result1, result2)
+    if not training:
+        statistics = (running_mean, 1 / sqrt(running_var + eps))
+    return tangents(t, input, weight, statistics, by_channels(input.shape), fixed=not training)
+
+
+def _batch_norm_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    """With statistics of their own, entries lie side by side as channels."""
+    input, *parameters = args
+    names = ("running_mean", "running_var")
+    running = [options[n] for n in names]
+    if not options["training"] and not any(map(level.owns, (*parameters, *running))):
+        found, *nothing = op(folded(level, input), *parameters, **options)
+        return unfolded(level, found, input.shape[0]), *map(level.stacked, nothing)
+    if options["training"] and not any(map(level.owns, (input, *running))):
+        normalized = [level.stacked(x) for x in op(input, None, None, **options)]
+        shape = (1, input.shape[1], *(1,) * (len(input.shape) - 2))
+        return weighted(level, normalized, parameters, shape)
+    if options["training"] and level.owns(input):
+        _check_batched(level, running)
+    vectors = [p if p is None else folded(level, p) for p in parameters]
+    tables = [r if r is None else clone(raw(folded(level, r))) for r in running]
+    options = {**options, **dict(zip(names, tables, strict=True))}
+    result, *statistics = op(in_channels(level, input), *vectors, **options)
+    if not options["training"]:
+        return out_of_channels(level, result), *map(level.stacked, statistics)
+    for kept, table in zip(running, tables, strict=True):
+        if kept is not None:
+            _write_running(level, kept, unfolded(level, table, input.shape[1]))
+    own = (unfolded(level, s, input.shape[1]) for s in statistics)
+    return out_of_channels(level, result), *own
+
+
+def _write_running(level: BatchLevel, kept: Any, tables: Any) -> None:
+    if not level.owns(kept):  # of the same images they are all the same
+        tables = linear.select(tables, dim=0, index=0)
+    arrays.write(bare(kept), bare(tables))
+
+
+def _check_batched(level: BatchLevel, running: Sequence[Any]) -> None:
+    if any(r is not None and not level.owns(r) for r in running):
+        raise RuntimeError(
+            "Batch norm got a batched tensor as input while the running_mean or running_var, which "
+            "will be updated in place, were not batched.\nIf you are using a module and do not "
+            "need eval mode, please set `track_running_stats` to be False.If you are using a "
+            "prebuilt module and do not need eval mode, please see the functorch website for "
+            "resources on how to patch your module to work with vmap"
+        )
 
 
 def _check_batch_norm(
@@ -150,6 +210,7 @@ def _check_batch_norm(
 native_batch_norm = Operation(
     "native_batch_norm", _batch_norm, inputs=("input", "weight", "bias"), joint=_batch_norm_rule,
     outputs=("result", "result1", "result2"), dtypes="free", check=_check_batch_norm,
+    jvp=_batch_norm_tangent, batch=_batch_norm_of_many,
 )  # fmt: skip
 
 
@@ -184,7 +245,7 @@ def torch_batch_norm(
             )
     kept = {n: None if v is None else raw(v) for n, v in running.items()}
     if not training:  # kept for the gradient: later writes must not change it
-        kept = {n: arrays.copy(v) for n, v in kept.items()}
+        kept = {n: clone(v) for n, v in kept.items()}
     return native_batch_norm(
         input, weight, bias, **kept, training=bool(training), momentum=momentum, eps=eps
     )[0]
@@ -238,10 +299,29 @@ def _group_norm_rule(
     g: Any, input: Any, weight: Any, result1: Any, result2: Any, num_groups: int, needs: list[bool]
 ) -> list[Any]:
     layout = by_groups(input.shape, num_groups)
-    if not is_plain(g, input):
+    if not is_plain(g, input, weight):
         return gradients(g, input, weight, result1, result2, layout, needs)
     mean, scale = (_each_channel(t, layout) for t in (result1, result2))
     return _channel_gradients(g[0], input, weight, mean, scale, layout, needs)
+
+
+def _group_norm_tangent(
+    t: Any, input: Any, weight: Any, result1: Any, result2: Any, num_groups: int
+) -> tuple[Any, Any, Any]:
+    return tangents(t, input, weight, (result1, result2), by_groups(input.shape, num_groups))
+
+
+def _group_norm_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    input, *parameters = args
+    own = any(map(level.owns, parameters))
+    found = op(folded(level, input), *((None, None) if own else parameters), **options)
+    apart = [unfolded(level, x, input.shape[0]) for x in found]
+    if not own:
+        return tuple(apart)
+    shape = (1, input.shape[1], *(1,) * (len(input.shape) - 2))
+    return weighted(level, apart, parameters, shape)
 
 
 def _check_group_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
@@ -252,6 +332,7 @@ def _check_group_norm(input: Any, weight: Any, bias: Any, **options: Any) -> Non
 native_group_norm = Operation(
     "native_group_norm", _group_norm, inputs=("input", "weight", "bias"), joint=_group_norm_rule,
     outputs=("result", "result1", "result2"), dtypes="free", check=_check_group_norm,
+    jvp=_group_norm_tangent, batch=_group_norm_of_many,
 )  # fmt: skip
 
 

@@ -7,15 +7,43 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Operation, hidden, raw
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import clamp, log, log1p, masked_fill, neg, sigmoid
-from retrograd.ops.linear import expand, new_zeros, reshape, take_flat
+from retrograd.ops.elementwise import (
+    clamp,
+    eq,
+    log,
+    log1p,
+    logical_not,
+    masked_fill,
+    neg,
+    sigmoid,
+    to_dtype,
+    where,
+    zeros_like,
+)
+from retrograd.ops.linear import (
+    expand,
+    gather,
+    index,
+    new_zeros,
+    reshape,
+    scatter_zeros,
+    select,
+    squeeze,
+    sum_all,
+    take_flat,
+    unsqueeze,
+)
 from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
     _size,
     not_differentiable,
+    of_many,
+    reduced_entries,
     reduced_raw,
     reduction_of,
     share,
@@ -40,15 +68,18 @@ def _places(shape: tuple[int, ...], target: Raw) -> Raw:
 
 def _weights(x: Raw, target: Raw, weight: Raw | None, ignore_index: int) -> tuple[Raw, Raw]:
     """Targets with those to ignore made valid, and the weight of each: none for these."""
+    _check_targets(target, x.shape[0] if x.ndim == 1 else x.shape[1], ignore_index)
     ignored = target == ignore_index
     target = arrays.where(ignored, 0, target)
-    classes = x.shape[0] if x.ndim == 1 else x.shape[1]
-    wrong = (target < 0) | (target >= classes)
-    if arrays.any(wrong):
-        raise IndexError(f"Target {int(target[wrong].reshape(-1)[0])} is out of bounds.")
     if weight is None:
         return target, arrays.cast(arrays.logical_not(ignored), x.dtype)
     return target, arrays.where(ignored, x.dtype.type(0), weight[target])
+
+
+def _check_targets(target: Raw, classes: int, ignore_index: int) -> None:
+    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
+    if arrays.any(wrong):
+        raise IndexError(f"Target {int(target[wrong].reshape(-1)[0])} is out of bounds.")
 
 
 def _is_plain(x: Raw, target: Raw, weight: Raw | None, ignore_index: int) -> bool:
@@ -77,10 +108,61 @@ def _nll(
     return (loss / total if reduction == "mean" else loss), total
 
 
+def _counted(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
+    """As ``_weights``, by operations."""
+    classes = x.shape[0] if len(x.shape) == 1 else x.shape[1]
+    _check_targets(bare(target), classes, ignore_index)
+    ignored = eq(target, ignore_index)
+    target = where(ignored, zeros_like(target), target)
+    if weight is None:
+        return target, to_dtype(logical_not(ignored), dtype=raw(x).dtype)
+    found = index(weight, where=(raw(target),))
+    return target, where(ignored, zeros_like(found), found)
+
+
+def _nll_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    self, target, weight = args
+    classes = 1 if len(self.shape) == 1 else 2
+    x, places = level.stacked(self), level.stacked(target)
+    _check_targets(bare(places), x.shape[classes], options["ignore_index"])
+    ignored = eq(places, options["ignore_index"])
+    places = where(ignored, zeros_like(places), places)
+    if weight is None:
+        counted = to_dtype(logical_not(ignored), dtype=raw(x).dtype)
+    else:
+        rows = reshape(places, (level.size, numel(target.shape)))
+        counted = reshape(gather(level.stacked(weight), rows, dim=1), tuple(places.shape))
+        counted = where(ignored, zeros_like(counted), counted)
+    chosen = gather(x, unsqueeze(places, dim=classes), dim=classes)
+    losses = -squeeze(chosen, dims=(classes,)) * counted
+    if options["reduction"] == "none":
+        return losses, zeros_like(select(reshape(x, (level.size, -1)), dim=1, index=0))
+    total, loss = (reduced_entries(y, "sum") for y in (counted, losses))
+    return (loss / total if options["reduction"] == "mean" else loss), total
+
+
+def _nll_rule_lifted(
+    g: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
+    ignore_index: int,
+) -> Any:  # fmt: skip
+    """The rule of values under transforms, by operations."""
+    places, factors = _counted(self, target, weight, ignore_index)
+    if reduction == "mean":
+        factors = factors / raw(total_weight)  # which does not depend on what is differentiated by
+        factors = where(eq(target, ignore_index), zeros_like(factors), factors)
+    classes = 0 if len(self.shape) == 1 else 1
+    return scatter_zeros(
+        unsqueeze(-factors * g, dim=classes), shape=tuple(self.shape), dim=classes,
+        places=raw(unsqueeze(places, dim=classes)),
+    )  # fmt: skip
+
+
 def _nll_rule(
     g: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
     ignore_index: int,
 ) -> Any:  # fmt: skip
+    if any(map(hidden, (g[0], self, target, weight, total_weight))):
+        return _nll_rule_lifted(g[0], self, target, weight, total_weight, reduction, ignore_index)
     x, chosen = raw(self), arrays.asarray(raw(target))
     if reduction != "none" and _is_plain(x, chosen, weight, ignore_index):
         places = arrays.arange(len(chosen)) * x.shape[1] + chosen
@@ -111,11 +193,18 @@ nll_slope = Operation(
 
 
 def _nll_operation(name: str, node: str, word: str) -> Operation:
-    return Operation(
+    def tangent(t: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+        if t[0] is None:
+            return None, None
+        options = {"reduction": reduction, "ignore_index": ignore_index}
+        return operation(t[0], target, weight, **options)[0], None
+
+    operation = Operation(
         name, _nll, inputs=("self", "target", "weight"), outputs=("result", "total_weight"),
-        rules={"self": _nll_rule}, node=node,
+        rules={"self": _nll_rule}, node=node, jvp=tangent, batch=_nll_of_many,
         check=lambda self, target, weight, **options: _check_nll(self, target, weight, word),
     )  # fmt: skip
+    return operation
 
 
 def _check_nll(self: Raw, target: Raw, weight: Raw | None, word: str) -> None:
@@ -233,8 +322,8 @@ def cross_entropy(
         soft = reducing.sum(soft)
     if reduction == "mean":
         weights = None if weight is None else raw(weight)
-        counted = _weights(raw(input), arrays.asarray(raw(target)), weights, ignore_index)[1]
-        soft = soft / arrays.asarray(arrays.sum_all(counted))
+        total = sum_all(_counted(raw(input), raw(target), weights, ignore_index)[1])
+        soft = soft / (total if hidden(total) else arrays.asarray(total))
     share_of_soft = label_smoothing / input.shape[class_dim]
     return times(hard, number=1 - label_smoothing) + times(soft, number=share_of_soft)
 
@@ -306,7 +395,7 @@ def _bce_target_rule(g: Any, self: Any, weight: Any, reduction: str) -> Any:
 
 bce_op = Operation(
     "binary_cross_entropy", _bce, inputs=("self", "target", "weight"),
-    rules={"self": _bce_rule, "target": _bce_target_rule},
+    rules={"self": _bce_rule, "target": _bce_target_rule}, batch=of_many,
     check=lambda self, target, weight, **options: kernel("binary_cross_entropy", "biuc")(self),
 )  # fmt: skip
 
@@ -373,7 +462,7 @@ bce_logits_op = Operation(
     "binary_cross_entropy_with_logits", _bce_logits,
     inputs=("self", "target", "weight", "pos_weight"),
     rules={"self": _bce_logits_rule, "target": _bce_logits_target_rule}, dtypes="promote",
-    broadcasts=True,
+    broadcasts=True, batch=of_many,
     check=lambda self, *others, **options: kernel("log_sigmoid_cpu", "biuc")(self),
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
 from retrograd.ops._operation import Operation, multilinear, raw
 from retrograd.ops._refusals import c_name
 from retrograd.ops.networks.padding import constant_pad_nd
@@ -105,9 +106,59 @@ def _tangent(
     return sum(parts) + linear.reshape(by_bias, (-1, *(1,) * len(stride)))
 
 
+def _of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """The bias, if there is one for each entry or for each filter of theirs, is added at last."""
+    input, weight, bias = args
+    if not level.owns(weight) and not level.owns(bias):
+        return unfolded(level, op(folded(level, input), weight, bias, **options), input.shape[0])
+    if not level.owns(weight) and not level.owns(input):
+        found = op(input, weight, None, **options)
+    else:
+        found = _of_many_filters(level, op, input, weight, options)
+    if bias is None:
+        return found
+    shape = (1, bias.shape[0], *(1,) * len(options["stride"]))
+    lead = (level.size,) if level.owns(bias) else ()
+    return found + linear.reshape(level.plain(bias), (*lead, *shape))
+
+
+def _of_many_filters(
+    level: BatchLevel, op: Operation, input: Any, weight: Any, options: dict[str, Any]
+) -> Any:
+    """Images of many entries with the same filters are more images. With filters of their own they
+    are groups of channels. The same images are seen by more filters."""
+    if not level.owns(weight):
+        return unfolded(level, op(folded(level, input), weight, None, **options), input.shape[0])
+    groups = options["groups"]
+    if level.owns(input):
+        channels, filters = in_channels(level, input), folded(level, weight)
+        found = op(channels, filters, None, **{**options, "groups": groups * level.size})
+        return out_of_channels(level, found)
+    return _more_filters(level, op, input, weight, options)
+
+
+def _more_filters(
+    level: BatchLevel, op: Operation, input: Any, weight: Any, options: dict[str, Any]
+) -> Any:
+    """The same images, seen by the filters of all entries; those of a group stay together."""
+    groups, size = options["groups"], level.size
+    first, second, *kernel = weight.shape
+    if options["transposed"]:
+        shape, apart = (first, size * second), weight.value
+    else:
+        shape, split = (size * first, second), (size, groups, first // groups, second)
+        apart = linear.reshape(weight.value, (*split, *kernel))
+    together = linear.reshape(linear.transpose(apart, dim0=0, dim1=1), (*shape, *kernel))
+    found = op(input, together, None, **options)
+    images, filters, *sizes = found.shape
+    grouped = linear.reshape(found, (images, groups, size, filters // (groups * size), *sizes))
+    by_entry = linear.permute(grouped, dims=(2, 0, 1, *range(3, len(grouped.shape))))
+    return linear.reshape(by_entry, (size, images, filters // size, *sizes))
+
+
 convolution: Operation = Operation(
     "convolution", _convolution, inputs=("input", "weight", "bias"), joint=_gradients,
-    jvp=_tangent,
+    jvp=_tangent, batch=_of_many,
 )  # fmt: skip
 
 
@@ -132,9 +183,19 @@ def _weight_by_grad(
     return _by_input(input, g, shape, stride, padding, dilation, True, groups)
 
 
+def _weight_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    """Every entry has filters of its own: its images are a group of channels."""
+    input, grad = (in_channels(level, x) for x in args)
+    found = op(input, grad, **{**options, "groups": options["groups"] * level.size})
+    return unfolded(level, found, args[1].shape[1])
+
+
 convolution_weight = multilinear(
     "convolution_weight", _convolution_weight,
     {"input": _weight_by_input, "grad": _weight_by_grad}, node="ConvolutionBackwardBackward0",
+    batch=_weight_of_many,
 )  # fmt: skip
 
 

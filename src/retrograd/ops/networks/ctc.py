@@ -8,13 +8,15 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import reducing
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Operation, hidden, raw
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import where
-from retrograd.ops.linear import squeeze_dim, unsqueeze
+from retrograd.ops.elementwise import isinf, maximum, to_dtype, where, zeros_like
+from retrograd.ops.linear import reshape, squeeze_dim, sum_dim, unsqueeze
 from retrograd.ops.networks.losses import reduction_of
 
-Lengths = tuple[int, ...]
+Lengths = tuple[int, ...]  # an array, or what stands for one, if they differ between entries
 
 
 def _ctc(
@@ -43,6 +45,44 @@ def _ctc_rule(
     )  # fmt: skip
 
 
+def _ctc_tangent(
+    t: Any, log_probs: Any, result0: Any, result1: Any, targets: Any, input_lengths: Lengths,
+    target_lengths: Lengths, blank: int, zero_infinity: bool,
+) -> Any:  # fmt: skip
+    """Each loss moves along its own slope; the beginnings of alignments are nobody's business."""
+    ones = zeros_like(result0) + 1
+    slope = _ctc_rule((ones, None), log_probs, result0, result1, targets, input_lengths,
+                      target_lengths, blank, zero_infinity)  # fmt: skip
+    return sum_dim(t[0] * slope, dim=(0, 2), keepdim=False), None
+
+
+def _of_all(level: BatchLevel, lengths: Any) -> Any:
+    """The lengths of all entries one after the other."""
+    return lengths * level.size if type(lengths) is tuple else raw(folded(level, lengths))
+
+
+def _ctc_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """The sequences of all entries are so many more sequences."""
+    log_probs, targets = args
+    names = ("input_lengths", "target_lengths")
+    lengths = {n: _of_all(level, options[n]) for n in names}
+    found = op(in_channels(level, log_probs), folded(level, targets), **{**options, **lengths})
+    return tuple(unfolded(level, y, log_probs.shape[1]) for y in found)
+
+
+def _ctc_slope_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    grad_output, log_probs, *rest = args
+    found = op(
+        folded(level, grad_output), in_channels(level, log_probs),
+        *(folded(level, x) for x in rest),
+        **{**options, "targets": raw(folded(level, options["targets"])),
+           "lengths": tuple(_of_all(level, n) for n in options["lengths"])},
+    )  # fmt: skip
+    return out_of_channels(level, found)
+
+
 def _no_second(g: Any) -> Any:
     raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented")
 
@@ -50,19 +90,21 @@ def _no_second(g: Any) -> Any:
 ctc_slope = Operation(
     "ctc_slope", _ctc_slope, inputs=("grad_output", "log_probs", "losses", "log_alpha"),
     rules={"grad_output": _no_second, "log_probs": _no_second}, node="NotImplemented",
+    batch=_ctc_slope_of_many,
 )  # fmt: skip
 ctc_op = Operation(
     "ctc_loss", _ctc, inputs=("log_probs", "targets"), outputs=("result0", "result1"),
-    rules={"log_probs": _ctc_rule},
+    rules={"log_probs": _ctc_rule}, jvp=_ctc_tangent, batch=_ctc_of_many,
     check=lambda log_probs, targets, **options: kernel("ctc_loss_cpu", "biuc")(log_probs),
 )  # fmt: skip
 
 
-def _check(log_probs: Any, targets: Any, inputs: Lengths, wanted: Lengths, blank: int) -> None:
+def _check(log_probs: Any, targets: Any, inputs: Any, wanted: Any, blank: int) -> None:
     frames, batch, classes = log_probs.shape
     require(0 <= blank < classes, "blank must be in label range")
     require(len(inputs) == batch, "input_lengths must be of size batch_size")
     require(len(wanted) == batch, "target_lengths must be of size batch_size")
+    inputs, wanted = map(arrays.sequences.as_lengths, (bare(inputs), bare(wanted)))
     for length in wanted:
         require(
             length >= 0,
@@ -77,9 +119,10 @@ def _check(log_probs: Any, targets: Any, inputs: Lengths, wanted: Lengths, blank
             "ctc_loss_allocate_outputs)",
         )
     if targets.ndim == 1:
+        sums = [sum(wanted[i : i + batch]) for i in range(0, len(wanted), max(batch, 1))]
         require(
-            sum(wanted) == targets.shape[0],
-            f"Expected tensor to have size {sum(wanted)} at dimension 0, but got size "
+            all(n == targets.shape[0] for n in sums or [0]),
+            f"Expected tensor to have size {max(sums or [0])} at dimension 0, but got size "
             f"{targets.shape[0]} for argument #2 'targets' (while checking arguments for "
             "ctc_loss_allocate_outputs)",
         )
@@ -116,7 +159,7 @@ def ctc_loss(
     """
     reduction = reduction_of(None, None, reduction)
     inputs, wanted = (
-        arrays.sequences.as_lengths(raw(x) if hasattr(x, "_data") else x)
+        reshape(raw(x), (-1,)) if hidden(x) else arrays.sequences.as_lengths(raw(x))
         for x in (input_lengths, target_lengths)
     )
     batched = log_probs.ndim == 3
@@ -129,9 +172,13 @@ def ctc_loss(
     )[0]  # fmt: skip
     if zero_infinity:
         values = raw(losses)
-        losses = where(arrays.isinf(values), arrays.zeros_like(values), losses)
+        losses = where(isinf(values), zeros_like(values), losses)
     if reduction == "mean":
-        sizes = arrays.asarray([max(n, 1) for n in wanted], raw(losses).dtype)
+        dtype = raw(losses).dtype
+        if hidden(wanted):
+            sizes = maximum(to_dtype(wanted, dtype=dtype), arrays.asarray(1, dtype))
+        else:
+            sizes = arrays.asarray([max(n, 1) for n in wanted], dtype)
         return reducing.mean(losses / sizes)
     if reduction == "sum":
         return reducing.sum(losses)

@@ -189,7 +189,7 @@ def _log_sigmoid_rule(g: Any, self: Any, buffer: Any) -> Any:
 
 log_sigmoid_op = Operation(
     "log_sigmoid", _log_sigmoid, inputs=("self",), outputs=("result", "buffer"),
-    rules={"self": _log_sigmoid_rule},
+    rules={"self": _log_sigmoid_rule}, batch="pointwise",
     check=kernel("log_sigmoid_cpu", "biuc"),
 )  # fmt: skip
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import reducing
+from retrograd.ops import linear, reducing
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import clone, minimum, sqrt, sub, where
-from retrograd.ops.linear import expand
-from retrograd.ops.networks.losses import _size, reduced, reduction_of
+from retrograd.ops._tangents import by_slopes, ones_like
+from retrograd.ops.elementwise import minimum, sqrt, sub, where, zeros_like
+from retrograd.ops.networks.losses import _size, at_least, reduced, reduction_of
 from retrograd.ops.pointwise.choosing import clamp_min
 from retrograd.ops.pointwise.numbers import minus, plus
 from retrograd.ops.reductions import norms
@@ -27,7 +27,7 @@ norm_op = Operation(
     "norm_of_differences", _norm, inputs=("self",),
     rules={"self": lambda g, self, result, p, dim, keepdim: norms.norm_rule(
         g, self, result, p, dim, keepdim)},
-    node="NormBackward1", adjoint=True, dtypes="real",
+    node="NormBackward1", adjoint=True, dtypes="real", batch="dims",
 )  # fmt: skip
 
 
@@ -62,12 +62,9 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     plain = one_dim(dim, len(shape))
     sides = []
     for x in (x1, x2):
-        full = x if tuple(x1.shape) == tuple(x2.shape) else expand(x, size=shape)
+        full = x if tuple(x1.shape) == tuple(x2.shape) else linear.expand(x, size=shape)
         size = norms.vector_norm(full, 2, plain, keepdim=True)
-        # Vectors shorter than eps are divided by it; the gradient of their size is let through.
-        bounded = clone(size)
-        bounded._data = arrays.maximum(bounded._data, eps)
-        sides.append(full / bounded)
+        sides.append(full / at_least(size, least=eps))  # short vectors are divided by eps
     return reducing.sum(sides[0] * sides[1], dim=plain)
 
 
@@ -79,16 +76,17 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
     tensor([0.6000, 0.8000])
     """
     size = clamp_min(norms.norm(input, p, dim, keepdim=True), eps)
-    return input / expand(size, size=tuple(input.shape))
+    return input / linear.expand(size, size=tuple(input.shape))
 
 
 # -- all pairs -------------------------------------------------------------------------------
 
 
-def _differences(x: Raw) -> Raw:
-    """Of each row from every later one, in the order of ``pdist``."""
-    before, after = _pairs(len(x))
-    return x[before] - x[after]
+def _differences(x: Any) -> Any:
+    """Of each row of matrices from every later one, in the order of ``pdist``."""
+    rows, ahead = _pairs(x.shape[-2]), (slice(None),) * (len(x.shape) - 2)
+    first, second = (linear.index(x, where=(*ahead, r)) for r in rows)
+    return first - second
 
 
 def _pairs(count: int) -> tuple[Raw, Raw]:
@@ -98,23 +96,26 @@ def _pairs(count: int) -> tuple[Raw, Raw]:
 
 
 def _pdist(self: Raw, p: float) -> Raw:
-    if not self.shape[1]:
-        return arrays.zeros((len(self) * (len(self) - 1) // 2,), self.dtype)
-    return arrays.statistics.vector_norm(_differences(self), p, (1,), False)
+    *lead, rows, width = self.shape
+    if not width:
+        return arrays.zeros((*lead, rows * (rows - 1) // 2), self.dtype)
+    return arrays.statistics.vector_norm(_differences(self), p, (len(lead) + 1,), False)
 
 
 def _pdist_slope(grad_output: Raw, self: Raw, result: Raw, p: float) -> Raw:
     difference = _differences(self)
-    slope = norms.norm_rule(grad_output, difference, result, p, (1,), False)
+    last, rows = self.ndim - 1, self.shape[-2]
+    slope = norms.norm_rule(grad_output, difference, result, p, (last,), False)
     total = arrays.zeros(self.shape, self.dtype)
     if slope is None:
         return total
     start = 0
-    for row in range(len(self) - 1):
-        part = slope[start : start + len(self) - 1 - row]
-        total[row] += arrays.sum(part, 0)
-        total[row + 1 :] -= part
-        start += len(part)
+    for row in range(rows - 1):
+        end = start + rows - 1 - row
+        part = slope[..., start:end, :]
+        total[..., row, :] += arrays.sum(part, last - 1)
+        total[..., row + 1 :, :] -= part
+        start = end
     return total
 
 
@@ -125,23 +126,19 @@ def _no_second(g: Any) -> Any:
 pdist_slope = Operation(
     "pdist_slope", _pdist_slope, inputs=("grad_output", "self", "result"),
     rules={"grad_output": _no_second, "self": _no_second, "result": _no_second},
-    node="PdistBackwardBackward0",
+    node="PdistBackwardBackward0", batch="leading",
 )  # fmt: skip
 
 
 def _pdist_jvp(t: Any, self: Any, result: Any, p: float) -> Any:
-    ones = arrays.zeros_like(raw(result)) + 1
-    unit = norms.norm_rule(ones, _differences(raw(self)), raw(result), p, (1,), False)
-    if unit is None:
-        return arrays.zeros_like(raw(result))
-    before, after = _pairs(len(raw(self)))
-    return reducing.sum((t[before] - t[after]) * unit, dim=1)
+    unit = norms.norm_rule(ones_like(result), _differences(self), result, p, (1,), False)
+    return None if unit is None else by_slopes(unit, _differences(t), (1,), False)
 
 
 pdist_op = Operation(
     "pdist", _pdist, inputs=("self",),
     rules={"self": lambda g, self, result, p: pdist_slope(g, self, result, p=p)},
-    jvp=_pdist_jvp,
+    jvp=_pdist_jvp, batch="leading",
     check=kernel("pdist", "biuc"),
 )  # fmt: skip
 
@@ -214,7 +211,7 @@ def cosine_embedding_loss(
     product = reducing.sum(input1 * input2, dim=dims)
     squares = [plus(reducing.sum(x * x, dim=dims), number=1e-12) for x in (input1, input2)]
     cosine = product / sqrt(squares[0] * squares[1])
-    wanted, zero = raw(target), arrays.zeros_like(raw(cosine))
+    wanted, zero = raw(target), zeros_like(raw(cosine))
     together = where(wanted == 1, sub(zero + 1, cosine), zero)
     apart = where(wanted == -1, clamp_min(minus(cosine, number=-margin), 0), zero)
     return reduced(together + apart, reduction)

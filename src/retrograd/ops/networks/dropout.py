@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import sampling
-from retrograd.ops._operation import raw
+from retrograd.ops._operation import hidden, raw
 from retrograd.ops._refusals import refuses
 from retrograd.ops.elementwise import add, mul
 
@@ -61,7 +61,7 @@ def _mask(values: Raw, p: float, channels: bool) -> Raw:
     if channels:
         shape = (*values.shape[:2], *(1 for _ in values.shape[2:]))
         return sampling.keep_mask(shape, 1 - p, values.dtype)
-    if arrays.is_contiguous(values) or not arrays.is_dense(values):
+    if hidden(values) or arrays.is_contiguous(values) or not arrays.is_dense(values):
         return sampling.keep_mask(values.shape, 1 - p, values.dtype)
     steps = arrays.strides(values)
     order = sorted(range(values.ndim), key=lambda d: -steps[d])

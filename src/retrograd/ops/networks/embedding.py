@@ -8,35 +8,71 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._batching import BatchLevel, folded, unfolded
+from retrograd.ops._dims import numel
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Linear, Operation, hidden, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops.elementwise import (
+    add,
+    clamp,
+    gt,
+    logical_and,
+    ne,
+    to_dtype,
+    where,
+    zeros_like,
+)
+from retrograd.ops.pointwise.dividing import remainder
+from retrograd.ops.reductions.norms import vector_norm
 
 type_word = arrays.dtypes.type_word
+# The number of a row that is padding, or -1; in several tables one below the other, with how many
+# rows each of them has.
+Padding = int | tuple[int, int]
 
 # -- single rows -----------------------------------------------------------------------------
 
 
 def _look_up(
-    weight: Raw, indices: Raw, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
+    weight: Raw, indices: Raw, padding_idx: Padding, scale_grad_by_freq: bool, sparse: bool
 ) -> Raw:
     return weight[indices]
 
 
-def _share(indices: Raw, rows: int, padding_idx: int, scale_grad_by_freq: bool, dtype: Any) -> Raw:
+def _share(
+    indices: Any, rows: int, padding_idx: Padding, scale_grad_by_freq: bool, dtype: Any
+) -> Any:
     """What part of the gradient of each looked-up row goes to its row of the table: none to that
     of the padding, and the mean of all if asked for. None if all of it goes there."""
-    found: Raw = None
+    found: Any = None
     if scale_grad_by_freq:
-        each = arrays.windows.counts_of(indices, rows)
-        found = arrays.cast(1 / each[indices], dtype)
-    if padding_idx >= 0:
-        kept = arrays.cast(indices != padding_idx, dtype)
+        each = linear.index(_counts(indices, rows, dtype), where=(indices,))
+        found = 1 / each
+    if padding_idx != -1:
+        kept = to_dtype(_is_no_padding(indices, padding_idx), dtype=dtype)
         found = kept if found is None else found * kept
-    return None if found is None else found[..., None]
+    return None if found is None else linear.unsqueeze(found, dim=len(found.shape))
+
+
+def _is_no_padding(indices: Any, padding_idx: Padding) -> Any:
+    if isinstance(padding_idx, int):
+        return ne(indices, padding_idx)
+    padding_idx, rows = padding_idx
+    return ne(remainder(indices, rows), padding_idx)
+
+
+def _counts(indices: Any, rows: int, dtype: Any) -> Any:
+    """How often each row is looked up."""
+    flat = linear.reshape(indices, (numel(indices.shape),))
+    ones = to_dtype(zeros_like(flat) + 1, dtype=dtype)
+    column = linear.unsqueeze(ones, dim=1)
+    found = add_rows(column, indices=flat, rows=rows, padding_idx=-1, scale_grad_by_freq=False)
+    return linear.reshape(found, (rows,))
 
 
 def _add_rows(
-    self: Raw, indices: Raw, rows: int, padding_idx: int, scale_grad_by_freq: bool
+    self: Raw, indices: Raw, rows: int, padding_idx: Padding, scale_grad_by_freq: bool
 ) -> Raw:
     flat = indices.reshape(-1)
     values = self.reshape(flat.size, self.shape[-1])
@@ -45,20 +81,43 @@ def _add_rows(
 
 
 def _add_rows_rule(
-    g: Any, indices: Raw, rows: int, padding_idx: int, scale_grad_by_freq: bool
+    g: Any, indices: Any, rows: int, padding_idx: Padding, scale_grad_by_freq: bool
 ) -> Any:
     found = linear.index(g, where=(indices,))
     share = _share(indices, rows, padding_idx, scale_grad_by_freq, raw(g).dtype)
     return found if share is None else found * share
 
 
+def _numbered(level: BatchLevel, indices: Any, rows: int) -> Any:
+    """The rows of each entry's table, in all tables one below the other."""
+    ahead = arrays.arange(level.size).reshape(-1, *(1,) * len(indices.shape)) * rows
+    return add(level.stacked(indices), ahead)
+
+
+def _in_each(padding_idx: Padding, rows: int) -> Padding:
+    """The padding in tables one below the other."""
+    return (padding_idx, rows) if isinstance(padding_idx, int) and padding_idx >= 0 else padding_idx
+
+
+def _add_rows_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    rows = options["rows"]
+    options = {
+        **options, "rows": rows * level.size, "padding_idx": _in_each(options["padding_idx"], rows),
+        "indices": raw(_numbered(level, options["indices"], rows)),
+    }  # fmt: skip
+    return unfolded(level, op(level.stacked(args[0]), **options), rows)
+
+
 add_rows: Linear = declare(
-    "add_rows", _add_rows, _add_rows_rule, node="EmbeddingDenseBackwardBackward0"
-)
+    "add_rows", _add_rows, _add_rows_rule, node="EmbeddingDenseBackwardBackward0",
+    batch=_add_rows_of_many,
+)  # fmt: skip
 
 
 def _embedding_rule(
-    g: Any, indices: Any, shape: Sequence[int], padding_idx: int, scale_grad_by_freq: bool
+    g: Any, indices: Any, shape: Sequence[int], padding_idx: Padding, scale_grad_by_freq: bool
 ) -> Any:
     return add_rows(
         g, indices=raw(indices), rows=shape[0], padding_idx=padding_idx,
@@ -66,9 +125,21 @@ def _embedding_rule(
     )  # fmt: skip
 
 
+def _look_up_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    weight, indices = args
+    if not level.owns(weight) and not options["scale_grad_by_freq"]:
+        return op(weight, indices.value, **options)
+    rows = weight.shape[0]
+    options = {**options, "padding_idx": _in_each(options["padding_idx"], rows)}
+    return op(folded(level, weight), _numbered(level, indices, rows), **options)
+
+
+# As in PyTorch, a tangent of the padding is looked up like any other.
 embedding_rows = Operation(
     "embedding", _look_up, inputs=("weight", "indices"), rules={"weight": _embedding_rule},
-    jvp=lambda t, indices: linear.index(t[0], where=(raw(indices),)),
+    jvp=lambda t, indices: linear.index(t[0], where=(raw(indices),)), batch=_look_up_of_many,
 )  # fmt: skip
 
 
@@ -97,7 +168,8 @@ def look_up(
     if places.size:
         if not len(table):
             raise RuntimeError("index_select(): self indexing axis dim should be positive")
-        if arrays.amin(places) < 0 or arrays.amax(places) >= len(table):
+        found = bare(places)
+        if arrays.amin(found) < 0 or arrays.amax(found) >= len(table):
             raise IndexError("index out of range in self")
     return embedding_rows(
         weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),
@@ -136,6 +208,9 @@ def embedding(
 def _shorten(weight: Any, indices: Raw, max_norm: float, norm_type: float) -> None:
     """Scale the rows of ``weight`` that are longer than ``max_norm``, in place and unrecorded."""
     table = raw(weight)
+    if hidden(weight) or hidden(indices):
+        _shorten_lifted(weight, indices, max_norm, norm_type)
+        return
     rows = arrays.nonzero(arrays.windows.counts_of(indices, len(table)))[0]
     if not rows.size:
         return
@@ -149,6 +224,16 @@ def _shorten(weight: Any, indices: Raw, max_norm: float, norm_type: float) -> No
     weight.detach().copy_(fitted)
 
 
+def _shorten_lifted(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+    """As ``_shorten``, of values under transforms."""
+    table = weight.detach()
+    norms = vector_norm(table, norm_type, 1)
+    used = gt(_counts(indices, len(table), raw(norms).dtype), 0)
+    long = logical_and(used, gt(norms, max_norm))
+    factors = where(long, max_norm / (norms + 1e-7), zeros_like(norms) + 1)
+    table.copy_(table * linear.unsqueeze(factors, dim=1))
+
+
 # -- bags ------------------------------------------------------------------------------------
 
 _MODES = {"sum": 0, "mean": 1, "max": 2}
@@ -156,7 +241,7 @@ _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 def _bag(
     weight: Raw, indices: Raw, offsets: Raw, per_sample_weights: Raw | None, mode: int,
-    include_last_offset: bool, padding_idx: int, scale_grad_by_freq: bool,
+    include_last_offset: bool, padding_idx: Padding, scale_grad_by_freq: bool,
 ) -> tuple[Raw, Raw, Raw, Raw]:  # fmt: skip
     starts = offsets[:-1] if include_last_offset else offsets
     count = len(starts)
@@ -175,11 +260,15 @@ def _bag(
     return sums, bags, sizes, sizes
 
 
-def _members(indices: Raw, bags: Raw, factors: Any, padding_idx: int) -> tuple[Raw, Raw, Any]:
-    """Rows, their bags and their factors, without those of the padding."""
-    if padding_idx < 0:
+def _members(indices: Any, bags: Any, factors: Any, padding_idx: Padding) -> tuple[Any, Any, Any]:
+    """Rows, their bags and their factors, without those of the padding, or with a factor of zero
+    for these."""
+    if padding_idx == -1:
         return indices, bags, factors
-    (kept,) = arrays.nonzero(indices != padding_idx)
+    kept = _is_no_padding(indices, padding_idx)
+    if hidden(indices):
+        return indices, bags, kept if factors is None else factors * kept
+    (kept,) = arrays.nonzero(kept)
     if factors is not None:
         factors = linear.index(factors, where=(kept,))
     return indices[kept], bags[kept], factors
@@ -187,16 +276,17 @@ def _members(indices: Raw, bags: Raw, factors: Any, padding_idx: int) -> tuple[R
 
 def _bag_by_weight(
     g: Any, indices: Any, offsets: Any, per_sample_weights: Any, result1: Any, result2: Any,
-    result3: Any, shape: Sequence[int], mode: int, padding_idx: int, scale_grad_by_freq: bool,
+    result3: Any, shape: Sequence[int], mode: int, padding_idx: Padding, scale_grad_by_freq: bool,
 ) -> Any:  # fmt: skip
     g = g[0]
-    sizes = raw(result2)
     if mode == _MODES["max"]:
-        filled = arrays.cast(sizes > 0, raw(g).dtype)[:, None]
-        return linear.scatter_zeros(g * filled, shape=tuple(shape), dim=0, places=raw(result3))
+        filled = linear.unsqueeze(gt(raw(result2), 0), dim=1)
+        g = g * to_dtype(filled, dtype=raw(g).dtype)
+        return linear.scatter_zeros(g, shape=tuple(shape), dim=0, places=raw(result3))
     places, members, factors = _members(raw(indices), raw(result1), per_sample_weights, padding_idx)
     if mode == _MODES["mean"]:
-        g = g / arrays.cast(arrays.maximum(sizes, 1), raw(g).dtype)[:, None]
+        sizes = linear.unsqueeze(to_dtype(raw(result2), dtype=raw(g).dtype), dim=1)
+        g = g / clamp(sizes, min=1, max=None)
     rows = linear.index(g, where=(members,))
     if factors is not None:
         rows = rows * linear.reshape(factors, (len(members), 1))
@@ -206,20 +296,43 @@ def _bag_by_weight(
 
 
 def _bag_by_factors(
-    g: Any, weight: Any, indices: Any, offsets: Any, result1: Any, padding_idx: int
+    g: Any, weight: Any, indices: Any, offsets: Any, result1: Any, padding_idx: Padding
 ) -> Any:
     places = raw(indices)
     found = linear.index(g[0], where=(raw(result1),)) * linear.index(weight, where=(places,))
     found = linear.sum_dim(found, dim=(1,), keepdim=False)
-    if padding_idx < 0:
+    if padding_idx == -1:
         return found
-    return found * arrays.cast(places != padding_idx, raw(found).dtype)
+    return found * to_dtype(_is_no_padding(places, padding_idx), dtype=raw(found).dtype)
+
+
+def _bag_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """The bags of all entries one after the other, from all tables one below the other."""
+    weight, indices, offsets, factors = args
+    rows, length = weight.shape[0], indices.shape[0]
+    starts = _numbered(level, offsets, length)
+    bags = offsets.shape[0]
+    if options["include_last_offset"]:
+        bags -= 1
+        starts = linear.slice_(starts, where=(slice(None), slice(0, bags)))
+    options = {
+        **options, "include_last_offset": False,
+        "padding_idx": _in_each(options["padding_idx"], rows),
+    }  # fmt: skip
+    flat = [linear.reshape(x, (-1,)) for x in (_numbered(level, indices, rows), starts)]
+    factors = factors if factors is None else folded(level, factors)
+    found, numbers, sizes, largest = op(folded(level, weight), *flat, factors, **options)
+    numbers = unfolded(level, remainder(numbers, max(bags, 1)), length)
+    if options["mode"] == _MODES["max"]:
+        largest = remainder(largest, max(rows, 1))
+    rest = (unfolded(level, x, bags) for x in (sizes, largest))
+    return unfolded(level, found, bags), numbers, *rest
 
 
 bag_rows = Operation(
     "embedding_bag", _bag, inputs=("weight", "indices", "offsets", "per_sample_weights"),
     rules={"weight": _bag_by_weight, "per_sample_weights": _bag_by_factors},
-    outputs=("result0", "result1", "result2", "result3"),
+    outputs=("result0", "result1", "result2", "result3"), batch=_bag_of_many,
 )  # fmt: skip
 
 
@@ -277,15 +390,17 @@ def _check_arrays(table: Raw, indices: Raw, offsets: Raw, factors: Raw | None) -
             f"Half, BFloat16, Float, Double; but got {kind} instead (while checking arguments for "
             f"{name})"
         )
-    if offsets.size and offsets[0] != 0:
+    length = indices.size
+    indices, offsets = bare(indices), bare(offsets)
+    if offsets.size and (offsets[..., 0] != 0).any():
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {offsets[0]}"
+            f"position 0. However, got {offsets[..., 0]}"
         )
-    if offsets.size and offsets[-1] > indices.size:
+    if offsets.size and (offsets[..., -1] > length).any():
         raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length {indices.size} but got "
-            f"offsets[-1] of {offsets[-1]}"
+            f"offsets[-1] can not be greater than input's length {length} but got "
+            f"offsets[-1] of {offsets[..., -1]}"
         )
     if factors is not None and factors.dtype != table.dtype:
         raise RuntimeError(

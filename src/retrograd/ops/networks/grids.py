@@ -14,10 +14,25 @@ from typing import Any, NamedTuple
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import Linear, Operation, TensorLike, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.elementwise import abs as absolute
+from retrograd.ops.elementwise import (
+    eq,
+    floor,
+    ge,
+    gt,
+    le,
+    logical_and,
+    logical_xor,
+    lt,
+    to_dtype,
+    where,
+    zeros_like,
+)
+from retrograd.ops.elementwise import round as rounded
+from retrograd.ops.pointwise.dividing import remainder
 
 Sizes = tuple[int, ...]
 BILINEAR, NEAREST, BICUBIC = range(3)
@@ -37,12 +52,12 @@ def _unpick(self: Raw, places: Raw, inside: Raw, sizes: Sizes) -> Raw:
 pick: Linear = declare(
     "pick_pixels", _pick,
     lambda g, places, inside, sizes: unpick(g, places=places, inside=inside, sizes=sizes),
-    node="PickPixelsBackward0",
+    node="PickPixelsBackward0", batch="fold",
 )  # fmt: skip
 unpick: Linear = declare(
     "add_pixels", _unpick,
     lambda g, places, inside, sizes: pick(g, places=places, inside=inside, sizes=sizes),
-    node="AddPixelsBackward0",
+    node="AddPixelsBackward0", batch="fold",
 )  # fmt: skip
 
 
@@ -50,8 +65,8 @@ class Tap(NamedTuple):
     """One of the pixels that a sample is made of, in one dimension: where it is, whether that is
     within the image, its weight, and the slope of that in the coordinate of the grid."""
 
-    place: Raw
-    inside: Raw
+    place: Any
+    inside: Any
     weight: Any
     slope: Any
 
@@ -61,29 +76,63 @@ def _taps(
 ) -> list[Tap]:
     """The pixels that all samples are made of, in the ``d``-th dimension of the grid."""
     coordinate = linear.select(grid, dim=2, index=d)
-    images, points = arrays.images, raw(coordinate)
-    at, slope = images.unnormalized(points, size, align_corners)
+    points = raw(coordinate)
+    at, slope = _unnormalized(points, size, align_corners)
     if interpolation_mode != BICUBIC:
-        at, turn = images.inward(at, size, padding_mode, align_corners)
-        slope = slope * turn
+        at, turn = _inward(at, size, padding_mode, align_corners)
+        slope = turn * slope
     if interpolation_mode == NEAREST:
-        place, inside = images.pixel(arrays.rint(at), size)
+        place, inside = _pixel(rounded(at), size)
         return [Tap(place, inside, None, None)]
-    below = arrays.floor(at)
+    below = floor(at)
     share = at - below
-    if not arrays.is_raw(coordinate):
+    if isinstance(coordinate, TensorLike):
         share = (coordinate - points) * slope + share  # the same, but it knows where it comes from
     if interpolation_mode == BILINEAR:
         weights = [(1 - share, -slope), (share, slope)]
         places = [below, below + 1]
     else:
         weights = [(w, s * slope) for w, s in _cubic(share)]
-        places = [
-            images.inward(below + k, size, padding_mode, align_corners)[0] for k in range(-1, 3)
-        ]
-    return [
-        Tap(*images.pixel(place, size), *pair) for place, pair in zip(places, weights, strict=True)
-    ]
+        places = [_inward(below + k, size, padding_mode, align_corners)[0] for k in range(-1, 3)]
+    return [Tap(*_pixel(place, size), *pair) for place, pair in zip(places, weights, strict=True)]
+
+
+def _unnormalized(points: Any, size: int, align_corners: bool) -> tuple[Any, float]:
+    """Coordinates from -1 to 1 as numbers of pixels, and how many pixels a unit is."""
+    if align_corners:
+        return (points + 1) / 2 * (size - 1), (size - 1) / 2
+    return ((points + 1) * size - 1) / 2, size / 2
+
+
+def _inward(at: Any, size: int, padding_mode: int, align_corners: bool) -> tuple[Any, Any]:
+    """Coordinates outside the image moved into it, to the border or reflected, and what that does
+    to their slope."""
+    if padding_mode == ZEROS:
+        return at, 1
+    turn: Any = 1
+    if padding_mode == REFLECTION:
+        at, turn = _reflected(at, size, align_corners)
+    positive, below = gt(at, 0), lt(at, size - 1)
+    within = to_dtype(logical_and(positive, below), dtype=at.dtype)
+    return where(positive, where(below, at, size - 1), 0), within * turn
+
+
+def _reflected(at: Any, size: int, align_corners: bool) -> tuple[Any, Any]:
+    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+    if span == 0:
+        return zeros_like(at), zeros_like(at)
+    away = at - low
+    distance = absolute(away)
+    extra, flips = remainder(distance, span), floor(distance / span)
+    odd = eq(remainder(flips, 2), 1)
+    backwards = to_dtype(logical_xor(lt(away, 0), odd), dtype=at.dtype)
+    return where(odd, span - extra, extra) + low, 1 - 2 * backwards
+
+
+def _pixel(at: Any, size: int) -> tuple[Any, Any]:
+    """Whole coordinates as places, and whether they are in the image; others are moved into it."""
+    inside = logical_and(ge(at, 0), le(at, size - 1))
+    return to_dtype(where(inside, at, 0), dtype=arrays.int64), inside
 
 
 def _cubic(t: Any) -> list[tuple[Any, Any]]:
@@ -114,8 +163,8 @@ def _cubic(t: Any) -> list[tuple[Any, Any]]:
 class Corner(NamedTuple):
     """One of the pixels that samples are made of: its place, and its taps in each dimension."""
 
-    places: Raw
-    inside: Raw
+    places: Any
+    inside: Any
     taps: tuple[Tap, ...]
 
     def weight(self, but: int | None = None) -> Any:
@@ -140,7 +189,7 @@ def _corners(
     for taps in product(*dims):
         places, inside = taps[0].place, taps[0].inside
         for tap, size in zip(taps[1:], sizes[1:], strict=True):
-            places, inside = places * size + tap.place, inside & tap.inside
+            places, inside = places * size + tap.place, logical_and(inside, tap.inside)
         found.append(Corner(places, inside, taps))
     return found
 
@@ -204,6 +253,7 @@ SAMPLE = {
     n: Operation(
         f"grid_sampler_{n}d", _sample, inputs=("input", "grid"), joint=_sample_rule,
         node=f"GridSampler{n}DBackward0", check=kernel(f"grid_sampler_{n}d_cpu{end}", "biuc"),
+        batch="fold",
     ) for n, end in ((2, "_kernel_impl"), (3, ""))
 }  # fmt: skip
 
@@ -294,11 +344,12 @@ affine_points: Linear = Linear(
             g, size=size, align_corners=align_corners
         )
     },
+    batch="fold",
 )  # fmt: skip
 affine_gradient: Linear = declare(
     "affine_gradient", _affine_gradient,
     lambda g, size, align_corners: affine_points(g, size=size, align_corners=align_corners),
-    node="AffineGridGeneratorBackwardBackward0",
+    node="AffineGridGeneratorBackwardBackward0", batch="fold",
 )  # fmt: skip
 
 

@@ -6,14 +6,18 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import reducing
+from retrograd.ops import linear, reducing
+from retrograd.ops._batching import BatchLevel
+from retrograd.ops._dims import numel
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import exp
 from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
     not_differentiable,
+    of_many,
     reduced,
+    reduced_entries,
     reduced_raw,
     reduction_of,
     share,
@@ -70,6 +74,57 @@ def _margin_slope(
     return arrays.reshape(slope * g, self.shape)
 
 
+def _all_rows(level: BatchLevel, x: Any) -> Any:
+    """The rows of all entries, whose last dimension they are."""
+    x = level.stacked(x)
+    return linear.reshape(x, (numel(x.shape[:-1]), x.shape[-1]))
+
+
+def _own_weights(level: BatchLevel, weight: Any, target: Any) -> Any:
+    """The weights of the classes of each entry, one for each of its rows."""
+    rows = linear.reshape(level.stacked(target), (level.size, numel(target.shape)))
+    return linear.gather(weight.value, rows, dim=1)
+
+
+def _margins_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    self, target, weight = args
+    flat = linear.reshape(level.stacked(target), (-1,))
+    shared = None if level.owns(weight) else weight
+    losses = op(_all_rows(level, self), flat, shared, **{**options, "reduction": "none"})
+    losses = linear.reshape(losses, (level.size, *self.shape[:-1]))
+    if level.owns(weight):
+        factors = _own_weights(level, weight, target)
+        losses = losses * linear.reshape(factors, tuple(losses.shape))
+    return reduced_entries(losses, options["reduction"])
+
+
+def _row_gradients(level: BatchLevel, grad_output: Any, self: Any, reduction: str) -> Any:
+    """The gradient of the loss of each row of each entry."""
+    rows = numel(self.shape[:-1])
+    g = level.stacked(grad_output)
+    if reduction == "none":
+        return linear.reshape(g, (level.size, rows))
+    return linear.expand(linear.reshape(share(g, (rows,), reduction), (level.size, 1)),
+                         size=(level.size, rows))  # fmt: skip
+
+
+def _slope_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    """The gradients of all rows, each by what it counts for in its entry."""
+    g, self = args
+    rows = _row_gradients(level, g, self, options["reduction"])
+    target, weight = options["target"], options.get("weight")
+    if level.owns(weight):
+        rows = rows * _own_weights(level, weight, target)
+        options = {**options, "weight": None}
+    given = {**options, "target": raw(level.stacked(target)), "reduction": "none"}
+    found = op(linear.reshape(rows, (-1,)), _all_rows(level, self), **given)
+    return linear.reshape(found, (level.size, *self.shape))
+
+
 def _not_twice(name: str) -> Any:
     def rule(g: Any) -> Any:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
@@ -83,13 +138,14 @@ def _once(name: str, forward: Any) -> Operation:
     return Operation(
         f"{name}_slope", forward, inputs=("grad_output", "self"),
         rules={"grad_output": refused, "self": refused}, node="NotImplemented",
+        batch=_slope_of_many,
     )  # fmt: skip
 
 
 margin_slope = _once("multi_margin_loss", _margin_slope)
 
 
-def along_slope(t: Any, unit: Raw, reduction: str) -> Any:
+def along_slope(t: Any, unit: Any, reduction: str) -> Any:
     """How losses of rows move with ``t``, given their slopes."""
     moved = t * unit
     rows = reduction == "none" and len(moved.shape) > 1
@@ -99,14 +155,16 @@ def along_slope(t: Any, unit: Raw, reduction: str) -> Any:
 def _multi_margin_jvp(
     t: Any, self: Any, target: Any, weight: Any, p: int, margin: float, reduction: str
 ) -> Any:
-    x, weights = raw(self), None if weight is None else raw(weight)
-    unit = _margin_slope(x.dtype.type(1), x, raw(target), weights, p, margin, reduction)
+    if t[0] is None:
+        return None
+    one = raw(self).dtype.type(1)
+    unit = _multi_margin_rule(one, self, target, weight, p, margin, reduction)
     return along_slope(t[0], unit, reduction)
 
 
 multi_margin_op = Operation(
     "multi_margin_loss", _multi_margin, inputs=("self", "target", "weight"),
-    rules={"self": _multi_margin_rule}, jvp=_multi_margin_jvp,
+    rules={"self": _multi_margin_rule}, jvp=_multi_margin_jvp, batch=_margins_of_many,
     check=lambda self, *others, **options: kernel("multi_margin_loss_cpu_kernel", "biuc")(self),
 )  # fmt: skip
 
@@ -185,10 +243,21 @@ def _multilabel_slope(grad_output: Raw, self: Raw, target: Raw, reduction: str) 
 multilabel_slope = _once("multilabel_margin_loss", _multilabel_slope)
 
 
-def _multilabel_jvp(t: Any, self: Any, target: Any, is_target: Any, reduction: str) -> Any:
-    x = raw(self)
-    unit = _multilabel_slope(x.dtype.type(1), x, raw(target), reduction)
-    return along_slope(t[0], unit, reduction), arrays.zeros_like(raw(is_target))
+def _multilabel_jvp(t: Any, self: Any, target: Any, reduction: str) -> Any:
+    one = raw(self).dtype.type(1)
+    unit = multilabel_slope(one, self, target=raw(target), reduction=reduction)
+    return along_slope(t[0], unit, reduction), None
+
+
+def _labels_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    shape = args[0].shape
+    rows = (_all_rows(level, x) for x in args)
+    losses, is_target = op(*rows, **{**options, "reduction": "none"})
+    losses = linear.reshape(losses, (level.size, *shape[:-1]))
+    is_target = linear.reshape(is_target, (level.size, *shape))
+    return reduced_entries(losses, options["reduction"]), is_target
 
 
 multilabel_op = Operation(
@@ -196,7 +265,7 @@ multilabel_op = Operation(
     outputs=("result", "is_target"),
     rules={"self": lambda g, self, target, is_target, reduction: multilabel_slope(
         g[0], self, target=raw(target), reduction=reduction)},
-    jvp=_multilabel_jvp,
+    jvp=_multilabel_jvp, batch=_labels_of_many,
     check=lambda self, *others, **options: kernel(
         "multilabel_margin_loss_forward_out_frame", "biuc")(self),
 )  # fmt: skip
@@ -228,7 +297,7 @@ def _soft_margin_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
 
 soft_margin_op = Operation(
     "soft_margin_loss", _soft_margin, inputs=("self", "target"),
-    rules={"self": _soft_margin_rule}, dtypes="promote", broadcasts=True,
+    rules={"self": _soft_margin_rule}, dtypes="promote", broadcasts=True, batch=of_many,
     check=refuses("c", "soft_margin_loss does not support automatic differentiation for outputs "
                        "with complex dtype.", RuntimeError),
 )  # fmt: skip

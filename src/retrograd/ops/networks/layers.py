@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops import linear as moving
 from retrograd.ops import products, shaping
+from retrograd.ops._batching import composed
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import multilinear, raw
 from retrograd.ops._refusals import c_name
@@ -42,7 +42,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return products.matmul(input, turned) + bias
 
 
-def _trilinear(i1: Raw, i2: Raw, i3: Raw) -> Raw:
+def _trilinear(i1: Any, i2: Any, i3: Any) -> Any:
     return _matched(_weighted(i2, i3), i1)
 
 
@@ -81,7 +81,9 @@ def _last(g: Any, i1: Any, i2: Any) -> Any:
     return products.mm(_each_pair(g, i1), flat)
 
 
-trilinear = multilinear("trilinear", _trilinear, {"i1": _first, "i2": _weights, "i3": _last})
+trilinear = multilinear(
+    "trilinear", _trilinear, {"i1": _first, "i2": _weights, "i3": _last}, batch=composed(_trilinear)
+)
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:

@@ -12,12 +12,25 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import reducing
+from retrograd.ops._batching import BatchLevel, leading, pointwise
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Operation, elementwise, raw
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import abs as absolute
-from retrograd.ops.elementwise import clone, exp, log, masked_fill, mul, pow_scalar, sub, where
-from retrograd.ops.linear import expand, unsqueeze
+from retrograd.ops.elementwise import (
+    exp,
+    isnan,
+    log,
+    masked_fill,
+    mul,
+    pow_scalar,
+    sgn,
+    sub,
+    where,
+    zeros_like,
+)
+from retrograd.ops.linear import expand, mean_all, mean_dim, sum_all, sum_dim, unsqueeze
 from retrograd.ops.pointwise.arithmetic import xlogy
 from retrograd.ops.pointwise.choosing import clamp_min
 from retrograd.ops.pointwise.numbers import over as over
@@ -54,6 +67,21 @@ def reduced_raw(loss: Raw, reduction: str) -> Raw:
         return loss
     total = arrays.sum_all(loss)
     return total / loss.size if reduction == "mean" else total
+
+
+def reduced_entries(losses: Any, reduction: str) -> Any:
+    """The losses of a batch, along the first dimension, reduced for each of its entries."""
+    dims = tuple(range(1, len(losses.shape)))
+    if reduction == "none" or not dims:
+        return losses
+    return (mean_dim if reduction == "mean" else sum_dim)(losses, dim=dims, keepdim=False)
+
+
+def of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
+    """A loss of each pair of numbers, reduced for each entry of a batch."""
+    way = pointwise if op.broadcasts else leading
+    losses = way(level, op, args, {**options, "reduction": "none"})
+    return reduced_entries(losses, options["reduction"])
 
 
 def share(g: Any, shape: Any, reduction: str) -> Any:
@@ -119,13 +147,23 @@ def _mse_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
     return (self - target) * (share(g, self.shape, reduction) * 2)
 
 
+def _mse_tangent(t: Any, self: Any, target: Any, reduction: str) -> Any:
+    first, second = t
+    apart = -second if first is None else first if second is None else first - second
+    moved = (self - target) * (apart * 2)
+    if reduction == "none":
+        return moved
+    return (mean_all if reduction == "mean" else sum_all)(moved)
+
+
 mse_op = Operation(
     "mse_loss", _mse, inputs=("self", "target"),
     rules={
         "self": _mse_rule,
         "target": lambda g, self, target, reduction: _mse_rule(g, target, self, reduction),
     },
-    dtypes="promote", broadcasts=True, check=kernel("mse_cpu", "biuc"),
+    dtypes="promote", broadcasts=True, check=kernel("mse_cpu", "biuc"), batch=of_many,
+    jvp=_mse_tangent,
 )  # fmt: skip
 
 
@@ -181,8 +219,11 @@ def _smooth_l1(self: Raw, target: Raw, reduction: str, beta: float) -> Raw:
 
 def _bounded(x: Any, limit: float) -> Any:
     """``x`` moved between ``-limit`` and ``limit``; there already, it has no slope."""
-    clipped = arrays.clip(raw(x), -limit, limit)
-    return clipped if arrays.is_raw(x) else where(abs(raw(x)) < limit, x, clipped)
+    if arrays.is_raw(x):
+        return arrays.clip(x, -limit, limit)
+    value = raw(x)
+    bound = where(isnan(value), zeros_like(value) + math.nan, sgn(value) * limit)
+    return where(abs(value) < limit, x, bound)
 
 
 def _huber_rule(g: Any, self: Any, target: Any, reduction: str, delta: float) -> Any:
@@ -201,7 +242,7 @@ huber_op = Operation(
             g, target, self, reduction, delta
         ),
     },
-    dtypes="promote", broadcasts=True, check=kernel("huber_cpu", "biuc"),
+    dtypes="promote", broadcasts=True, check=kernel("huber_cpu", "biuc"), batch=of_many,
 )  # fmt: skip
 smooth_l1_op = Operation(
     "smooth_l1_loss", _smooth_l1, inputs=("self", "target"),
@@ -212,7 +253,7 @@ smooth_l1_op = Operation(
         ),
     },
     node="SmoothL1LossBackward0", dtypes="promote", broadcasts=True,
-    check=kernel("smooth_l1_cpu", "biuc"),
+    check=kernel("smooth_l1_cpu", "biuc"), batch=of_many,
 )  # fmt: skip
 
 
@@ -253,6 +294,11 @@ def huber_loss(
     errors = huber_op(first, second, reduction="none", delta=delta)
     return _weighted(errors, input, weight, reduction, False)
 
+
+# Values below the least count as that, but their gradient is let through.
+at_least = elementwise(
+    "at_least", lambda self, least: arrays.maximum(self, least), lambda g: g, node="CloneBackward0"
+)
 
 # -- likelihoods -----------------------------------------------------------------------------
 
@@ -331,7 +377,7 @@ def gaussian_nll_loss(
         var = input.detach() * 0 + var
     else:
         kernel("lt_cpu")(raw(var))
-        if arrays.any(raw(var) < 0):
+        if arrays.any(bare(var) < 0):
             raise ValueError("var has negative entry/entries")
     shape, sizes = tuple(input.shape), tuple(var.shape)
     if sizes != shape:
@@ -342,9 +388,7 @@ def gaussian_nll_loss(
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    # Below eps the variance counts as eps, but its gradient is let through.
-    var = clone(var)
-    var._data = arrays.maximum(var._data, eps)
+    var = at_least(var, least=eps)
     loss = 0.5 * (log(var) + pow_scalar(input - target, exponent=2) / var)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
@@ -363,7 +407,7 @@ def hinge_embedding_loss(
     tensor([0.5000, 0.7500])
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    zero = arrays.zeros_like(raw(input))
+    zero = zeros_like(raw(input))
     lack = clamp_min(sub(zero + margin, input), 0)
     apart = where(raw(target) != 1, lack, zero)
     together = where(raw(target) != -1, input, zero)

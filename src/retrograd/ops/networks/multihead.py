@@ -98,14 +98,15 @@ def multi_head_attention_forward(
             q, k, v, mask, p, is_causal, batch, (out_proj_weight, out_proj_bias),
             average_attn_weights, batched,
         )  # fmt: skip
-    q, k, v = (x.view(batch, num_heads, x.shape[1], head) for x in (q, k, v))
+    q, k, v = (linear.view(x, size=(batch, num_heads, x.shape[1], head)) for x in (q, k, v))
     if mask is not None:
         whole = mask.shape[0] == 1 and len(mask.shape) == 3
-        mask = mask.unsqueeze(0) if whole else mask.view(batch, num_heads, -1, k.shape[2])
+        shape = (batch, num_heads, mask.shape[1], k.shape[2])
+        mask = mask.unsqueeze(0) if whole else linear.view(mask, size=shape)
     result = scaled_dot_product_attention(q, k, v, mask, p, is_causal)
     result = result.permute(2, 0, 1, 3).reshape(batch * length, size)
     result = layers.linear(result, out_proj_weight, out_proj_bias)
-    result = result.view(length, batch, result.shape[1])
+    result = linear.view(result, size=(length, batch, result.shape[1]))
     return result if batched else result.squeeze(1), None
 
 
@@ -127,8 +128,8 @@ def _with_weights(
     result = products.bmm(weights, v)
     result = result.transpose(0, 1).reshape(length * batch, head * (count // batch))
     result = layers.linear(result, *projection)
-    result = result.view(length, batch, result.shape[1])
-    weights = weights.view(batch, count // batch, length, k.shape[1])
+    result = linear.view(result, size=(length, batch, result.shape[1]))
+    weights = linear.view(weights, size=(batch, count // batch, length, k.shape[1]))
     if average:
         weights = weights.mean(dim=1)
     return (result, weights) if batched else (result.squeeze(1), weights.squeeze(0))
@@ -189,7 +190,7 @@ def _shape(x: Any) -> Any:
 
 
 def _by_heads(x: Any, count: int, head: int) -> Any:
-    return x.view(x.shape[0], count, head).transpose(0, 1)
+    return linear.view(x, size=(x.shape[0], count, head)).transpose(0, 1)
 
 
 def _check_static(name: str, x: Any, count: int, head: int) -> Any:
@@ -231,7 +232,7 @@ def _merged(masks: Sequence[Any], batch: int, heads: int, width: int) -> Any:
         size = padding_mask.shape[dim]
         name = f"key_padded_mask.shape[{dim}]"
         _insist(size == wanted, f"Expected {name} to be {wanted}, but got {size}")
-    wide = padding_mask.view(batch, 1, 1, width).expand(-1, heads, -1, -1)
+    wide = linear.view(padding_mask, size=(batch, 1, 1, width)).expand(-1, heads, -1, -1)
     wide = wide.reshape(batch * heads, 1, width)
     return wide if mask is None else mask + wide
 

@@ -8,11 +8,20 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import pow_scalar, rsqrt, to_dtype
 from retrograd.ops.networks import padding, pooling
-from retrograd.ops.networks._normal import by_rows, check_dtypes, check_tensor, gradients, is_plain
+from retrograd.ops.networks._normal import (
+    by_rows,
+    check_dtypes,
+    check_tensor,
+    gradients,
+    is_plain,
+    tangents,
+    weighted,
+)
 from retrograd.ops.pointwise.numbers import plus
 
 
@@ -77,7 +86,7 @@ def _layer_norm_rule(
     g: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any,
     normalized_shape: tuple[int, ...], needs: list[bool],
 ) -> Sequence[Any]:  # fmt: skip
-    if is_plain(g, input):
+    if is_plain(g, input, weight):
         rows, vectors = _as_rows(len(normalized_shape), (g[0], input), (weight,))
         mean, scale = (arrays.reshape(s, (len(rows[1]), 1)) for s in (result1, result2))
         found: Sequence[Any] = arrays.normalizing.norm_rows_gradients(
@@ -92,6 +101,24 @@ def _layer_norm_rule(
     return [x if x is None else linear.reshape(x, s) for x, s in zip(found, shapes, strict=True)]
 
 
+def _layer_norm_tangent(
+    t: Any, input: Any, weight: Any, result1: Any, result2: Any, normalized_shape: tuple[int, ...]
+) -> tuple[Any, Any, Any]:
+    layout = by_rows(input.shape, len(normalized_shape))
+    return tangents(t, input, weight, (result1, result2), layout)
+
+
+def _layer_norm_of_many(
+    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
+) -> Any:
+    input, *parameters = args
+    if not any(map(level.owns, parameters)):
+        return op(input.value, *parameters, **options)
+    normalized = op(level.stacked(input), None, None, **options)
+    ahead = len(input.shape) - len(options["normalized_shape"])
+    return weighted(level, normalized, parameters, (*(1,) * ahead, *options["normalized_shape"]))
+
+
 def _check_layer_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
     check_dtypes(input, weight, bias)
     kernel("LayerNormKernelImpl", "biuc")(input)
@@ -100,6 +127,7 @@ def _check_layer_norm(input: Any, weight: Any, bias: Any, **options: Any) -> Non
 native_layer_norm = Operation(
     "native_layer_norm", _layer_norm, inputs=("input", "weight", "bias"), joint=_layer_norm_rule,
     outputs=("result", "result1", "result2"), dtypes="free", check=_check_layer_norm,
+    jvp=_layer_norm_tangent, batch=_layer_norm_of_many,
 )  # fmt: skip
 
 

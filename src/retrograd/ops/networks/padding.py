@@ -39,7 +39,7 @@ def _constant_pad_tangent(t: Any, pad: Sizes) -> Any:
 
 constant_pad_nd: Operation = Operation(
     "constant_pad_nd", _constant_pad, inputs=("self",), rules={"self": _constant_pad_rule},
-    jvp=_constant_pad_tangent,
+    jvp=_constant_pad_tangent, batch="leading",
 )  # fmt: skip
 
 
@@ -75,7 +75,8 @@ def _unframed_rule(g: Any, mode: str, sizes: Sizes, padding: Sizes) -> Any:
 def _framing(mode: str, ndim: int) -> Linear:
     word = {"reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}[mode]
     name = f"{word.lower()}_pad{ndim}d"
-    return declare(name, _framed, _framed_rule, node=f"{word}Pad{ndim}DBackward0")
+    node = f"{word}Pad{ndim}DBackward0"
+    return declare(name, _framed, _framed_rule, node=node, batch="leading")
 
 
 FRAMED = {
@@ -84,6 +85,7 @@ FRAMED = {
 unframed = Operation(
     "unframed", _unframed, inputs=("self", "like"),
     rules={"self": _unframed_rule, "like": lambda g, shape: linear.new_zeros(g, shape)},
+    batch="leading",
 )  # fmt: skip
 
 

@@ -47,17 +47,17 @@ put_in_images: Operation = Operation(
         "self": lambda g, indices, sizes: take_in_images(g, indices=indices, ndim=len(sizes)),
         "like": _not_by,
     },
-    jvp=lambda t, indices, sizes, distinct: put_in_images(
+    jvp=lambda t, indices, sizes, distinct: None if t[0] is None else put_in_images(
         t[0], None, indices=indices, sizes=sizes, distinct=distinct
     ),
-    node="MaxPoolBackwardBackward0",
+    node="MaxPoolBackwardBackward0", batch="leading",
 )  # fmt: skip
 take_in_images: Linear = declare(
     "take_in_images", _take_in_images,
     lambda g, shape, indices, ndim: put_in_images(
         g, None, indices=indices, sizes=tuple(shape[-ndim:]), distinct=False
     ),
-    node="MaxPoolBackwardBackward1",
+    node="MaxPoolBackwardBackward1", batch="leading",
 )  # fmt: skip
 
 # -- the largest element of each window ------------------------------------------------------
@@ -89,7 +89,7 @@ def _largest(name: str, forward: Any, rule: Any, ndim: int) -> Selecting:
     node = "".join(w.capitalize() for w in two.split("_"))
     return Selecting(
         name, forward, inputs=("self",), rules={"self": rule}, outputs=("result0", "result1"),
-        node=f"{node}Backward0",
+        node=f"{node}Backward0", batch="leading",
         jvp=(lambda t, result1: _picked(t, result1, 2)) if ndim == 2 else
             (lambda t, result1: _picked(t, result1, 3)),
     )  # fmt: skip
@@ -184,12 +184,17 @@ def _avg_spread_rule(
 
 def _spreading(name: str, forward: Any, rule: Any) -> Operation:
     """The transpose of a pool of means. Besides the gradient it is given what was pooled."""
-    return Operation(name, forward, inputs=("self", "like"), rules={"self": rule, "like": _not_by})
+    return Operation(
+        name, forward, inputs=("self", "like"), rules={"self": rule, "like": _not_by},
+        batch="leading",
+    )  # fmt: skip
 
 
 AVG_POOL = {
-    n: declare(f"avg_pool{n}d", _avg_pool, _avg_rule, node=f"AvgPool{n}DBackward0") for n in (2, 3)
-}
+    n: declare(
+        f"avg_pool{n}d", _avg_pool, _avg_rule, node=f"AvgPool{n}DBackward0", batch="leading"
+    ) for n in (2, 3)
+}  # fmt: skip
 avg_spread: Operation = _spreading("avg_spread", _avg_spread, _avg_spread_rule)
 
 
@@ -211,7 +216,7 @@ ADAPTIVE_AVG_POOL = {
         lambda g, self, output_size: adaptive_avg_spread(
             g, self, sizes=tuple(self.shape[-len(output_size) :])
         ),
-        node=f"AdaptiveAvgPool{n}DBackward0",
+        node=f"AdaptiveAvgPool{n}DBackward0", batch="leading",
     ) for n in (2, 3)
 }  # fmt: skip
 adaptive_avg_spread: Operation = _spreading(

@@ -11,9 +11,11 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._dims import numel
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Elementwise, elementwise, raw
+from retrograd.ops._randomness import drawn, open_batches
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import exp, where
+from retrograd.ops.elementwise import exp, where, zeros_like
 from retrograd.ops.linear import reshape
 from retrograd.ops.networks.activations import _chosen, _flat, _slope, _written
 
@@ -167,7 +169,12 @@ def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     kernel("rrelu_with_noise_out_cpu" if training else "leaky_relu_cpu", "biuc")(x)
-    return arrays.networks.leaky_noise(x, lower, upper) if training else arrays.zeros_like(x)
+    if not training:
+        return zeros_like(x)
+    if not open_batches():
+        return arrays.networks.leaky_noise(bare(x), lower, upper)
+    noise = drawn(x.shape, lambda size: arrays.random.uniform(size, x.dtype, None, lower, upper))
+    return where(x <= 0, noise, zeros_like(noise) + 1)
 
 
 def rrelu(

@@ -29,28 +29,28 @@ def _maps(
 
 
 def _resize(self: Raw, mode: str, output_size: Sizes, align_corners: bool, scales: Factors) -> Raw:
-    maps = _maps(mode, self.shape[2:], output_size, align_corners, scales)
+    maps = _maps(mode, self.shape[-len(scales) :], output_size, align_corners, scales)
     return arrays.images.resample(self, maps)
 
 
 def _unresize(self: Raw, mode: str, sizes: Sizes, align_corners: bool, scales: Factors) -> Raw:
-    maps = _maps(mode, sizes, self.shape[2:], align_corners, scales)
+    maps = _maps(mode, sizes, self.shape[-len(scales) :], align_corners, scales)
     return arrays.images.unresample(self, maps)
 
 
 def _resize_rule(
     g: Any, shape: Sequence[int], mode: str, align_corners: bool, scales: Factors
 ) -> Any:
-    return unresize(
-        g, mode=mode, sizes=tuple(shape[2:]), align_corners=align_corners, scales=scales
-    )
+    sizes = tuple(shape[-len(scales) :])
+    return unresize(g, mode=mode, sizes=sizes, align_corners=align_corners, scales=scales)
 
 
 def _unresize_rule(
     g: Any, shape: Sequence[int], mode: str, sizes: Sizes, align_corners: bool, scales: Factors
 ) -> Any:
+    counts = tuple(shape[-len(sizes) :])
     return RESIZE[mode, len(sizes)](
-        g, mode=mode, output_size=tuple(shape[2:]), align_corners=align_corners, scales=scales
+        g, mode=mode, output_size=counts, align_corners=align_corners, scales=scales
     )
 
 
@@ -71,10 +71,12 @@ _KINDS = {
 RESIZE: dict[tuple[str, int], Linear] = {
     key: declare(
         f"upsample_{name}", _resize, _resize_rule, node=f"Upsample{word}Backward0",
-        check=kernel(words, "bic"),
+        check=kernel(words, "bic"), batch="leading",
     ) for key, (name, word, words) in _KINDS.items()
 }  # fmt: skip
-unresize: Linear = declare("unresize", _unresize, _unresize_rule, node="UpsampleBackwardBackward0")
+unresize: Linear = declare(
+    "unresize", _unresize, _unresize_rule, node="UpsampleBackwardBackward0", batch="leading"
+)
 
 
 def _refuse_sizes(x: Raw, counts: Sizes) -> None:
@@ -238,14 +240,16 @@ def _shuffle_channels(self: Raw, groups: int) -> Raw:
 shuffle_pixels: Linear = declare(
     "pixel_shuffle", _shuffle_pixels,
     lambda g, upscale_factor: unshuffle_pixels(g, downscale_factor=upscale_factor),
+    batch="leading",
 )  # fmt: skip
 unshuffle_pixels: Linear = declare(
     "pixel_unshuffle", _unshuffle_pixels,
     lambda g, downscale_factor: shuffle_pixels(g, upscale_factor=downscale_factor),
+    batch="leading",
 )  # fmt: skip
 shuffle_channels: Linear = declare(
     "channel_shuffle", _shuffle_channels,
-    lambda g, shape, groups: shuffle_channels(g, groups=shape[1] // groups),
+    lambda g, shape, groups: shuffle_channels(g, groups=shape[1] // groups), batch="fold",
 )  # fmt: skip
 
 

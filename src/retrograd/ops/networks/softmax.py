@@ -9,9 +9,11 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Operation, raw
+from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import add, exp, log, to_dtype
-from retrograd.ops.linear import scatter_zeros, sum_dim
+from retrograd.ops.linear import reshape, scatter_zeros, sum_dim
+from retrograd.ops.selecting import argmax_at
 
 
 def _total(x: Any, dim: int) -> Any:
@@ -64,6 +66,7 @@ softmax_slope: Operation = Operation(
 softmax_op = Operation(
     "softmax", _softmax, inputs=("self",),
     rules={"self": lambda g, result, dim: softmax_slope(g, result, dim=dim)},
+    jvp=lambda t, result, dim: softmax_slope(t, result, dim=dim),  # a symmetric Jacobian
     check=_check("softmax"),
 )  # fmt: skip
 log_softmax_slope: Operation = Operation(
@@ -79,6 +82,7 @@ log_softmax_slope: Operation = Operation(
 log_softmax_op = Operation(
     "log_softmax", _log_softmax, inputs=("self",),
     rules={"self": lambda g, result, dim: log_softmax_slope(g, result, dim=dim)},
+    jvp=lambda t, result, dim: t - _total(t * exp(result), dim),
     check=_check("log_softmax"),
 )  # fmt: skip
 
@@ -163,14 +167,13 @@ def gumbel_softmax(
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     x = raw(logits)
-    drawn = arrays.random.exponential(x.shape, x.dtype)
-    soft = softmax((logits + -log(drawn)) / tau, dim)
+    noise = drawn(x.shape, lambda size: arrays.random.exponential(size, x.dtype))
+    soft = softmax((logits + -log(noise)) / tau, dim)
     if not hard:
         return soft
-    values = raw(soft)
-    along = one_dim(dim, values.ndim)
-    places = arrays.argmax(arrays.reshape(values, values.shape or (1,)), along, True)
-    ones = arrays.full(places.shape, 1, values.dtype)
-    chosen = scatter_zeros(ones, shape=values.shape or (1,), dim=along, places=places)
-    chosen = arrays.reshape(chosen, values.shape)
-    return add(chosen - values, soft)
+    values = raw(soft.detach())
+    along, shape = one_dim(dim, values.ndim), tuple(values.shape) or (1,)
+    places = argmax_at(reshape(values, shape), dim=along, keepdim=True)
+    ones = arrays.full(tuple(places.shape), 1, values.dtype)
+    chosen = scatter_zeros(ones, shape=shape, dim=along, places=places)
+    return add(reshape(chosen, tuple(values.shape)) - values, soft)

@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
@@ -31,8 +32,8 @@ def _unpool(n: int) -> Operation:
                 g, indices=raw(indices), ndim=len(output_size)
             )
         },
-        jvp=lambda t, indices, output_size: _max_unpool(t[0], raw(indices), output_size),
-        node=f"MaxUnpool{n}DBackward0",
+        jvp=lambda t, indices, output_size: MAX_UNPOOL[n](t[0], indices, output_size=output_size),
+        node=f"MaxUnpool{n}DBackward0", batch="leading",
     )  # fmt: skip
 
 
@@ -92,7 +93,8 @@ def _unpooled(ndim: int, input: Any, indices: Any, sizes: Sizes) -> Any:
     count = 1
     for n in sizes:
         count *= n
-    wrong = places[(places < 0) | (places >= count)]
+    found = bare(places)
+    wrong = found[(found < 0) | (found >= count)]
     if wrong.size:
         raise RuntimeError(
             f"Found an invalid max index: {wrong.flat[0]} (output volumes are of size "
@@ -184,8 +186,8 @@ def _col2im_rule(g: Any, kernel_size: Sizes, dilation: Sizes, padding: Sizes, st
     return im2col(g, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
 
 
-im2col: Linear = declare("im2col", _im2col, _im2col_rule, node="Im2ColBackward0")
-col2im: Linear = declare("col2im", _col2im, _col2im_rule, node="Col2ImBackward0")
+im2col: Linear = declare("im2col", _im2col, _im2col_rule, node="Im2ColBackward0", batch="leading")
+col2im: Linear = declare("col2im", _col2im, _col2im_rule, node="Col2ImBackward0", batch="leading")
 
 
 def _window_options(**given: Any) -> list[Sizes]:

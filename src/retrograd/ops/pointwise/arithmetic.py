@@ -26,6 +26,7 @@ from retrograd.ops._operation import (
     Operation,
     Target,
     elementwise,
+    hidden,
     raw,
 )
 from retrograd.ops._refusals import c_name, kernel, no_bool_subtraction, refuses
@@ -257,16 +258,22 @@ def _check_frexp(self: Raw) -> None:
 
 
 def _frexp_rule(g: Any, exponent: Any) -> Any:
-    return g[0] / pointwise.two_to(raw(exponent), raw(g[0]).dtype)
+    return _over_power(g[0], raw(exponent))
 
 
 def _frexp_tangent(t: Any, exponent: Any) -> Any:
-    return t / pointwise.two_to(raw(exponent), raw(t).dtype), None
+    return _over_power(t, raw(exponent)), None
+
+
+def _over_power(x: Any, exponent: Any) -> Any:
+    if hidden(exponent):
+        return x / two_to(to_dtype(exponent, dtype=raw(x).dtype))
+    return x / pointwise.two_to(exponent, raw(x).dtype)
 
 
 _frexp = Operation(
     "frexp", pointwise.frexp, inputs=("self",), outputs=("mantissa", "exponent"),
-    rules={"self": _frexp_rule}, jvp=_frexp_tangent, check=_check_frexp,
+    rules={"self": _frexp_rule}, jvp=_frexp_tangent, check=_check_frexp, batch="pointwise",
 )  # fmt: skip
 _FREXP = named_result("frexp", "mantissa", "exponent")
 

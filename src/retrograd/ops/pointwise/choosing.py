@@ -9,6 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.arrays import _pointwise as pointwise
+from retrograd.ops import linear
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
@@ -19,9 +20,20 @@ from retrograd.ops._arguments import (
     on_tensors,
     with_number,
 )
-from retrograd.ops._operation import Elementwise, constant, elementwise, raw
+from retrograd.ops._batching import BatchLevel
+from retrograd.ops._dims import numel
+from retrograd.ops._operation import (
+    Elementwise,
+    Operation,
+    TensorLike,
+    asking,
+    constant,
+    elementwise,
+    raw,
+)
 from retrograd.ops._refusals import Check, kernel, refuses
 from retrograd.ops.elementwise import (
+    clone,
     conj,
     eq,
     ge,
@@ -30,13 +42,16 @@ from retrograd.ops.elementwise import (
     isfinite,
     isnan,
     le,
+    logical_not,
     logical_or,
     lt,
     real,
     sgn,
+    to_dtype,
     where,
     zeros_like,
 )
+from retrograd.ops.selecting import all_of, any_of
 
 # -- the greater, the smaller ----------------------------------------------------------------
 
@@ -149,11 +164,22 @@ def _fill(self: Raw, value: Any) -> Raw:
     return arrays.full(self.shape, fit(value, self.dtype), self.dtype)
 
 
+def _fill_tangent(t: Any, self: Any) -> Any:
+    return None if t[1] is None else _fill_tensor(self, t[1])
+
+
+def _fill_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    size, dtype = tuple(args[0].shape), raw(args[0]).dtype
+    value = to_dtype(level.aligned(args[1], len(size)), dtype=dtype)
+    return clone(linear.expand(value, size=(level.size, *size)))
+
+
 _fill_number = elementwise("fill_by_number", _fill, lambda g: zeros_like(g), node="FillBackward0",
-                           dtypes="free")  # fmt: skip
-_fill_tensor = Elementwise(
+                           dtypes="free", jvp=lambda t: None)  # fmt: skip
+_fill_tensor: Elementwise = Elementwise(
     "fill_by_tensor", _fill, inputs=("self", "value"), node="FillBackward1", dtypes="free",
     adjoint=True, rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
+    jvp=_fill_tangent, batch=_fill_batch,
 )  # fmt: skip
 
 
@@ -238,7 +264,16 @@ def _angle_rule(g: Any, self: Any) -> Any:
     return where(eq(self, 0), zeros_like(turned), turned)
 
 
-angle = elementwise("angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True)
+def _angle_tangent(t: Any, self: Any) -> Any:
+    if raw(self).dtype.kind != "c":
+        return None
+    turned = imag(conj(self) * t) / real(self * conj(self))
+    return where(eq(self, 0), zeros_like(turned), turned)
+
+
+angle = elementwise(
+    "angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True, jvp=_angle_tangent
+)
 
 
 def _check_parts(name: str) -> Check:
@@ -325,46 +360,46 @@ def resolve_neg(input: Any) -> Any:
 
 _PAIR = ("self", "other")
 gcd = on_tensors(
-    constant("gcd", pointwise.gcd, _PAIR, dtypes="promote", check=kernel("gcd_cpu", "bfc")),
+    asking("gcd", pointwise.gcd, _PAIR, dtypes="promote", check=kernel("gcd_cpu", "bfc")),
     "The greatest common divisor.",
 )
 lcm = on_tensors(
-    constant("lcm", pointwise.lcm, _PAIR, dtypes="promote", check=kernel("lcm_cpu", "bfc")),
+    asking("lcm", pointwise.lcm, _PAIR, dtypes="promote", check=kernel("lcm_cpu", "bfc")),
     "The least common multiple.",
 )
 bitwise_left_shift = on_either(
-    constant("bitwise_left_shift", pointwise.left_shift, _PAIR, dtypes="promote",
-             check=kernel("lshift_cpu", "bfc")),
+    asking("bitwise_left_shift", pointwise.left_shift, _PAIR, dtypes="promote",
+           check=kernel("lshift_cpu", "bfc")),
     "Bits moved up: ``input * 2 ** other``, without what leaves the dtype.",
 )  # fmt: skip
 bitwise_right_shift = on_either(
-    constant("bitwise_right_shift", pointwise.right_shift, _PAIR, dtypes="promote",
-             check=kernel("rshift_cpu", "bfc")),
+    asking("bitwise_right_shift", pointwise.right_shift, _PAIR, dtypes="promote",
+           check=kernel("rshift_cpu", "bfc")),
     "Bits moved down; the sign stays.",
 )  # fmt: skip
 
 # -- questions -------------------------------------------------------------------------------
 
-signbit = constant(
+signbit = asking(
     "signbit", pointwise.signbit,
     check=refuses("c", "signbit is not implemented for complex tensors."),
 )  # fmt: skip
-isposinf = constant(
+isposinf = asking(
     "isposinf", pointwise.isposinf,
     check=refuses("c", "isposinf does not support complex inputs.", RuntimeError),
 )  # fmt: skip
-isneginf = constant(
+isneginf = asking(
     "isneginf", pointwise.isneginf,
     check=refuses("c", "isneginf does not support complex inputs.", RuntimeError),
 )  # fmt: skip
-isreal = constant("isreal", pointwise.isreal)
+isreal = asking("isreal", pointwise.isreal)
 
 
 def _isclose(self: Raw, other: Raw, rtol: float, atol: float, equal_nan: bool) -> Raw:
     return pointwise.isclose(self, other, rtol, atol, equal_nan)
 
 
-_isclose_to = constant("isclose", _isclose, _PAIR)
+_isclose_to = asking("isclose", _isclose, _PAIR)
 
 
 def isclose(
@@ -391,14 +426,29 @@ def allclose(
 ) -> bool:
     """Whether all elements are close to each other: see ``isclose``."""
     _check_close("allclose", input, other, rtol, atol)
-    return bool(arrays.all(raw(isclose(input, other, rtol, atol, equal_nan))))
+    close = isclose(input, other, rtol, atol, equal_nan)
+    return bool(all_of(close, dim=tuple(range(len(close.shape))), keepdim=False))
 
 
 def _isin(self: Raw, test_elements: Raw, invert: bool) -> Raw:
     return pointwise.isin(self, test_elements, invert)
 
 
-_isin_of = constant("isin", _isin, ("self", "test_elements"))
+def _isin_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    elements, among = args
+    if not level.owns(among):
+        return op(elements.value, among, **options)
+    if not level.owns(elements) and not isinstance(elements, TensorLike):
+        elements = arrays.asarray(elements)
+    # Each element of an entry beside each of those that it may be among.
+    shape = tuple(elements.shape)
+    column = linear.reshape(level.stacked(elements), (level.size, numel(shape), 1))
+    row = linear.reshape(among.value, (level.size, 1, numel(among.shape)))
+    found = any_of(raw(eq(column, row)), dim=(2,), keepdim=False)
+    return linear.reshape(logical_not(found) if options["invert"] else found, (level.size, *shape))
+
+
+_isin_of = constant("isin", _isin, ("self", "test_elements"), batch=_isin_batch)
 
 
 def isin(

@@ -18,7 +18,14 @@ from retrograd.ops._arguments import (
     on_tensor,
     on_tensors,
 )
-from retrograd.ops._operation import Constant, Elementwise, constant, elementwise, raw
+from retrograd.ops._operation import (
+    Constant,
+    Elementwise,
+    asking,
+    constant,
+    elementwise,
+    raw,
+)
 from retrograd.ops._refusals import Check, both, kernel, refuses
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
@@ -309,9 +316,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 
 
 def _plain(name: str, forward: Any) -> Constant:
-    return constant(
-        f"special_{name}", forward, dtypes="float", check=_no_half(f"{name}_cpu")
-    )  # fmt: skip
+    return asking(f"special_{name}", forward, dtypes="float", check=_no_half(f"{name}_cpu"))
 
 
 bessel_j0 = _plain("bessel_j0", special.j0)

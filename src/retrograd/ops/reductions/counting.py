@@ -9,11 +9,27 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
-from retrograd.ops._dims import Dims, many_dims
-from retrograd.ops._operation import Operation, TensorLike, constant, raw
+from retrograd.ops._batching import BatchLevel
+from retrograd.ops._dims import Dims, many_dims, numel
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Operation, TensorLike, constant, hidden, raw
 from retrograd.ops._operation import linear as declare_linear
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops._results import named_result
+from retrograd.ops.elementwise import (
+    clamp,
+    clone,
+    eq,
+    ge,
+    le,
+    logical_and,
+    to_dtype,
+    where,
+    zeros_like,
+)
+from retrograd.ops.selecting import amax_dim, amin_dim
+
+_INDEX = arrays.int64
 
 # -- not zero --------------------------------------------------------------------------------
 
@@ -46,10 +62,35 @@ def _weighed(self: Raw, places: Raw, minlength: int) -> Raw:
     return arrays.statistics.bincount(places, self, minlength)
 
 
-bincount_op = constant("bincount", _bincount, check=kernel("bincount_cpu", "bfc"))
+def _bincount_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    raise RuntimeError(
+        "vmap: We do not support batching operators that can output dynamic shape. Attempted to "
+        "vmap over aten::bincount: each entry may have another greatest number. Use scatter_add() "
+        "into zeros of a size that is known."
+    )
+
+
+def _weighed_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """The places are the same for all entries, and so is how many there are to put them into."""
+    places = options["places"]
+    if level.owns(places):
+        return _bincount_batch(level, op, args, options)
+    length = max(options["minlength"], int(arrays.amax(bare(places))) + 1)
+    return placed(args[0].value, level.stacked(places), 1, length)
+
+
+def placed(values: Any, places: Any, dim: int, length: int) -> Any:
+    """The sums of the values that go to the same place along a dimension."""
+    shape = (*values.shape[:dim], length, *values.shape[dim + 1 :])
+    return linear.scatter_zeros(values, shape=shape, dim=dim, places=raw(places))
+
+
+bincount_op = constant(
+    "bincount", _bincount, check=kernel("bincount_cpu", "bfc"), batch=_bincount_batch
+)
 weighed_bincount = declare_linear(
     "weighed_bincount", _weighed, lambda g, places: linear.index(g, where=(places,)),
-    node="BincountBackward0",
+    node="BincountBackward0", batch=_weighed_batch,
 )  # fmt: skip
 
 
@@ -63,7 +104,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     values = raw(input)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if values.ndim != 1 or (values.dtype.kind in "iu" and arrays.any(values < 0)):
+    if values.ndim != 1 or (values.dtype.kind in "iu" and arrays.any(bare(values) < 0)):
         if values.dtype.kind in "iu":
             raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
         kernel("bincount_cpu", "bfc")(values)
@@ -74,7 +115,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     kernel("bincount_cpu", "bfc")(values)
     if raw(weights).dtype.kind not in "f":
         weights = weights.double()
-    places = arrays.copy(values)
+    places = clone(values)
     return weighed_bincount(weights, places=places, minlength=int(minlength))
 
 
@@ -100,6 +141,8 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     values = raw(input)
+    if hidden(values):
+        return _histc_by_operations(input, int(bins), min, max)
     if min == max and values.size:
         kernel("aminmax_cpu", "c")(values)
         min, max = (float(f(values)) for f in (arrays.amin, arrays.amax))
@@ -111,6 +154,36 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         raise RuntimeError("torch.histc: max must be larger than min")
     kernel("histogram_cpu", "biuc")(values)
     return histc_op(input, bins=int(bins), min=min, max=max)
+
+
+def _histc_by_operations(input: Any, bins: int, low: Any, high: Any) -> Any:
+    """``histc`` of values that stand under a transform: each entry of a batch may have a range of
+    its own."""
+    values = linear.reshape(input.detach(), (numel(input.shape),))
+    if low == high:
+        low, high = _range_of(values, low, high, 1)
+    places = (values - low) / (high - low) * bins
+    return _counts(values, None, places, low, high, bins)
+
+
+def _range_of(values: Any, low: Any, high: Any, margin: float) -> tuple[Any, Any]:
+    """The least and the greatest of some values, or two numbers if there are none; a little more
+    where they are equal."""
+    if not values.shape[0]:
+        return low - margin, high + margin
+    low, high = (f(values, dim=(0,), keepdim=False) for f in (amin_dim, amax_dim))
+    same = eq(low, high)
+    return where(same, low - margin, low), where(same, high + margin, high)
+
+
+def _counts(values: Any, weights: Any, places: Any, low: Any, high: Any, bins: int) -> Any:
+    """How many values, or which sum of their weights, there are in each of some bins, from the
+    places of the values among them; those outside of the range count nowhere."""
+    inside = logical_and(ge(values, low), le(values, high))
+    last = to_dtype(clamp(where(inside, places, zeros_like(places)), max=bins - 1), dtype=_INDEX)
+    where_to = where(inside, last, zeros_like(last) + bins)
+    each = zeros_like(values) + 1 if weights is None else weights
+    return linear.slice_(placed(each, where_to, 0, bins + 1), where=(slice(None, -1),))
 
 
 def _finite(x: float) -> bool:
@@ -187,6 +260,33 @@ def _edges(values: Raw, bins: Any, limits: Sequence[float] | None) -> Raw:
     return arrays.statistics.even_edges(low, high, bins, values.dtype)
 
 
+def _histogram_by_operations(
+    input: Any, bins: Any, limits: Sequence[float] | None, weight: Any, density: bool
+) -> tuple[Any, Any]:
+    """``histogram`` of values that stand under a transform, as ``_histc_by_operations``."""
+    values = linear.reshape(input.detach(), (numel(input.shape),))
+    if not isinstance(bins, int):
+        edges = clone(bins.detach())
+    elif limits is not None or not values.shape[0]:
+        edges = values.new_tensor(_edges(bare(values), bins, limits))
+    else:
+        low, high = _range_of(values, 0.0, 1.0, 0.5)
+        steps = arrays.statistics.even_edges(0, 1, bins, values._data.dtype)[:-1]
+        edges = linear.cat([low + (high - low) * steps, linear.reshape(high, (1,))], dim=0)
+    count = edges.shape[0] - 1
+    first, last = (linear.select(edges, dim=0, index=i) for i in (0, count))
+    column = linear.reshape(values, (numel(input.shape), 1))
+    places = linear.sum_dim(ge(column, edges), dim=(1,), keepdim=False) - 1
+    if weight is not None:
+        weight = linear.reshape(weight.detach(), (numel(input.shape),))
+    found = _counts(values, weight, places, first, last, count)
+    if density:
+        widths = linear.slice_(edges, where=(slice(1, None),)) - linear.slice_(
+            edges, where=(slice(None, -1),))  # fmt: skip
+        found = found / (linear.sum_all(found) * widths)
+    return found, edges
+
+
 def histogram(
     input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
     density: bool = False,
@@ -203,13 +303,17 @@ def histogram(
         raise NotImplementedError(
             f"\"histogramdd\" not implemented for '{dtypes.type_word(values.dtype)}'"
         )
-    edges = _edges(values, bins, range)
+    lifted = any(hidden(x) for x in (input, bins, weight))
+    edges = None if lifted else _edges(values, bins, range)
     if weight is not None and raw(weight).shape != values.shape:
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
             "input tensor excluding its innermost dimension, but got input with shape "
             f"{[values.size, 1]} and weight with shape {[raw(weight).size]}"
         )
+    if edges is None:
+        found = _histogram_by_operations(input, bins, range, weight, density)
+        return named_result("histogram", "hist", "bin_edges")(found)
     options = {"edges": edges, "density": bool(density)}
     if weight is None:
         found = histogram_op(input, **options)

@@ -11,12 +11,28 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, reducing
 from retrograd.ops._arguments import check_tensor
+from retrograd.ops._batching import Batched, BatchLevel, pointwise, rows
 from retrograd.ops._dims import Dims, broadcast, many_dims, one_dim
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import refuses
+from retrograd.ops._tangents import by_real_slopes, ones_like
 from retrograd.ops.algebra import decompositions
 from retrograd.ops.elementwise import abs as absolute
-from retrograd.ops.elementwise import conj, eq, pow_scalar, real, reciprocal, sgn, where, zeros_like
+from retrograd.ops.elementwise import (
+    conj,
+    eq,
+    gt,
+    isnan,
+    logical_or,
+    pow_scalar,
+    real,
+    reciprocal,
+    sgn,
+    sub,
+    to_dtype,
+    where,
+    zeros_like,
+)
 
 # -- the norm of vectors ---------------------------------------------------------------------
 
@@ -57,15 +73,24 @@ def _unless(zero: Any, x: Any) -> Any:
 
 def _shared(g: Any, self: Any, result: Any, dims: tuple[int, ...]) -> Any:
     """The gradient of an extreme, shared evenly among the elements that reach it."""
-    sizes = arrays.absolute(raw(self))
-    chosen = arrays.equal(sizes, raw(result)) | arrays.isnan(sizes)
-    count = arrays.cast(arrays.sum(chosen, dims, True), raw(result).dtype)
-    return (g / count) * arrays.cast(chosen, raw(result).dtype)
+    sizes = absolute(raw(self))
+    chosen, dtype = logical_or(eq(sizes, raw(result)), isnan(sizes)), raw(result).dtype
+    count = linear.sum_dim(chosen, dim=dims, keepdim=True)
+    return (g / to_dtype(count, dtype=dtype)) * to_dtype(chosen, dtype=dtype)
+
+
+def _norm_tangent(t: Any, self: Any, result: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+    slopes = norm_rule(ones_like(result), self, result, ord, dim, keepdim)
+    if slopes is None:
+        return None
+    dims = tuple(range(len(self.shape))) if dim is None else dim
+    return by_real_slopes(slopes, t, dims, keepdim)
 
 
 vector_norm_op = Operation(
-    "linalg_vector_norm", _vector_norm, inputs=("self",), rules={"self": norm_rule}, adjoint=True
-)
+    "linalg_vector_norm", _vector_norm, inputs=("self",), rules={"self": norm_rule}, adjoint=True,
+    jvp=_norm_tangent, batch="dims",
+)  # fmt: skip
 
 
 def _check_floating(name: str, x: Any) -> None:
@@ -271,10 +296,20 @@ def _check_dist(self: Any, other: Any, p: float) -> None:
         _check_identity(p, shape, None)
 
 
+def _dist_of_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    apart = Batched(level, pointwise(level, sub, args, {}))
+    return vector_norm_op(rows(level, apart), ord=options["p"], dim=(1,), keepdim=False)
+
+
+def _dist_tangent(t: Any, self: Any, other: Any, result: Any, p: float) -> Any:
+    moved = t[0] if t[1] is None else -t[1] if t[0] is None else t[0] - t[1]
+    return _norm_tangent(moved, self - other, result, p, None, False)
+
+
 dist_op = Operation(
     "dist", _dist, inputs=("self", "other"),
-    rules={"self": _dist_rule, "other": _dist_other_rule},
-    adjoint=True, dtypes="promote", broadcasts=True, check=_check_dist,
+    rules={"self": _dist_rule, "other": _dist_other_rule}, jvp=_dist_tangent,
+    adjoint=True, dtypes="promote", broadcasts=True, check=_check_dist, batch=_dist_of_batch,
 )  # fmt: skip
 
 
@@ -314,12 +349,33 @@ def _renorm_rule(g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
     slope = norm_rule(share, self, size, p, others, True)
     inverse = reciprocal(size + _MARGIN)
     scaled = maxnorm * inverse * (g - inverse * slope)
-    return where(arrays.greater(raw(size), maxnorm), scaled, g)
+    return where(gt(raw(size), maxnorm), scaled, g)
+
+
+def _renorm_tangent(t: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+    others = _others(len(self.shape), dim)
+    size = vector_norm_op(self, ord=p, dim=others, keepdim=True)
+    grown = _norm_tangent(t, self, size, p, others, True)
+    inverse = reciprocal(size + _MARGIN)
+    scaled = maxnorm * inverse * (t - inverse * grown * self)
+    return where(gt(raw(size), maxnorm), scaled, t)
+
+
+def _renorm_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """The slices of all entries one behind the other."""
+    value, dim = args[0].value, options["dim"] + 1
+    order = (0, dim, *(d for d in range(1, len(value.shape)) if d != dim))
+    slices = linear.permute(value, dims=order)
+    shape = tuple(slices.shape)
+    found = op(linear.reshape(slices, (shape[0] * shape[1], *shape[2:])), **{**options, "dim": 0})
+    back = tuple(sorted(range(len(order)), key=order.__getitem__))
+    return linear.permute(linear.reshape(found, shape), dims=back)
 
 
 renorm_op = Operation(
-    "renorm", _renorm, inputs=("self",), rules={"self": _renorm_rule}, adjoint=True
-)
+    "renorm", _renorm, inputs=("self",), rules={"self": _renorm_rule}, adjoint=True,
+    jvp=_renorm_tangent, batch=_renorm_batch,
+)  # fmt: skip
 
 
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:

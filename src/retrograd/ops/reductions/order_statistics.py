@@ -6,15 +6,28 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import linear, reducing, shaping
+from retrograd.ops import linear, reducing, selecting, shaping
 from retrograd.ops._arguments import check_int, invalid_combination
+from retrograd.ops._batching import BatchLevel, rows
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Selecting, TensorLike, raw
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Operation, Selecting, TensorLike, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import ceil, floor, isnan, round, to_dtype
+from retrograd.ops.elementwise import (
+    ceil,
+    eq,
+    floor,
+    isnan,
+    logical_and,
+    logical_or,
+    round,
+    to_dtype,
+    where,
+    zeros_like,
+)
 from retrograd.ops.pointwise import arithmetic as pointwise
-from retrograd.ops.selecting import choosing, evenly
+from retrograd.ops.selecting import choosing, even_tangent, evenly
 from retrograd.ops.shapes import placing, sorting
 
 # -- medians ---------------------------------------------------------------------------------
@@ -38,13 +51,33 @@ def _nanmedian_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
 
 _check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
 median_all = Selecting(
-    "median", _median, inputs=("self",), rules={"self": evenly}, check=_check_all
-)
+    "median", _median, inputs=("self",), rules={"self": evenly}, check=_check_all,
+    jvp=even_tangent, batch=lambda level, op, args, options: _of_rows(level, median_dim, args),
+)  # fmt: skip
 nanmedian_all = Selecting(
-    "nanmedian", _nanmedian, inputs=("self",), rules={"self": evenly}, check=_check_all
+    "nanmedian", _nanmedian, inputs=("self",), rules={"self": evenly}, check=_check_all,
+    jvp=even_tangent, batch=lambda level, op, args, options: _of_rows(level, nanmedian_dim, args),
+)  # fmt: skip
+median_dim: Selecting = choosing("median_dim", "MedianBackward1", _median_dim, _check_dim)
+nanmedian_dim: Selecting = choosing(
+    "nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, _check_dim
 )
-median_dim = choosing("median_dim", "MedianBackward1", _median_dim, _check_dim)
-nanmedian_dim = choosing("nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, _check_dim)
+
+
+def _of_rows(level: BatchLevel, along: Operation, args: list[Any]) -> Any:
+    """The median of each entry of a batch. Elements that are equal share its gradient, as they do
+    where it is that of all elements: it is put as an extreme, for which that is so."""
+    values = rows(level, args[0])
+    if not values.shape[1]:
+        nothing = arrays.statistics.median_of_all(arrays.zeros((0,), raw(values).dtype), False)
+        return linear.sum_dim(values, dim=(1,), keepdim=False) + nothing
+    found, _ = along(values, dim=1, keepdim=True)
+    if raw(values).dtype.kind in "iu":
+        return linear.reshape(found, (level.size,))
+    found = raw(found)
+    chosen = logical_or(eq(raw(values), found), logical_and(isnan(raw(values)), isnan(found)))
+    others = zeros_like(values) + float("-inf")
+    return selecting.amax_dim(where(chosen, values, others), dim=(1,), keepdim=False)
 
 
 def _non_empty_dim(name: str, x: Any, dim: int) -> int:
@@ -149,7 +182,8 @@ def _check_quantile(input: Any, q: Any, interpolation: str) -> None:
     if isinstance(q, TensorLike):
         if raw(q).dtype != data.dtype:
             raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-        if not arrays.all((raw(q) >= 0) & (raw(q) <= 1)):
+        places = bare(q)
+        if not arrays.all((places >= 0) & (places <= 1)):
             raise RuntimeError("quantile() q values must be in the range [0, 1]")
     elif not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")

@@ -13,11 +13,12 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, Selecting, raw
+from retrograd.ops._operation import Operation, Selecting, hidden, raw
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import exp, where, zeros_like
+from retrograd.ops.elementwise import eq, exp, isinf, isnan, logical_and, where, zeros_like
 from retrograd.ops.reducing import cumsum, in_dtype, narrowed
+from retrograd.ops.selecting import any_of
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "product_of_others"]
 
@@ -60,9 +61,19 @@ def _cumprod(self: Raw, dim: int) -> Raw:
 def _cumprod_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
     if not self.shape or self.shape[dim] == 1 or 0 in self.shape:
         return g
+    if hidden(self):
+        zero = eq(self, 0)
+        any_zero = any_of(raw(zero), dim=tuple(range(len(self.shape))), keepdim=True)
+        harmless = where(zero, zeros_like(self) + 1, self)
+        ratio = linear.cumsum_from_end(g * result, dim=dim) / harmless
+        return where(any_zero, _cumprod_slope(g, self, result, dim), ratio)
     if arrays.all(raw(self)):
         return linear.cumsum_from_end(g * result, dim=dim) / self
-    # What comes after a place, times the product of all before it.
+    return _cumprod_slope(g, self, result, dim)
+
+
+def _cumprod_slope(g: Any, self: Any, result: Any, dim: int) -> Any:
+    """What comes after a place, times the product of all before it: no division."""
     after = recurrence(g, _shifted(self, dim, True), dim=dim, reverse=True)
     return after * _shifted(result, dim, False, 1)
 
@@ -86,6 +97,8 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
 def product_of_others(x: Any, dim: int) -> Any:
     """For each element, the product of all the others along ``dim``: no division, so that zeros
     do no harm. From the left and from the right, each a running product without its last."""
+    if not x.shape[dim]:
+        return x
     left = _shifted(cumprod_op(x, dim=dim), dim, False, 1)
     turned = linear.flip(x, dims=(dim,))
     right = _shifted(cumprod_op(turned, dim=dim), dim, False, 1)
@@ -166,8 +179,8 @@ def _logcumsumexp_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
     before = (slice(None),) * dim
     sums = linear.slice_(result, where=(*before, slice(None, -1)))
     step = sums - linear.slice_(result, where=(*before, slice(1, None)))
-    stays_infinite = arrays.isnan(raw(step)) & arrays.isinf(raw(sums))
-    if arrays.any(stays_infinite):
+    stays_infinite = logical_and(isnan(raw(step)), isinf(raw(sums)))
+    if hidden(self) or arrays.any(stays_infinite):
         step = where(stays_infinite, zeros_like(step), step)
     last = linear.new_zeros(step, (*self.shape[:dim], 1, *self.shape[dim + 1 :]))
     ratio = linear.cat([exp(step), last], dim=dim)

@@ -10,9 +10,11 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products, reducing, shaping
 from retrograd.ops._dims import Dims, many_dims, numel, one_dim
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, Selecting, raw
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
+from retrograd.ops._tangents import by_real_slopes, by_slopes, ones_like
 from retrograd.ops.elementwise import (
     clamp,
     conj,
@@ -26,7 +28,7 @@ from retrograd.ops.elementwise import (
     zeros_like,
 )
 from retrograd.ops.pointwise import choosing
-from retrograd.ops.selecting import evenly_dim
+from retrograd.ops.selecting import even_tangent_dim, evenly_dim
 
 # -- variance --------------------------------------------------------------------------------
 
@@ -67,8 +69,9 @@ def _var_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> 
     else:
         mean = linear.mean_dim(self, dim=dims, keepdim=True)
     if freedom <= 0 and (dim is None or not shape):
-        infinite = arrays.where(arrays.equal(raw(self), raw(mean)), float("nan"), float("inf"))
-        slope = g * arrays.cast(infinite, raw(g).dtype)
+        still = eq(raw(self), raw(mean))
+        infinite = zeros_like(to_dtype(still, dtype=raw(g).dtype)) + float("inf")
+        slope = g * where(still, infinite * 0, infinite)
         return to_dtype(slope, dtype=raw(self).dtype) if raw(self).dtype.kind == "c" else slope
     g = g if keepdim else linear.kept(g, shape, dims)
     scale = 2 / freedom if freedom else float("inf")
@@ -106,15 +109,49 @@ def _sum_of(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-var_op = Operation("var", _var, inputs=("self",), rules={"self": _var_rule}, adjoint=True)
-std_op = Operation("std", _std, inputs=("self",), rules={"self": _std_rule}, adjoint=True)
+def _var_tangent(t: Any, self: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    slopes = _var_rule(ones_like(result), self, dim, correction, keepdim)
+    return by_real_slopes(slopes, t, _all_dims(dim, self.shape), keepdim)
+
+
+def _std_tangent(t: Any, self: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    slopes = _std_rule(ones_like(result), self, result, dim, correction, keepdim)
+    return by_real_slopes(slopes, t, _all_dims(dim, self.shape), keepdim)
+
+
+def _mean_tangent(t: Any, dim: Any, keepdim: bool) -> Any:
+    return linear.mean_dim(t, dim=_all_dims(dim, t.shape), keepdim=keepdim)
+
+
+def _var_mean_tangent(
+    t: Any, self: Any, result0: Any, dim: Any, correction: float, keepdim: bool
+) -> Any:
+    spread = _var_tangent(t, self, result0, dim, correction, keepdim)
+    return spread, _mean_tangent(t, dim, keepdim)
+
+
+def _std_mean_tangent(
+    t: Any, self: Any, result0: Any, dim: Any, correction: float, keepdim: bool
+) -> Any:
+    spread = _std_tangent(t, self, result0, dim, correction, keepdim)
+    return spread, _mean_tangent(t, dim, keepdim)
+
+
+var_op = Operation(
+    "var", _var, inputs=("self",), rules={"self": _var_rule}, jvp=_var_tangent, adjoint=True,
+    batch="dims",
+)  # fmt: skip
+std_op = Operation(
+    "std", _std, inputs=("self",), rules={"self": _std_rule}, jvp=_std_tangent, adjoint=True,
+    batch="dims",
+)  # fmt: skip
 var_mean_op = Operation(
     "var_mean", _var_mean, inputs=("self",), rules={"self": _var_mean_rule},
-    outputs=("result0", "result1"), adjoint=True,
+    outputs=("result0", "result1"), jvp=_var_mean_tangent, adjoint=True, batch="dims",
 )  # fmt: skip
 std_mean_op = Operation(
     "std_mean", _std_mean, inputs=("self",), rules={"self": _std_mean_rule},
-    outputs=("result0", "result1"), adjoint=True,
+    outputs=("result0", "result1"), jvp=_std_mean_tangent, adjoint=True, batch="dims",
 )  # fmt: skip
 
 
@@ -205,9 +242,15 @@ def _logsumexp_rule(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdi
     return g * exp(self - result)
 
 
+def _logsumexp_tangent(t: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    slopes = _logsumexp_rule(ones_like(result), self, result, dim, keepdim)
+    return by_slopes(slopes, t, dim, keepdim)
+
+
 logsumexp_op = Operation(
-    "logsumexp", _logsumexp, inputs=("self",), rules={"self": _logsumexp_rule}, dtypes="float"
-)
+    "logsumexp", _logsumexp, inputs=("self",), rules={"self": _logsumexp_rule},
+    jvp=_logsumexp_tangent, dtypes="float",
+)  # fmt: skip
 
 
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
@@ -228,13 +271,18 @@ def _nansum(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
 
 
 def _nansum_rule(g: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    counted = arrays.logical_not(arrays.isnan(raw(self)))
-    g = g if keepdim else linear.kept(g, self.shape, dim)
-    return g * arrays.cast(counted, raw(g).dtype)
+    counted = to_dtype(logical_not(isnan(raw(self))), dtype=raw(g).dtype)
+    return (g if keepdim else linear.kept(g, self.shape, dim)) * counted
+
+
+def _nansum_tangent(t: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    counted = logical_not(isnan(raw(self)))
+    return linear.sum_dim(where(counted, t, zeros_like(t)), dim=dim, keepdim=keepdim)
 
 
 nansum_op = Operation(
-    "nansum", _nansum, inputs=("self",), rules={"self": _nansum_rule}, dtypes="sum",
+    "nansum", _nansum, inputs=("self",), rules={"self": _nansum_rule}, jvp=_nansum_tangent,
+    dtypes="sum",
     check=refuses("c", "nansum on CPU does not support complex inputs", RuntimeError),
 )  # fmt: skip
 
@@ -281,8 +329,15 @@ def _aminmax_rule(
     return _sum_of(low, high)
 
 
+def _aminmax_tangent(
+    t: Any, self: Any, min: Any, max: Any, dim: tuple[int, ...], keepdim: bool
+) -> Any:
+    return tuple(even_tangent_dim(t, self, extreme, dim, keepdim) for extreme in (min, max))
+
+
 aminmax_op = Selecting(
     "aminmax", _aminmax, inputs=("self",), rules={"self": _aminmax_rule}, outputs=("min", "max"),
+    jvp=_aminmax_tangent,
 )  # fmt: skip
 
 
@@ -334,7 +389,7 @@ def _weights(name: str, weights: Any, count: int, kinds: str, kind_words: str) -
             f"cov(): expected {name} to have the same numel as there are observations in the input "
             f"but got {data.size} != {count}"
         )
-    if arrays.any(data < 0):
+    if arrays.any(bare(weights) < 0):
         raise RuntimeError(f"cov(): {name} cannot be negative")
     return weights
 
@@ -364,19 +419,19 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     total = values.new_tensor(count, dtype=arrays.dtypes.int64) if weights is None else None
     if total is None:
         total = reducing.sum(weights)
-        if raw(total) == 0:
+        if arrays.any(bare(total) == 0):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     mean = reducing.sum(values if weights is None else values * weights, 1) / total
     freedom = total - correction
     if aweights is not None and correction != 0:
         freedom = total - correction * reducing.sum(weights * aweights) / total
-    if raw(freedom) <= 0:
+    if arrays.any(bare(freedom) <= 0):
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the "
             "number of observations.",
             stacklevel=2,
         )
-        freedom = zeros_like(freedom.detach())
+        freedom = clamp(freedom.detach(), min=0)
     values = values - shaping.unsqueeze(mean, 1)
     turned = shaping.t(values if weights is None else values * weights)
     turned = conj(turned) if raw(turned).dtype.kind == "c" else turned

@@ -7,6 +7,8 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
+from retrograd.ops import elementwise
+from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import TensorLike, raw
 
 
@@ -53,6 +55,8 @@ def check_in_bounds(
     error: type[Exception] = RuntimeError,
 ) -> None:  # fmt: skip
     """Refuse places along ``dim`` that are not there; only some functions count from the end."""
+    if isinstance(places, Lifted):
+        places = bare(places)
     bad = arrays.sorting.outside(places, -size if negative else 0, size)
     if bad is not None:
         words = words or "index {} is out of bounds for dimension {} with size {}"
@@ -76,7 +80,7 @@ def as_places_or_mask(x: Raw) -> Raw:
         return x
     if not is_byte(dtype):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    return arrays.cast(x, arrays.bool_)
+    return elementwise.to_dtype(x, dtype=arrays.bool_)
 
 
 def check_index(index: Raw, shape: Sequence[int], dim: int, position: int) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
+from retrograd.ops._batching import BatchLevel, rows
 from retrograd.ops._dims import as_shape, broadcast, infer, numel, one_dim
-from retrograd.ops._operation import Linear, constant, raw
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Linear, Operation, constant, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops.elementwise import conj
 from retrograd.ops.shapes.indexed import index_select
@@ -128,7 +130,12 @@ def _repeat_transpose(g: Any, shape: Any, repeats: tuple[int, ...]) -> Any:
     return linear.reshape(g, tuple(shape))
 
 
-repeat_all = declare("repeat", _repeat, _repeat_transpose)
+def _repeat_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    repeats = options["repeats"]
+    return op(level.aligned(args[0], len(repeats)), repeats=(1, *repeats))
+
+
+repeat_all = declare("repeat", _repeat, _repeat_transpose, batch=_repeat_batch)
 
 
 def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
@@ -212,7 +219,28 @@ def _repeated(repeats: Raw) -> Raw:
     return arrays.cast(arrays.sorting.repeated_places(repeats), repeats.dtype)
 
 
-_repeated_places = constant("repeat_interleave", _repeated)
+def _repeated_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """Of the places of all entries as if they were one, each in its own entry."""
+    repeats = args[0]
+    totals = arrays.sum(bare(repeats.value), (-1,), False)
+    if totals.size and totals.min() != totals.max():
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can output dynamic shape. Attempted "
+            "to vmap over aten::repeat_interleave.Tensor with repeats that have another sum for "
+            "each entry."
+        )
+    size = repeats.shape[0]
+    found = op(rows_of_all(level, repeats))
+    count = found.shape[0] // max(level.size, 1)
+    return linear.reshape(found % max(size, 1), (level.size, count))
+
+
+def rows_of_all(level: BatchLevel, x: Any) -> Any:
+    """The elements of all entries, one after the other."""
+    return linear.reshape(x.value, (level.size * numel(x.shape),))
+
+
+_repeated_places = constant("repeat_interleave", _repeated, batch=_repeated_batch)
 
 
 def _places_repeated(repeats: Any, output_size: int | None) -> Any:
@@ -222,9 +250,10 @@ def _places_repeated(repeats: Any, output_size: int | None) -> Any:
     if times.dtype.name not in ("int64", "int32"):
         word = dtypes.type_word(times.dtype)
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{word}'")
-    if times.size and times.min() < 0:
+    known = bare(times)
+    if known.size and known.min() < 0:
         raise RuntimeError("repeats can not be negative")
-    if output_size is not None and output_size != int(times.sum()):
+    if output_size is not None and (arrays.sum(known, (-1,), False) != output_size).any():
         raise RuntimeError("allocated size does not match required size")
     return _repeated_places(repeats)
 
@@ -254,9 +283,18 @@ def _rot90(self: Raw, k: int, dims: tuple[int, int]) -> Raw:
     return arrays.layout.rot90(self, k, dims)
 
 
+def _roll_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    (x,), dims, shifts = args, options["dims"], options["shifts"]
+    if dims is not None:
+        return op(x.value, shifts=shifts, dims=tuple(d + 1 for d in dims))
+    found = op(rows(level, x), shifts=shifts, dims=(1,))
+    return linear.reshape(found, (level.size, *x.shape))
+
+
 roll_by: Linear = declare(
     "roll", _roll,
     lambda g, shifts, dims: roll_by(g, shifts=tuple(-s for s in shifts), dims=dims),
+    batch=_roll_batch,
 )  # fmt: skip
 rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k, dims=dims))
 

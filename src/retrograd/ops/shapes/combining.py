@@ -6,19 +6,36 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops import linear
+from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops._batching_places import along_lines
+from retrograd.ops._dims import numel
+from retrograd.ops._operation import Operation
 from retrograd.ops._refusals import kernel
 from retrograd.ops.shapes._places import tensor_argument
 from retrograd.ops.shapes.indexed import check_slices
-from retrograd.ops.shapes.placing import reduced_self, reduced_src
+from retrograd.ops.shapes.placing import reduced_self, reduced_src, scatter_reduce_tensor
 
 
-def _spread(index: Any, shape: Any, dim: int) -> Raw:
+def _spread(index: Any, shape: Any, dim: int) -> Any:
     """The places of slices as a place for each of their elements."""
     if not shape:
-        return raw(index).reshape(())
-    column = raw(index).reshape(-1, *(1,) * (len(shape) - dim - 1))
-    return arrays.expand(column, tuple(shape))
+        return linear.reshape(index, ())
+    column = linear.reshape(index, (numel(index.shape), *(1,) * (len(shape) - dim - 1)))
+    return linear.expand(column, size=tuple(shape))
+
+
+def _batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """Element by element: numbers of slices are places, the same for all elements of a slice."""
+    x, index, source = args
+    if level.owns(index):
+        shape, dim = tuple(source.shape), options["dim"]
+        line = (1,) * dim + (numel(index.shape),) + (1,) * (len(shape) - dim - 1)
+        columns = linear.reshape(index.value, (level.size, *line[: len(shape)]))
+        places = Batched(level, linear.expand(columns, size=(level.size, *shape)))
+    else:
+        places = _spread(index, source.shape, options["dim"])
+    return along_lines(level, scatter_reduce_tensor, [x, places, source], options)
 
 
 def _index_reduce(
@@ -46,7 +63,7 @@ def _source_rule(
 
 
 index_reduce_tensor = Operation(
-    "index_reduce", _index_reduce, inputs=("self", "index", "source"),
+    "index_reduce", _index_reduce, inputs=("self", "index", "source"), batch=_batch,
     rules={"self": _self_rule, "source": _source_rule}, check=kernel("index_func_"),
 )  # fmt: skip
 

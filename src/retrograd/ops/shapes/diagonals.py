@@ -9,11 +9,13 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
 from retrograd.ops._arguments import element
+from retrograd.ops._batching import Batched, BatchLevel, along_dimensions
+from retrograd.ops._batching_places import lined_up
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.elementwise import where, zeros_like
 from retrograd.ops.reductions import scans
 
 # -- diagonals -------------------------------------------------------------------------------
@@ -41,11 +43,16 @@ def _of_diagonal(g: Any, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal_at(g, offset=offset, dim1=dim1, dim2=dim2)
 
 
-diagonal_at: Linear = declare("diagonal", _diagonal, _onto_diagonal, view=True)
+def _put_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    lines = Batched(level, lined_up(level, args[0]))
+    return along_dimensions(level, op, [lines], options)
+
+
+diagonal_at: Linear = declare("diagonal", _diagonal, _onto_diagonal, view=True, batch="dims")
 diagonal_copied = declare(
-    "diagonal_copy", _diagonal_copy, _onto_diagonal, node="DiagonalBackward0_copy"
+    "diagonal_copy", _diagonal_copy, _onto_diagonal, node="DiagonalBackward0_copy", batch="dims"
 )
-put_diagonal: Linear = declare("diag_embed", _put_diagonal, _of_diagonal)
+put_diagonal: Linear = declare("diag_embed", _put_diagonal, _of_diagonal, batch=_put_batch)
 
 
 def _diagonal_scatter(self: Raw, src: Raw, offset: int, dim1: int, dim2: int) -> Raw:
@@ -59,8 +66,9 @@ def _without_diagonal(g: Any, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal_scatter_at(g, zeros, offset=offset, dim1=dim1, dim2=dim2)
 
 
-diagonal_scatter_at: Operation = Operation(
+diagonal_scatter_at: Linear = Linear(
     "diagonal_scatter", _diagonal_scatter, inputs=("self", "src"), dtypes="first", broadcasts=True,
+    batch="dims",
     rules={"self": _without_diagonal, "src": _of_diagonal},
 )  # fmt: skip
 
@@ -71,8 +79,15 @@ def _fill_diagonal(self: Raw, value: Any, wrap: bool) -> Raw:
     return out
 
 
+def _fill_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    x = args[0]
+    diagonal = _fill_diagonal(arrays.zeros(tuple(x.shape), arrays.bool_), True, options["wrap"])
+    return where(diagonal, element(options["value"], raw(x).dtype), x.value)
+
+
 fill_diagonal_at: Operation = Operation(
-    "fill_diagonal", _fill_diagonal, inputs=("self",),
+    "fill_diagonal", _fill_diagonal, inputs=("self",), batch=_fill_batch,
+    jvp=lambda t, wrap: fill_diagonal_at(t, value=0, wrap=wrap),
     rules={"self": lambda g, wrap: fill_diagonal_at(g, value=0, wrap=wrap)},
 )  # fmt: skip
 
@@ -138,7 +153,7 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A copy of ``input`` with ``src`` for its diagonal."""
     first, second = _two_dims(dim1, dim2, len(input.shape))
-    place = arrays.layout.diagonal(raw(input), operator.index(offset), first, second)
+    place = diagonal_at(input, offset=operator.index(offset), dim1=first, dim2=second)
     check_src(src, place.shape)
     return diagonal_scatter_at(input, src, offset=offset, dim1=first, dim2=second)
 
@@ -167,7 +182,12 @@ def _trace_transpose(g: Any, shape: Any) -> Any:
     return put_diagonal(spread, shape=tuple(shape), offset=0, dim1=0, dim2=1)
 
 
-trace_of = declare("trace", arrays.layout.trace, _trace_transpose, dtypes="sum")
+def _trace_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    diagonals = diagonal_at(args[0].value, offset=0, dim1=1, dim2=2)
+    return linear.sum_dim(diagonals, dim=(1,), keepdim=False)
+
+
+trace_of = declare("trace", arrays.layout.trace, _trace_transpose, dtypes="sum", batch=_trace_batch)
 
 
 def trace(input: Any) -> Any:
@@ -194,8 +214,12 @@ def _triu(self: Raw, diagonal: int) -> Raw:
     return arrays.layout.triu(self, diagonal)
 
 
-lower: Linear = declare("tril", _tril, lambda g, diagonal: lower(g, diagonal=diagonal))
-upper: Linear = declare("triu", _triu, lambda g, diagonal: upper(g, diagonal=diagonal))
+lower: Linear = declare(
+    "tril", _tril, lambda g, diagonal: lower(g, diagonal=diagonal), batch="leading"
+)
+upper: Linear = declare(
+    "triu", _triu, lambda g, diagonal: upper(g, diagonal=diagonal), batch="leading"
+)
 
 
 def _as_diagonal(name: str, input: Any, diagonal: Any) -> int:

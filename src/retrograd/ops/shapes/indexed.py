@@ -8,11 +8,13 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
+from retrograd.ops import _batching_places as batches
 from retrograd.ops import linear
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast, numel, one_dim
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Linear, Operation, raw
-from retrograd.ops.elementwise import where, zeros_like
+from retrograd.ops.elementwise import clone, eq, where, zeros_like
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.shapes._places import (
     as_places_or_mask,
@@ -39,13 +41,14 @@ def _add_slices(self: Raw, index: Raw, size: tuple[int, ...], dim: int) -> Raw:
 
 
 index_select_at: Linear = Linear(
-    "index_select", _index_select, inputs=("self", "index"),
+    "index_select", _index_select, inputs=("self", "index"), batch=batches.slices_taken,
     rules={"self": lambda g, index, shape, dim:
            add_slices(g, index, size=tuple(shape), dim=dim)},
     jvp=lambda t, index, dim: index_select_at(t[0], index, dim=dim),
 )  # fmt: skip
 add_slices: Linear = Linear(
     "add_slices", _add_slices, inputs=("self", "index"), node="IndexAddBackward0",
+    batch=batches.slices_added,
     rules={"self": lambda g, index, shape, dim:
            linear.reshape(index_select_at(g, index, dim=dim), tuple(shape))},
     jvp=lambda t, index, size, dim: add_slices(t[0], index, size=size, dim=dim),
@@ -81,29 +84,31 @@ def _slices_of(g: Any, index: Any, shape: Any, dim: int) -> Any:
 
 
 def _filled_gradient(g: Any, index: Any, dim: int) -> Any:
-    size = size_along(g.shape, dim)
-    places, _, _ = arrays.sorting.unique(arrays.sorting.from_front(raw(index), size), False, False)
-    return linear.sum_all(index_select_at(g, places, dim=dim))
+    """Of each place once, however often it was filled."""
+    zeros = zeros_like(g)
+    filled = index_fill_number(zeros, index, dim=dim, value=1)
+    return linear.sum_all(where(eq(filled, 1), g, zeros))
 
 
-index_add_tensor = Operation(
-    "index_add", _index_add, inputs=("self", "index", "source"),
+index_add_tensor = Linear(
+    "index_add", _index_add, inputs=("self", "index", "source"), batch=batches.slices_put,
     rules={"self": lambda g: g,
            "source": lambda g, index, shape, dim, alpha:
            _slices_of(g if alpha == 1 else g * alpha, index, shape, dim)},
 )  # fmt: skip
 index_fill_number: Operation = Operation(
-    "index_fill", _index_fill, inputs=("self", "index"),
+    "index_fill", _index_fill, inputs=("self", "index"), batch=batches.slices_filled,
+    jvp=lambda t, index, dim: index_fill_number(t[0], index, dim=dim, value=0),
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0)},
 )  # fmt: skip
-index_fill_tensor = Operation(
+index_fill_tensor = Linear(
     "index_fill_tensor", _index_fill_tensor, inputs=("self", "index", "value"),
-    node="IndexFillBackward1", dtypes="free",
+    node="IndexFillBackward1", dtypes="free", batch=batches.slices_filled,
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
            "value": _filled_gradient},
 )  # fmt: skip
-index_copy_tensor = Operation(
-    "index_copy", _index_copy, inputs=("self", "index", "source"),
+index_copy_tensor = Linear(
+    "index_copy", _index_copy, inputs=("self", "index", "source"), batch=batches.slices_put,
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
            "source": _slices_of},
 )  # fmt: skip
@@ -282,8 +287,7 @@ def _put(self: Raw, index: Raw, source: Raw, accumulate: bool) -> Raw:
 
 
 def _from_positions(g: Any, index: Any, shape: Any) -> Any:
-    positions = arrays.sorting.from_front(raw(index), numel(shape))
-    return linear.add_flat(g, shape=tuple(shape), positions=positions)
+    return linear.add_flat(g, shape=tuple(shape), positions=raw(index))
 
 
 def _put_self(g: Any, index: Any, accumulate: bool) -> Any:
@@ -294,10 +298,10 @@ def _put_self(g: Any, index: Any, accumulate: bool) -> Any:
 
 take_at: Linear = Linear(
     "take", _take, inputs=("self", "index"), rules={"self": _from_positions},
-    jvp=lambda t, index: take_at(t[0], index),
+    jvp=lambda t, index: take_at(t[0], index), batch=batches.positions_taken,
 )  # fmt: skip
-put_tensor: Operation = Operation(
-    "put", _put, inputs=("self", "index", "source"),
+put_tensor: Linear = Linear(
+    "put", _put, inputs=("self", "index", "source"), batch=batches.positions_put,
     rules={"self": _put_self,
            "source": lambda g, index, shape: linear.reshape(take_at(g, index), tuple(shape))},
 )  # fmt: skip
@@ -359,6 +363,14 @@ def _back_to_mask(g: Any, mask: Any, shape: Any) -> Any:
 
 def _used_of_source(g: Any, mask: Any, shape: Any) -> Any:
     """The gradient of as many elements as were placed; none for the rest."""
+    if isinstance(raw(mask), Lifted):  # of which it cannot be said how many
+        full, size = tuple(g.shape), numel(shape)
+        if not size:
+            return new_zeros(g, tuple(shape))
+        numbers = batches.numbers_where(linear.expand(mask, size=full))
+        used = where(mask, g, zeros_like(g))
+        found = linear.add_flat(used, shape=(size,), positions=raw(numbers))
+        return linear.reshape(found, tuple(shape))
     picked = masked_select_at(g, mask)
     count, size = numel(picked.shape), numel(shape)
     if count < size:
@@ -368,10 +380,11 @@ def _used_of_source(g: Any, mask: Any, shape: Any) -> Any:
 
 masked_select_at: Linear = Linear(
     "masked_select", _masked_select, inputs=("self", "mask"), rules={"self": _back_to_mask},
-    broadcasts=True, jvp=lambda t, mask: masked_select_at(t[0], mask),
+    broadcasts=True, batch=batches.mask_taken, jvp=lambda t, mask: masked_select_at(t[0], mask),
 )  # fmt: skip
-masked_scatter_tensor: Operation = Operation(
+masked_scatter_tensor: Linear = Linear(
     "masked_scatter", _masked_scatter, inputs=("self", "mask", "source"), broadcasts=True,
+    batch=batches.mask_filled,
     rules={"self": lambda g, mask: where(mask, zeros_like(g), g), "source": _used_of_source},
 )  # fmt: skip
 
@@ -430,7 +443,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
                 f"expected Tensor as element {number} in argument 0, but got {type(index).__name__}"
             )
     tensor_argument("index_put", "values", values, 2)
-    where_to = tuple([arrays.copy(as_places_or_mask(raw(index))) for index in indices])
+    where_to = tuple([clone(as_places_or_mask(raw(index))) for index in indices])
     taken = sum(index.ndim if index.dtype.kind == "b" else 1 for index in where_to)
     if taken > len(input.shape):
         raise IndexError(

@@ -10,8 +10,9 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import as_shape, numel, one_dim
-from retrograd.ops._operation import Linear, raw
+from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops.shapes.indexed import masked_select_at
 
 # -- splitting -------------------------------------------------------------------------------
@@ -169,10 +170,10 @@ def column_stack(tensors: Sequence[Any]) -> Any:
 
 def _block_diag(tensors: Sequence[Raw]) -> Raw:
     blocks = [x.reshape((1,) * (2 - x.ndim) + x.shape) for x in tensors]
-    shape = tuple(sum(b.shape[d] for b in blocks) for d in (0, 1))
-    out = arrays.zeros(shape, blocks[0].dtype)
+    shape = tuple(sum(b.shape[d] for b in blocks) for d in (-2, -1))
+    out = arrays.zeros((*blocks[0].shape[:-2], *shape), blocks[0].dtype)
     for block, where in zip(blocks, _corners([b.shape for b in blocks]), strict=True):
-        out[where] = block
+        out[(..., *where)] = block
     return out
 
 
@@ -187,13 +188,22 @@ def _corners(shapes: Sequence[Sequence[int]]) -> list[tuple[slice, slice]]:
 
 
 def _block_diag_transpose(g: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    before = (slice(None),) * (len(g.shape) - 2)
     pieces = zip(_corners(shapes), shapes, strict=True)
-    return [linear.reshape(linear.slice_(g, where=where), shape) for where, shape in pieces]
+    return [
+        linear.reshape(linear.slice_(g, where=(*before, *where)), shape) for where, shape in pieces
+    ]
+
+
+def _block_diag_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    blocks = [(level.stacked(x), (1, 1, *x.shape)[-2:]) for x in args]
+    return op([linear.reshape(x, (level.size, *shape)) for x, shape in blocks])
 
 
 block_diagonal = Linear(
-    "block_diag", _block_diag, inputs=("tensors",), joint=_block_diag_transpose, dtypes="promote"
-)
+    "block_diag", _block_diag, inputs=("tensors",), joint=_block_diag_transpose, dtypes="promote",
+    batch=_block_diag_batch,
+)  # fmt: skip
 
 
 def block_diag(*tensors: Any) -> Any:

@@ -12,9 +12,10 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import element
+from retrograd.ops._batching_places import along_lines
 from retrograd.ops._dims import broadcast, numel, one_dim
-from retrograd.ops._operation import Operation, raw
-from retrograd.ops.elementwise import eq, where, zeros_like
+from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops.elementwise import clamp, eq, logical_and, to_dtype, where, zeros_like
 from retrograd.ops.linear import gather as gather_at
 from retrograd.ops.shapes._places import (
     check_in_bounds,
@@ -65,15 +66,16 @@ def _scatter_add(self: Raw, index: Raw, src: Raw, dim: int) -> Raw:
 
 scatter_number: Operation = Operation(
     "scatter_number", _scatter_number, inputs=("self", "index"), node="ScatterBackward1",
+    jvp=lambda t, index, dim: scatter_number(t[0], index, dim=dim, value=0), batch=along_lines,
     rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0)},
 )  # fmt: skip
-scatter_tensor = Operation(
-    "scatter", _scatter, inputs=("self", "index", "src"),
+scatter_tensor = Linear(
+    "scatter", _scatter, inputs=("self", "index", "src"), batch=along_lines,
     rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0),
            "src": _from_places},
 )  # fmt: skip
-scatter_add_tensor = Operation(
-    "scatter_add", _scatter_add, inputs=("self", "index", "src"),
+scatter_add_tensor = Linear(
+    "scatter_add", _scatter_add, inputs=("self", "index", "src"), batch=along_lines,
     rules={"self": lambda g: g, "src": _from_places},
 )  # fmt: skip
 
@@ -88,26 +90,28 @@ def _scatter_reduce(
     return arrays.sorting.reduce_along(self, index, cut, dim, reduce, include_self)
 
 
-def _as_numbers(mask: Any, like: Any) -> Raw:
-    return arrays.cast(raw(mask), raw(like).dtype)
+def _as_numbers(mask: Any, like: Any) -> Any:
+    return to_dtype(mask, dtype=raw(like).dtype)
+
+
+def _sent(values: Any, index: Any, shape: Any, dim: int) -> Any:
+    """For each element how much is sent to it."""
+    return linear.scatter_zeros(values, shape=tuple(shape), dim=dim, places=raw(index))
 
 
 def _share(g: Any, self: Any, index: Any, src: Any, result: Any, dim: int) -> Any:
     """The gradient of an extreme, divided by how many elements reach it."""
-    places, extreme = raw(index), raw(result)
-    reached = arrays.equal(raw(_cut(src, index.shape)), arrays.sorting.gather(extreme, places, dim))
-    number = arrays.equal(raw(self), extreme) + arrays.sorting.add_along(
-        tuple(self.shape), places, _as_numbers(reached, result), dim
-    )
-    return g / number
+    self, src, result = raw(self), raw(src), raw(result)  # which are only compared
+    reached = eq(_cut(src, index.shape), gather_at(result, raw(index), dim=dim))
+    own = _as_numbers(eq(self, result), result)
+    return g / (own + _sent(_as_numbers(reached, result), index, self.shape, dim))
 
 
 def _mean_share(g: Any, index: Any, dim: int, include_self: bool) -> Any:
     """The gradient of a mean, divided by how many elements it is of."""
-    dtype = raw(g).dtype
-    ones = arrays.ones(tuple(index.shape), dtype)
-    count = arrays.sorting.add_along(tuple(g.shape), raw(index), ones, dim) + int(include_self)
-    return g / arrays.cast(arrays.maximum(count.real, 1), count.real.dtype)
+    ones = arrays.ones(tuple(index.shape), raw(g).dtype).real
+    count = _sent(ones, index, g.shape, dim) + int(include_self)
+    return g / clamp(count, min=1, max=None)
 
 
 def reduced_self(
@@ -124,7 +128,7 @@ def reduced_self(
         g = _mean_share(g, index, dim, include_self)
     elif reduce != "sum":
         share = _share(g, self, index, src, result, dim)
-        g = share * _as_numbers(arrays.equal(raw(self), raw(result)), result)
+        g = share * _as_numbers(eq(raw(self), raw(result)), result)
     return g if include_self else scatter_number(g, index, dim=dim, value=0)
 
 
@@ -138,8 +142,8 @@ def reduced_src(
         g = _mean_share(g, index, dim, include_self)
     elif reduce != "sum":
         share = _share(g, self, index, src, result, dim)
-        extreme = arrays.sorting.gather(raw(result), raw(index), dim)
-        reached = arrays.equal(raw(_cut(src, index.shape)), extreme)
+        extreme = gather_at(raw(result), raw(index), dim=dim)
+        reached = eq(raw(_cut(src, index.shape)), extreme)
         return _uncut(gather_at(share, index, dim=dim) * _as_numbers(reached, result), shape)
     return _from_places(g, index, shape, dim)
 
@@ -150,12 +154,9 @@ def _prod_src(
     """The product of all the others, by division: a zero is left out where it is the only one, and
     where there are several, all products are zero."""
     src = _cut(src, index.shape)
-    places, zero = raw(index), arrays.equal(raw(src), 0)
-    zeros_there = arrays.sorting.gather(
-        arrays.sorting.add_along(tuple(self.shape), places, _as_numbers(zero, src), dim),
-        places, dim,
-    )  # fmt: skip
-    only = arrays.logical_and(zero, arrays.equal(zeros_there, 1))
+    zero = eq(raw(src), 0)
+    zeros_sent = _sent(_as_numbers(zero, src), index, self.shape, dim)
+    only = logical_and(zero, eq(gather_at(zeros_sent, raw(index), dim=dim), 1))
     ones = zeros_like(src) + 1
     of_others = scatter_reduce_tensor(
         self, index, where(only, ones, src), dim=dim, reduce="prod", include_self=include_self
@@ -165,7 +166,7 @@ def _prod_src(
 
 
 scatter_reduce_tensor: Operation = Operation(
-    "scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"),
+    "scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"), batch=along_lines,
     rules={"self": reduced_self, "src": reduced_src},
 )  # fmt: skip
 

@@ -7,7 +7,9 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
+from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import as_shape, one_dim
+from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Operation, Selecting, constant, raw
 from retrograd.ops._results import named_result
 
@@ -140,8 +142,20 @@ def _without_derivative(name: str, forward: Any, node: str, words: str) -> Opera
 
     return Operation(
         name, forward, inputs=("self",), rules={"self": rule}, node=node,
-        outputs=("values", "inverse", "counts"),
+        outputs=("values", "inverse", "counts"), batch=_dynamic(words),
     )  # fmt: skip
+
+
+def _dynamic(name: str) -> Any:
+    """A batching rule for what has as many results as the values say."""
+
+    def refuse(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can output dynamic shape. Attempted "
+            f"to vmap over aten::{name}: each entry may have another number of results."
+        )
+
+    return refuse
 
 
 unique_values = _without_derivative("unique", _unique, "Unique2Backward0", "_unique2")
@@ -214,7 +228,20 @@ def _searchsorted(bounds: Raw, values: Raw, right: bool, dtype: Any) -> Raw:
     return arrays.cast(found, dtype)
 
 
-search_for = constant("searchsorted", _searchsorted, inputs=("sorted_sequence", "input"))
+def _search_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    bounds, wanted = args
+    if len(bounds.shape) > 1:  # rows of bounds, as many as of values
+        return op(level.stacked(bounds), level.stacked(wanted), **options)
+    if not level.owns(bounds):
+        return op(bounds, wanted.value, **options)
+    shape = (level.size, *wanted.shape)
+    found = op(bounds.value, linear.reshape(level.stacked(wanted), (level.size, -1)), **options)
+    return linear.reshape(found, shape)
+
+
+search_for = constant(
+    "searchsorted", _searchsorted, inputs=("sorted_sequence", "input"), batch=_search_batch
+)
 
 
 def _search(bounds: Any, wanted: Any, right: bool, out_int32: bool) -> Any:
@@ -279,7 +306,7 @@ def _check_sorter(order: Raw, bounds: Raw) -> None:
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{dtypes.type_word(order.dtype)}"
         )
-    if arrays.sorting.outside(order, 0, bounds.shape[-1]) is not None:
+    if arrays.sorting.outside(bare(order), 0, bounds.shape[-1]) is not None:
         raise RuntimeError("torch.searchsorted(): sorter index out of range")
 
 
@@ -304,7 +331,7 @@ def _unravel(self: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
     return arrays.sorting.unravel(self, shape)
 
 
-_unravelled = constant("unravel_index", _unravel, outputs=())
+_unravelled = constant("unravel_index", _unravel, outputs=(), batch="leading")
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
@@ -335,8 +362,10 @@ def _nonzero_columns(self: Raw) -> tuple[Raw, ...]:
     return tuple(arrays.copy(found[:, d]) for d in range(found.shape[1]))
 
 
-nonzero_rows = constant("nonzero", _nonzero)
-nonzero_columns = constant("nonzero_numpy", _nonzero_columns, outputs=())
+nonzero_rows = constant("nonzero", _nonzero, batch=_dynamic("nonzero"))
+nonzero_columns = constant(
+    "nonzero_numpy", _nonzero_columns, outputs=(), batch=_dynamic("nonzero_numpy")
+)
 
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
@@ -359,7 +388,7 @@ def _one_hot(self: Raw, num_classes: int) -> Raw:
     return arrays.sorting.one_hot(self, num_classes)
 
 
-one_hot_rows = constant("one_hot", _one_hot)
+one_hot_rows = constant("one_hot", _one_hot, batch="leading")
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
@@ -377,10 +406,16 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return one_hot_rows(tensor, num_classes=num_classes)
-    if places.min() < 0:
+    known = bare(places)
+    if known.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:
-        num_classes = int(places.max()) + 1
-    elif places.max() >= num_classes:
+        if isinstance(places, Lifted) and places.shared is None:
+            raise RuntimeError(
+                "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive "
+                "num_classes argument."
+            )
+        num_classes = int(known.max()) + 1
+    elif known.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     return one_hot_rows(tensor, num_classes=num_classes)

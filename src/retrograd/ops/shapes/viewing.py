@@ -9,7 +9,10 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, shaping
+from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_places import lined_up, put_positions
 from retrograd.ops._dims import as_shape, one_dim
+from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops.elementwise import zeros_like
@@ -26,15 +29,30 @@ def _fold(self: Raw, shape: tuple[int, ...], dimension: int, size: int, step: in
     return arrays.layout.add_windows(shape, self, dimension, size, step)
 
 
+def _unfold_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    (x,), along = args, options["dimension"] + 1
+    found = op(lined_up(level, x), **{**options, "dimension": along})
+    return found if x.shape else linear.reshape(found, (level.size, options["size"]))
+
+
+def _fold_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    (windows,), shape, along = args, options["shape"], options["dimension"] + 1
+    whole, values = (level.size, *(shape or (1,))), windows.value
+    if not shape:
+        count = 2 - options["size"]
+        values = linear.reshape(values, (level.size, count, options["size"]))
+    found = op(values, **{**options, "shape": whole, "dimension": along})
+    return linear.reshape(found, (level.size, *shape))
+
+
 unfold_at: Linear = declare(
-    "unfold", _unfold,
-    lambda g, shape, dimension, size, step:
+    "unfold", _unfold, batch=_unfold_batch, transpose=lambda g, shape, dimension, size, step:
     add_windows(g, shape=tuple(shape), dimension=dimension, size=size, step=step), view=True,
 )  # fmt: skip
 add_windows: Linear = declare(
     "add_windows", _fold,
     lambda g, dimension, size, step: unfold_at(g, dimension=dimension, size=size, step=step),
-    node="UnfoldBackward0_T",
+    node="UnfoldBackward0_T", batch=_fold_batch,
 )  # fmt: skip
 
 
@@ -83,6 +101,11 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
 def _as_strided(
     self: Raw, size: tuple[int, ...], stride: tuple[int, ...], start: int, own: tuple[int, ...]
 ) -> Raw:
+    if arrays.strides(self) != own:
+        raise RuntimeError(
+            "as_strided: a tangent does not lie in memory as its value does. Use a contiguous() "
+            "tensor instead."
+        )
     return arrays.layout.as_strided(self, size, stride, start)
 
 
@@ -102,7 +125,7 @@ def _through_memory(x: Any, written: Layout, read: Layout) -> tuple[Any, Raw, Ra
 def _shared(x: Any, positions: Raw) -> Any:
     """``x``, divided among the elements of a tensor that are one and the same memory."""
     times = arrays.layout.times_each(positions)
-    return x if times is None else x / arrays.cast(times, raw(x).real.dtype)
+    return x if times is None else x / arrays.cast(times, arrays.zeros((), raw(x).dtype).real.dtype)
 
 
 def _as_strided_transpose(
@@ -123,9 +146,17 @@ def _as_strided_tangent(
     return linear.take_flat(memory, positions=out_of)
 
 
+def _as_strided_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    value = args[0].value
+    own = arrays.strides(raw(value))
+    size, stride = (level.size, *options["size"]), (own[0], *options["stride"])
+    return op(value, size=size, stride=stride, start=options["start"], own=own)
+
+
 as_strided_at = declare(
-    "as_strided", _as_strided, _as_strided_transpose, view=True, jvp=_as_strided_tangent
-)
+    "as_strided", _as_strided, _as_strided_transpose, view=True, jvp=_as_strided_tangent,
+    batch=_as_strided_batch,
+)  # fmt: skip
 
 
 def as_strided(
@@ -141,9 +172,7 @@ def as_strided(
     """
     shape, steps, start = _layout(input, size, stride, storage_offset)
     own = arrays.strides(arrays.writable(raw(input)))
-    return as_strided_at(
-        input, size=shape, stride=steps, start=start - input.storage_offset(), own=own
-    )
+    return as_strided_at(input, size=shape, stride=steps, start=start - _offset(input), own=own)
 
 
 def _layout(
@@ -151,7 +180,7 @@ def _layout(
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Sizes, strides and start that lie in the memory of a tensor."""
     shape, steps = as_shape((size,)), as_shape((stride,))
-    start = input.storage_offset() if storage_offset is None else operator.index(storage_offset)
+    start = _offset(input) if storage_offset is None else operator.index(storage_offset)
     if len(shape) != len(steps):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in steps):
@@ -165,7 +194,7 @@ def _layout(
             f"strides={list(steps)}"
         )
     memory = raw(input if input._base is None else input._base)
-    have, itemsize = arrays.layout.extent(memory), memory.itemsize
+    have, itemsize = _extent(memory), memory.itemsize
     last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
     need = 0 if 0 in shape else start + last + 1
     if need > have or start < 0:
@@ -177,6 +206,22 @@ def _layout(
     return shape, steps, start
 
 
+def _offset(input: Any) -> int:
+    """How many elements into its base's memory a tensor starts; under ``vmap``, an entry of it."""
+    base = input._base
+    if not isinstance(raw(input), Lifted) or base is None:
+        return int(input.storage_offset())
+    return arrays.layout.distance(bare(base), bare(input))
+
+
+def _extent(memory: Any) -> int:
+    """How many elements a memory spans; under ``vmap``, that of an entry."""
+    if not isinstance(memory, Lifted):
+        return arrays.layout.extent(memory)
+    sizes = zip(memory.shape, arrays.strides(memory), strict=True)
+    return 1 + sum((n - 1) * abs(s) for n, s in sizes) if memory.size else 0
+
+
 # -- copies with a part replaced -------------------------------------------------------------
 
 
@@ -184,8 +229,14 @@ def _put_flat(self: Raw, src: Raw, positions: Raw) -> Raw:
     return arrays.put_flat(self, positions, src)
 
 
-put_flat: Operation = Operation(
+def _put_flat_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    x, src = args
+    return put_positions(level, x, src, options["positions"])
+
+
+put_flat: Linear = Linear(
     "as_strided_scatter", _put_flat, inputs=("self", "src"), dtypes="first", broadcasts=True,
+    batch=_put_flat_batch,
     rules={"self": lambda g, positions:
            put_flat(g, linear.new_zeros(g, positions.shape), positions=positions),
            "src": lambda g, positions: linear.take_flat(g, positions=positions)},
@@ -201,7 +252,7 @@ def as_strided_scatter(
         raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
     shape, steps, start = _layout(input, size, stride, storage_offset)
     check_src(src, shape)
-    own = start - input.storage_offset()
+    own = start - _offset(input)
     return put_flat(input, src, positions=arrays.layout.strided_positions(shape, steps, own))
 
 
@@ -217,8 +268,8 @@ def _putting(name: str, pick: Any) -> Operation:
     def without(g: Any, where: tuple[Any, ...]) -> Any:
         return operation(g, zeros_like(pick(g, where)), where=where)
 
-    operation = Operation(
-        name, _put_at, inputs=("self", "src"), dtypes="first", broadcasts=True,
+    operation = Linear(
+        name, _put_at, inputs=("self", "src"), dtypes="first", broadcasts=True, batch="dims",
         rules={"self": without, "src": lambda g, where: pick(g, where)},
     )  # fmt: skip
     return operation

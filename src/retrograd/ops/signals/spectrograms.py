@@ -10,6 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops._dims import one_dim
+from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Linear, TensorLike, linear, raw
 from retrograd.ops.elementwise import pow_scalar
 from retrograd.ops.networks.padding import constant_pad_nd
@@ -33,13 +34,13 @@ def _overlap_add(self: Raw, length: int, step: int) -> Raw:
 frames: Linear = linear(
     "frames", _frames,
     lambda g, shape, step: overlap_add(g, length=shape[-1], step=step),
-    node="AsStridedBackward0", view=True,
+    node="AsStridedBackward0", view=True, batch="leading",
 )  # fmt: skip
 # The sum of frames, each in its place.
 overlap_add: Linear = linear(
     "overlap_add", _overlap_add,
     lambda g, shape, step: frames(g, size=shape[-1], step=step),
-    node="UnfoldBackwardBackward0",
+    node="UnfoldBackwardBackward0", batch="leading",
 )  # fmt: skip
 # Of an array that nobody else can see, and so, for all that anybody can tell, no view.
 unsafe_transpose: Linear = linear(
@@ -74,6 +75,8 @@ def _with_zeros(x: Any, before: int, after: int) -> Any:
 def _centered(window: Any, like: Any, win_length: int, n_fft: int) -> Any:
     """A window, or one of ones, in the middle of zeros."""
     left = (n_fft - win_length) // 2
+    if isinstance(raw(window), Lifted):
+        return _with_zeros(window, left, n_fft - win_length - left)
     wide = (like if window is None else window).new_zeros((n_fft,))
     middle = wide.narrow(0, left, win_length)
     if window is None:
@@ -230,7 +233,7 @@ def istft(
     end = start + length if length is not None else whole - start
     kept = (slice(None), slice(start, max(start, min(end, whole))))
     signal, envelope = (moving.slice_(x, where=kept) for x in (signal, envelope))
-    _check_envelope(call, raw(envelope))
+    _check_envelope(call, bare(envelope))
     signal = signal / envelope
     if alone:
         signal = moving.squeeze_dim(signal, dims=(0,))

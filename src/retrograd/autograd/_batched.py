@@ -1,0 +1,75 @@
+"""Many backward passes as one: the gradients that they start from, as a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._engine import Root
+from retrograd.autograd._levels import as_tensor, opened
+from retrograd.autograd._wrap import wrap
+from retrograd.ops import _batching_core as _batching_core  # rules of what is always loaded
+from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops._operation import TensorLike
+
+
+def gradients_of_rows(
+    roots: Sequence[Root], given: Sequence[Any], run: Callable[[list[Root]], list[Any]]
+) -> list[Any]:
+    """What ``run``, a backward pass, finds for each row of the gradients given, stacked."""
+    sizes = [g.shape[0] for g in given if g is not None]
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    with opened(BatchLevel(sizes[0])) as level:
+        lifted = [
+            (node, number, g if start is None else _batch(level, g))
+            for (node, number, g), start in zip(roots, given, strict=True)
+        ]
+        found = run(lifted)
+        return [None if g is None else _own(taken_out(level, g), given) for g in found]
+
+
+def _batch(level: BatchLevel, g: Any) -> Any:
+    """The rows of a gradient as the entries of a batch; a Tensor if the gradient is one."""
+    batch = Batched(level, g)
+    return wrap(batch) if isinstance(g, TensorLike) else batch
+
+
+def _own(found: Any, given: Sequence[Any]) -> Any:
+    """A result with memory of its own, if it shows that of what was given."""
+    if found._node is None and arrays.is_raw(found._data):
+        for g in given:
+            if (
+                g is not None
+                and arrays.is_raw(g._data)
+                and arrays.may_overlap(found._data, g._data)
+            ):
+                return wrap(arrays.copy(found._data))
+    return found
+
+
+def standard_basis(tensors: Sequence[Any], first: int = 0, count: int | None = None) -> list[Any]:
+    """The standard basis of the space that some tensors are points of: for each of them the batch
+    of its parts of the vectors. Of ``count`` vectors, from the one numbered ``first``."""
+    sizes = [math.prod(x.shape) for x in tensors]
+    rows = sum(sizes) if count is None else min(count, sum(sizes) - first)
+    parts, begin = [], 0
+    for x, size in zip(tensors, sizes, strict=True):
+        part = arrays.eye(rows, size, first - begin, dtype=x._data.dtype)
+        parts.append(wrap(part.reshape(rows, *x.shape)))
+        begin += size
+    return parts
+
+
+def taken_out(level: BatchLevel, tensor: Any) -> Any:
+    """What a Tensor of a level holds for all entries, along the first dimension; repeated if it is
+    the same for all."""
+    value, differs = level.below(tensor._data) if level.owns(tensor._data) else (tensor, False)
+    return as_tensor(value if differs else level.stacked(value))

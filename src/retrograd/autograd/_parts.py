@@ -1,0 +1,83 @@
+"""Which part of its base a view is, under transforms.
+
+Of arrays that is told by places in memory. A value under a transform has parts in several memories,
+or in one that others share; there, a view is known by the steps in which it was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from retrograd._modes import set_modes
+from retrograd.autograd._forward import push_forward
+from retrograd.autograd._history import Layout, check_layout, layout_of
+from retrograd.ops import elementwise
+from retrograd.ops._operation import Operation, raw
+
+
+class Part:
+    """A view operation, and what it was applied to: another part, or the base."""
+
+    __slots__ = ("before", "layout", "operation", "options", "shape")
+
+    def __init__(self, of: Any, before: Any, operation: Operation, options: dict[str, Any]) -> None:
+        self.before = before
+        self.operation = operation
+        self.options = options
+        self.shape = tuple(of.shape)
+        # Of the base: squeeze_() and its kin change it, and then the steps lead somewhere else.
+        self.layout: Layout = before.layout if before is not None else layout_of(of)
+
+    def steps(self) -> Iterator[Any]:
+        """From the last to the first."""
+        part: Any = self
+        while part is not None:
+            yield part
+            part = part.before
+
+    def step(self, x: Any) -> Any:
+        """What the view operation alone makes of a value."""
+        return push_forward(self.operation, (x,), (x,), self.options, (None,))[0]
+
+    def step_back(self, g: Any) -> Any:
+        """The transpose of the view operation alone."""
+        rule = self.operation.rules[0]
+        assert rule is not None
+        values = {**self.options, "shape": self.shape}
+        return rule.function(g, *[values[name] for name in rule.names])
+
+    def take(self, x: Any) -> Any:
+        """The same part of another value, such as a gradient."""
+        for step in reversed(list(self.steps())):
+            x = step.step(x)
+        return x
+
+    def back(self, g: Any) -> Any:
+        """Zeros but for the part: the transpose of taking it."""
+        for step in self.steps():
+            g = step.step_back(g)
+        return g
+
+    def elsewhere(self, x: Any) -> Any:
+        """A value with zeros for the part."""
+        inside = self.back(elementwise.zeros_like(self.take(raw(x))) + 1)
+        return elementwise.where(elementwise.ne(inside, 0), elementwise.zeros_like(x), x)
+
+    def again(self, base: Any) -> Any:
+        """The part of the base as that is now, and recorded."""
+        before = set_modes(grad_enabled=True)
+        try:
+            return self.take(base)
+        finally:
+            set_modes(**before)
+
+    def check(self, base: Any, view: Any) -> None:
+        """RuntimeError if the base has another shape by now, or the view another dtype."""
+        check_layout(self.layout, base)
+        if raw(base).dtype != raw(view).dtype:
+            raise RuntimeError(
+                "the real and imaginary parts of a tensor that requires grad cannot be written in "
+                "place, nor used after it was. Use a clone() of the part, or make a new complex "
+                "tensor"
+            )

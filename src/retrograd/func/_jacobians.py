@@ -1,0 +1,170 @@
+"""Jacobians and Hessians: all rows, or all columns, at once.
+
+A Jacobian is what the vectors of the standard basis are taken to, by products with it from the left
+(``jacrev``) or from the right (``jacfwd``). The basis is one batch of vectors, so that takes one
+pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from retrograd.autograd._batched import standard_basis, taken_out
+from retrograd.autograd._levels import as_tensor, opened
+from retrograd.autograd._wrap import wrap
+from retrograd.autograd.forward_ad import check_dual
+from retrograd.func._arguments import (
+    Argnums,
+    check_outputs,
+    check_real,
+    check_tensor,
+    chosen,
+    replaced,
+    with_aux,
+)
+from retrograd.func._forward import Moved
+from retrograd.func._reverse import Recording
+from retrograd.func._trees import flatten, tree_map, unflatten
+from retrograd.func._vectorized import check_randomness
+from retrograd.ops import shaping
+from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.tensor._tensor import Tensor
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
+    chunk_size: int | None = None, _preallocate_and_copy: bool = False,
+) -> Any:  # fmt: skip
+    """A function that gives the Jacobian of ``func``, by reverse mode: for each result of ``func``,
+    in their tree, and each of the arguments at ``argnums``, in theirs, a tensor of the shape of the
+    one followed by that of the other.
+
+    All rows are computed at once, or ``chunk_size`` at a time, which takes less memory. With
+    ``chunk_size=1`` nothing is mapped, so that ``backward`` of a custom Function may look at
+    values. With ``has_aux``, ``func`` returns ``(results, aux)``, and the function made,
+    ``(jacobian, aux)``.
+
+    >>> import retrograd as torch
+    >>> from retrograd.func import jacrev
+    >>> jacrev(torch.exp)(torch.tensor([0.0, 1.0]))
+    tensor([[1.0000, 0.0000],
+            [0.0000, 2.7183]])
+    >>> jacrev(lambda x, y: x.sum() * y, argnums=(0, 1))(torch.ones(2), torch.tensor([3.0]))
+    (tensor([[3., 3.]]), tensor([[2.]]))
+    """
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        check_real("jacrev", args, "inputs")
+        recording = Recording(chosen(args, argnums), args, kwargs)
+        with recording.running:
+            output = func(*replaced(args, argnums, recording.tree), **kwargs)
+        output, aux = with_aux(output, has_aux, "vjp(f, *primals)")
+        outputs, shape = flatten(output)
+        check_outputs(outputs, "vjp(f, *primals)")
+        check_real("jacrev", outputs, "outputs")
+        rows = _stacked_rows(recording, outputs, chunk_size)
+        blocks = [_split_rows(x, outputs) for x in rows]  # by input, then by output
+        found = [unflatten(list(of_output), recording.shape) for of_output in zip(*blocks)]  # noqa: B905
+        found = unflatten(found, shape)
+        return (found, recording.cut(aux)) if has_aux else found
+
+    return jacobian
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    randomness: str = "error",
+) -> Any:  # fmt: skip
+    """As ``jacrev``, by forward mode, which is faster where ``func`` has fewer inputs than results.
+
+    ``func`` runs once, under ``vmap``, to which ``randomness`` goes.
+
+    >>> import retrograd as torch
+    >>> from retrograd.func import jacfwd
+    >>> jacfwd(lambda t: torch.stack([t**2, t**3]))(torch.tensor(2.0))
+    tensor([ 4., 12.])
+    """
+    check_randomness(randomness)
+
+    @wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        check_real("jacfwd", args, "inputs")
+        inputs, shape = flatten(chosen(args, argnums))
+
+        def arguments(duals: list[Any]) -> Any:
+            return replaced(args, argnums, unflatten(duals, shape))
+
+        def called(*args: Any) -> Any:
+            return func(*args, **kwargs)
+
+        for x in inputs:
+            check_tensor(x)
+            check_dual(x, x)
+        count = sum(x.numel() for x in inputs)
+        with opened(BatchLevel(count, randomness)) as level:
+            directions = [wrap(Batched(level, e)) for e in standard_basis(inputs)]
+            moved = Moved(called, inputs, directions, arguments, has_aux, args, kwargs)
+            check_real("jacfwd", moved.values, "outputs")
+            columns = [taken_out(level, t) for t in moved.filled()]
+            aux = tree_map(lambda x: _shared(level, x), moved.aux)
+        found = [unflatten(_split_columns(y, inputs), shape) for y in columns]
+        tree = unflatten(found, moved.shape)
+        return (tree, aux) if has_aux else tree
+
+    return jacobian
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Any:
+    """A function that gives the second derivatives of ``func``: forward mode over reverse mode.
+
+    >>> import retrograd as torch
+    >>> from retrograd.func import hessian
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(torch.tensor([3.0, 5.0]))
+    tensor([[10.,  6.],
+            [ 6.,  0.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def _shared(level: BatchLevel, x: Any) -> Any:
+    """What is in an aux. It does not depend on the directions, and is the same for all."""
+    if not isinstance(x, Tensor) or not level.owns(x._data):
+        return x
+    value, differs = level.below(x._data)
+    return as_tensor(value)[0] if differs else as_tensor(value)
+
+
+def _stacked_rows(recording: Recording, outputs: list[Any], chunk_size: int | None) -> list[Any]:
+    """For each variable, the rows of the Jacobians of all outputs, flattened, one after another."""
+    total = sum(y.numel() for y in outputs)
+    chunks = []
+    for first in range(0, max(total, 1), chunk_size or max(total, 1)):
+        basis = standard_basis(outputs, first, chunk_size)
+        if chunk_size == 1 and total:
+            found = recording.pull(outputs, [e[0] for e in basis])
+            chunks.append([g[None] for g in flatten(found)[0]])
+        else:
+            chunks.append(flatten(recording.pull(outputs, basis, batched=True))[0])
+    if len(chunks) == 1:
+        return chunks[0]
+    return [shaping.cat(list(rows)) for rows in zip(*chunks, strict=True)]
+
+
+def _split_rows(rows: Any, outputs: list[Any]) -> list[Any]:
+    """The Jacobian of each output by one input, from all of them, one above the other."""
+    of_output = shaping.split(rows, [y.numel() for y in outputs])
+    pairs = zip(of_output, outputs, strict=True)
+    return [x.reshape((*y.shape, *rows.shape[1:])) for x, y in pairs]
+
+
+def _split_columns(columns: Any, inputs: list[Any]) -> list[Any]:
+    """The Jacobian of one output by each input, from what each element moves the output by."""
+    columns = shaping.movedim(columns, 0, -1)
+    by_input = shaping.split(columns, [x.numel() for x in inputs], dim=-1)
+    pairs = zip(by_input, inputs, strict=True)
+    return [as_tensor(y).reshape((*columns.shape[:-1], *x.shape)) for y, x in pairs]

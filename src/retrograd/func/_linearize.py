@@ -1,0 +1,58 @@
+"""The derivative of a function at a point, as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd._modes import set_modes
+from retrograd.func._arguments import check_outputs
+from retrograd.func._reverse import Recording, zeros_for
+from retrograd.func._trees import describe, flatten, flatten_as, unflatten
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of ``func`` at ``primals``, and a function that takes tangents of these to tangents
+    of the value: ``jvp`` for many tangents, of which each costs one pass over what was recorded.
+    ``func`` itself runs once.
+
+    >>> import retrograd as torch
+    >>> from retrograd.func import linearize
+    >>> value, push = linearize(torch.sin, torch.zeros(2))
+    >>> push(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    recording = Recording(primals, primals)
+    with recording.running:
+        output = func(*recording.tree)
+    outputs, shape = flatten(output)
+    check_outputs(outputs, "linearize(f, *primals)")
+    # Products with the Jacobian from the left are linear in the vectors, so *their* Jacobian is it
+    # transposed, and products with that from the left are those wanted.
+    vectors = Recording([zeros_for(y) for y in outputs])
+    vectors.start, vectors.own = recording.start, vectors.own | recording.own
+    before = set_modes(grad_enabled=True, inference=False)
+    try:
+        pulled = flatten(recording.pull(outputs, vectors.variables, create_graph=True))[0]
+    finally:
+        set_modes(**before)
+
+    def push_forward(*tangents: Any) -> Any:
+        try:
+            given = flatten_as(recording.shape, tangents)
+        except ValueError:
+            raise RuntimeError(
+                f"Expected the tangents {describe(flatten(tangents)[1])} to have the same argspec "
+                f"as the primals {describe(recording.shape)}"
+            ) from None
+        for i, (t, x) in enumerate(zip(given, recording.variables, strict=True)):
+            for what, of_t, of_x in (("shape", t.shape, x.shape), ("dtype", t.dtype, x.dtype)):
+                if of_t != of_x:
+                    raise RuntimeError(
+                        f"tangent:{i} with {what} {of_t} in flattened pytree doesn't match the "
+                        f"{what} {of_x} of the corresponding primal."
+                    )
+        moved = flatten(vectors.pull(pulled, given))[0]
+        return unflatten(moved, shape)
+
+    return recording.cut(output), push_forward
