@@ -163,7 +163,7 @@ def test_scripts_can_be_run(script: str) -> None:
 
 LAYERS = [
     ["_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
-    ["fft", "func", "linalg", "nn", "random", "special", "utils"], ["tour"],
+    ["fft", "func", "linalg", "nn", "random", "special", "utils"], ["optim"], ["tour"],
 ]  # fmt: skip
 PACKAGE = ROOT / "src" / "retrograd"
 

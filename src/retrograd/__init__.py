@@ -122,9 +122,10 @@ _LATER = {
     "triu_indices": "tensor._indices",
     "empty_permuted": "tensor._memory", "empty_strided": "tensor._memory",
     "frombuffer": "tensor._memory", "finfo": "tensor._limits", "iinfo": "tensor._limits",
+    "load": "files", "save": "files",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
-_MODULES = ("fft", "func", "linalg", "nn", "random", "special", "utils")
+_MODULES = ("fft", "files", "func", "linalg", "nn", "optim", "random", "special", "utils")
 _operation, _OPERATIONS = _namespace("retrograd", "torch", "both")
 
 

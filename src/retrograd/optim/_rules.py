@@ -1,0 +1,245 @@
+"""What most optimizers are: a rule that updates each parameter from its gradient and its state.
+
+Such an optimizer says which state a parameter begins with, and which kernel of
+``arrays/_updates.py`` is to be called with which numbers. The rest is done here. Updates are made
+on raw arrays: no tensor is made and no operation is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes, switch
+from retrograd._source import Place, user_place
+from retrograd.arrays import Raw, dtypes
+from retrograd.autograd._history import check_write
+from retrograd.autograd._versions import version_of
+from retrograd.autograd._wrap import wrap
+from retrograd.autograd.grad_mode import enable_grad, no_grad
+from retrograd.ops._lifted import Lifted
+from retrograd.optim.optimizer import Optimizer
+from retrograd.tensor._tensor import Tensor
+
+Group = dict[str, Any]
+State = dict[str, Any]
+Update = Callable[[Raw, Raw, State], None]
+
+NUMBERS = ("step", "mu_product", "eta", "mu")  # of a state, which are tensors of no dimensions
+# Options that came to PyTorch later. States saved before do not have them.
+_LATER_OPTIONS = {
+    "amsgrad": False, "capturable": False, "centered": False, "decoupled_weight_decay": False,
+    "differentiable": False, "foreach": None, "fused": None, "maximize": False, "momentum": 0,
+    "nesterov": False,
+}  # fmt: skip
+_CAPTURABLE = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
+_FUSED = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer that updates each parameter by itself."""
+
+    # What else than the parameters must be on a device that can capture, in PyTorch's words.
+    _captured = "params and state_steps"
+    _supports_xla = True
+    _elementwise = True  # whether the tensors of a state have the shape of their parameter
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        if defaults.get("differentiable"):
+            raise NotImplementedError(
+                "differentiable=True is not supported: steps write into the parameters and are not "
+                "recorded. To differentiate through updates, compute new tensors, such as "
+                "w - lr * g with gradients from torch.autograd.grad(..., create_graph=True), and "
+                "call the model with them by torch.func.functional_call."
+            )
+        super().__init__(params, defaults)
+        if defaults.get("fused") and defaults.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in _LATER_OPTIONS.items():
+                if name in self.defaults:
+                    group.setdefault(name, default)
+            for param in group["params"]:
+                for name, value in self.state.get(param, {}).items():
+                    if name in NUMBERS and not isinstance(value, Tensor):
+                        self.state[param][name] = number(value, group)
+
+    def _fitted(self, param: Any, group: Group, value: Any, key: Any = None) -> Any:
+        fitted = super()._fitted(param, group, value, key)
+        shaped = self._elementwise and isinstance(fitted, Tensor) and key not in NUMBERS
+        if shaped and fitted.shape != param.shape:
+            raise ValueError(
+                f"loaded state dict has {key!r} of shape {tuple(fitted.shape)} for a parameter of "
+                f"shape {tuple(param.shape)}. The state belongs to another model, or the "
+                "parameters are in another order."
+            )
+        return fitted
+
+    # -- what an optimizer says --------------------------------------------------------------------
+
+    def _begin(self, group: Group, param: Any) -> State:
+        """The state of a parameter before its first step."""
+        raise NotImplementedError
+
+    def _rule(self, group: Group) -> Update:
+        """The function of parameter, gradient and state that updates what is in this group."""
+        raise NotImplementedError
+
+    def _keeps_state(self, group: Group) -> bool:
+        return True
+
+    # -- the step ----------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient. A ``closure`` computes the loss first."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        self._check_groups()
+        place = user_place()
+        for group in self.param_groups:
+            rule = self._rule(group)
+            keeps_state = self._keeps_state(group)
+            for param in group["params"]:
+                meta = param._meta
+                if meta is None or meta.grad is None:
+                    continue
+                state = self.state[param] if keeps_state else {}
+                if keeps_state and not state:
+                    state.update(self._begin(group, param))
+                data = param._data
+                if not isinstance(data, arrays.ndarray):
+                    data = param._data = arrays.writable(data)
+                rule(data, meta.grad._data, state)
+                note_write(param, place)
+        return loss
+
+    def _check_groups(self) -> None:
+        """Look at everything that may be wrong before anything is changed."""
+        for group in self.param_groups:
+            careful = switch.active or modes.running is not None or _any_inference(group["params"])
+            if group.get("capturable"):
+                devices = [d for d in _CAPTURABLE if self._supports_xla or d != "xla"]
+                raise AssertionError(
+                    f"If capturable=True, {self._captured} must be on supported devices: {devices}."
+                )
+            for param in group["params"] if careful or group.get("fused") else ():
+                if param.grad is None:
+                    continue
+                if group.get("fused") and not param.is_floating_point():
+                    raise RuntimeError(
+                        "`fused=True` requires all the params to be floating point Tensors of "
+                        f"supported devices: {_FUSED} but {param.dtype} and {param.device.type}"
+                    )
+                check_may_write(self, param)
+
+
+def _any_inference(params: list[Any]) -> bool:
+    return any([p._meta is not None and p._meta.inference for p in params])
+
+
+def check_may_write(optimizer: Optimizer, param: Any) -> None:
+    """RuntimeError for a parameter that must not be written where ``step`` is called."""
+    if any(isinstance(x._data, Lifted) for x in (param, param.grad) if x is not None):
+        raise RuntimeError(
+            f"{type(optimizer).__name__}.step() cannot update a parameter inside of a function "
+            "being transformed by a functorch transform. Call step() outside of it."
+        )
+    if modes.running is not None:
+        modes.running.check_write("step", param)
+    with no_grad():
+        check_write(param, False)
+
+
+def note_write(param: Any, place: Place) -> None:
+    """Tell whoever saved a parameter's value that it has been written, and where."""
+    version = param._version_counter
+    if version is None:
+        version = version_of(param)
+    version.count += 1
+    version.written_at = place
+
+
+def number(value: float, group: Group) -> Any:
+    """A tensor that holds a number of a state: in double precision if that is the default."""
+    double = dtypes.get_default_dtype() is dtypes.float64 and not group.get("fused")
+    return wrap(arrays.updates.scalar(float(value), double))
+
+
+def zeros_like(param: Any) -> Any:
+    """A state of zeros, laid out in memory as the parameter is."""
+    return wrap(arrays.updates.zeros_like(arrays.writable(param._data)))
+
+
+def set_number(tensor: Any, value: float) -> None:
+    """Write a number of a state."""
+    memory(tensor)[()] = value
+
+
+def advance(state: State) -> float:
+    """Count a step; the count."""
+    step = state["step"]
+    count = float(step._data) + 1.0
+    set_number(step, count)
+    return count
+
+
+def rule_of(
+    kernel: Callable[..., None], names: tuple[str | None, ...], numbers: Callable[[float], Any]
+) -> Update:
+    """The rule that calls a kernel with the named parts of a state, and with numbers that depend on
+    the count of steps. Most parameters of a group have the same count."""
+    known: dict[float, tuple[Any, ...]] = {}
+    update = arrays.updates.update
+
+    def rule(param: Raw, grad: Raw, state: State) -> None:
+        count = advance(state)
+        if count not in known:
+            known[count] = numbers(count)
+        parts = [None if name is None else memory(state[name]) for name in names]
+        update(kernel, (param, grad, *parts), known[count])
+
+    return rule
+
+
+def memory(tensor: Any) -> Raw:
+    """The array of a tensor of a state, to be written."""
+    data = tensor._data
+    if not isinstance(data, arrays.ndarray):
+        data = tensor._data = arrays.writable(data)
+    return data
+
+
+def value_of(option: Any) -> Any:
+    """An option as a number. One that is given as a tensor keeps its dtype in arithmetic."""
+    return arrays.updates.as_number(option._data) if isinstance(option, Tensor) else option
+
+
+# -- checks of options ---------------------------------------------------------------------------
+
+_WORDS = {"lr": "learning rate", "eps": "epsilon value"}
+
+
+def check_lr(lr: Any) -> None:
+    """ValueError for a learning rate of several elements."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+
+
+def check_not_negative(**options: Any) -> None:
+    """ValueError for the first option below zero."""
+    for name, value in options.items():
+        if not value >= 0.0:
+            raise ValueError(f"Invalid {_WORDS.get(name, f'{name} value')}: {value}")
+
+
+def check_betas(betas: Any) -> None:
+    """ValueError for a decay rate outside of [0, 1)."""
+    for i in (0, 1):
+        if not 0.0 <= betas[i] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")

@@ -1,0 +1,229 @@
+"""L-BFGS: Newton's method with a Hessian that is guessed from the last gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd._source import user_place
+from retrograd.arrays import Raw
+from retrograd.autograd._wrap import wrap
+from retrograd.autograd.grad_mode import enable_grad
+from retrograd.optim._line_search import Point, strong_wolfe
+from retrograd.optim._rules import (
+    check_lr,
+    check_may_write,
+    check_not_negative,
+    note_write,
+    value_of,
+)
+from retrograd.optim.optimizer import Optimizer
+from retrograd.tensor._tensor import Tensor
+
+# What is kept of a search from one step to the next, beside the numbers of evaluations.
+_KEPT = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+
+
+class LBFGS(Optimizer):
+    """Limited-memory BFGS. A step evaluates the function several times, so it needs a closure.
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    >>> optimizer = torch.optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=100)
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    ...     loss.backward()
+    ...     return loss
+    >>> loss = optimizer.step(closure)
+    >>> x.round(decimals=3)
+    tensor([1., 1.], grad_fn=<RoundBackward1>)
+    """
+
+    def __init__(
+        self, params: Any, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None,
+        tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:  # fmt: skip
+        check_lr(lr)
+        check_not_negative(lr=lr)
+        defaults = {
+            "lr": lr, "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
+            "history_size": history_size, "line_search_fn": line_search_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """Search for a minimum for up to ``max_iter`` iterations; the loss at the start."""
+        group = self.param_groups[0]
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        params = group["params"]
+        # What is kept belongs to all parameters, and is found with the first.
+        state = self.state[params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        search = _Search(self, enable_grad()(closure), state)
+        try:
+            return search.run()
+        finally:
+            search.keep()
+
+
+class _Search:
+    """One step: the function along the way, and what is known of its curvature. All vectors are raw
+    arrays of all parameters together."""
+
+    def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], state: Any) -> None:
+        self.optimizer, self.closure, self.state = optimizer, closure, state
+        self.group, self.place = optimizer.param_groups[0], user_place(2)
+        self.params, self.lr = self.group["params"], value_of(self.group["lr"])
+        self.direction, self.size, self.changes, self.steps, self.inverses, self.scale, \
+            self.last_grad, self.last_loss = (_raw(state.get(name)) for name in _KEPT)  # fmt: skip
+
+    def keep(self) -> None:
+        """Put what the next step needs into the optimizer's state."""
+        if self.direction is None:  # there was no iteration
+            return
+        kept = (self.direction, self.size, self.changes, self.steps, self.inverses, self.scale,
+                self.last_grad, self.last_loss)  # fmt: skip
+        self.state.update({name: _wrapped(x) for name, x in zip(_KEPT, kept, strict=True)})
+
+    # -- the function ----------------------------------------------------------------------------
+
+    def evaluate(self) -> tuple[Any, Raw]:
+        """The loss and its gradient where the parameters are now."""
+        loss = self.closure()
+        self.state["func_evals"] += 1
+        parts = [
+            arrays.updates.zeros_like(arrays.writable(p._data)) if p.grad is None else p.grad._data
+            for p in self.params
+        ]
+        return loss, arrays.updates.flattened(parts)
+
+    def memory(self) -> list[Raw]:
+        for param in self.params:
+            param._data = arrays.writable(param._data)
+        return [param._data for param in self.params]
+
+    def move(self, size: Any) -> None:
+        """Go along the present direction."""
+        for param in self.params:
+            check_may_write(self.optimizer, param)
+        arrays.updates.add_flat(self.memory(), self.direction, size)
+        for param in self.params:
+            note_write(param, self.place)
+
+    def along(self, size: Any) -> Point:
+        """The function at some distance. The parameters are then put back."""
+        before = [arrays.copy(data) for data in self.memory()]
+        try:
+            self.move(size)
+            loss, grad = self.evaluate()
+        finally:
+            for data, values in zip(self.memory(), before, strict=True):
+                arrays.write(data, values)
+            for param in self.params:
+                note_write(param, self.place)
+        return Point(size, _number(loss), grad, grad @ self.direction)
+
+    # -- the search ------------------------------------------------------------------------------
+
+    def run(self) -> Any:
+        group, state = self.group, self.state
+        first_evals = state["func_evals"]
+        first_loss, grad = self.evaluate()
+        loss = _number(first_loss)
+        if self.is_optimal(grad):
+            return first_loss
+        for iteration in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            is_first = state["n_iter"] == 1
+            self.find_direction(grad, is_first)
+            self.last_grad, self.last_loss = arrays.copy(grad), loss
+            self.size = (min(1.0, 1.0 / abs(grad).sum()) if is_first else 1.0) * self.lr
+            slope = grad @ self.direction
+            if slope > -group["tolerance_change"]:
+                break
+            evals = state["func_evals"] - first_evals
+            if group["line_search_fn"] is not None:
+                start = Point(0, loss, grad, slope)
+                most, length = group["max_eval"] - evals, abs(self.direction).max()
+                found, _ = strong_wolfe(self.along, start, self.size, length, most)
+                self.size, loss, grad = found.at, found.value, found.grad
+                self.move(self.size)
+            else:
+                self.move(self.size)
+                if iteration != group["max_iter"]:  # or nothing would be done with the result
+                    new_loss, grad = self.evaluate()
+                    loss = _number(new_loss)
+            if self.is_done(loss, grad, state["func_evals"] - first_evals):
+                break
+        return first_loss
+
+    def is_optimal(self, grad: Raw) -> bool:
+        return bool(abs(grad).max() <= self.group["tolerance_grad"])
+
+    def is_done(self, loss: float, grad: Raw, evals: int) -> bool:
+        tolerance = self.group["tolerance_change"]
+        return bool(
+            evals >= self.group["max_eval"]
+            or self.is_optimal(grad)
+            or abs(self.direction * self.size).max() <= tolerance
+            or abs(loss - self.last_loss) < tolerance
+        )
+
+    def find_direction(self, grad: Raw, is_first: bool) -> None:
+        """The step of Newton's method, with the inverse of the Hessian that fits the last changes
+        of the gradient best (Nocedal and Wright, algorithm 7.4)."""
+        if is_first:
+            self.direction = -grad
+            self.changes, self.steps, self.inverses, self.scale = [], [], [], 1
+            return
+        change, step = grad - self.last_grad, self.direction * self.size
+        product = change @ step
+        if product > 1e-10:
+            if len(self.changes) == self.group["history_size"]:
+                for history in (self.changes, self.steps, self.inverses):
+                    history.pop(0)
+            self.changes.append(change)
+            self.steps.append(step)
+            self.inverses.append(1.0 / product)
+            self.scale = product / (change @ change)
+        history = list(zip(self.changes, self.steps, self.inverses, strict=True))
+        weights = []
+        wanted = -grad
+        for change, step, inverse in reversed(history):
+            weight = (step @ wanted) * inverse
+            weights.append(weight)
+            wanted -= weight * change
+        self.direction = wanted * self.scale
+        for (change, step, inverse), weight in zip(history, reversed(weights), strict=True):
+            self.direction += (weight - (change @ self.direction) * inverse) * step
+
+
+def _number(loss: Any) -> float:
+    return float(loss.detach() if isinstance(loss, Tensor) else loss)
+
+
+def _raw(value: Any) -> Any:
+    """A part of a state with raw arrays in place of tensors."""
+    if isinstance(value, list):
+        return [_raw(x) for x in value]
+    if not isinstance(value, Tensor):
+        return value
+    return value._data if value.ndim else arrays.updates.as_number(value._data)
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_wrapped(x) for x in value]
+    return wrap(arrays.writable(value)) if isinstance(value, arrays.RAW_TYPES) else value
+
+
+__all__ = ["LBFGS"]

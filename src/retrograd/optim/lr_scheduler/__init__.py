@@ -1,0 +1,25 @@
+"""Schedulers: how the learning rate of an optimizer changes in the course of training."""
+
+from retrograd.optim.lr_scheduler._base import LRScheduler
+from retrograd.optim.lr_scheduler._combined import ChainedScheduler, SequentialLR
+from retrograd.optim.lr_scheduler._cyclic import CyclicLR, OneCycleLR
+from retrograd.optim.lr_scheduler._factors import (
+    ConstantLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    MultiplicativeLR,
+    MultiStepLR,
+    PolynomialLR,
+    StepLR,
+)
+from retrograd.optim.lr_scheduler._plateau import ReduceLROnPlateau
+from retrograd.optim.lr_scheduler._waves import CosineAnnealingLR, CosineAnnealingWarmRestarts
+
+_LRScheduler = LRScheduler  # the name it had once
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
+    "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip
