@@ -228,3 +228,18 @@ def test_figures_are_medians_of_what_was_measured_in_the_same_round(load: Any) -
         "median": 13.0, "min": 6.0, "rounds": 2.0, "ratio_numpy": 4.0, "ratio_torch": 8.0
     }  # fmt: skip
     assert got["torch"]["ratio_numpy"] == 0.5
+
+
+@pytest.mark.parametrize("name", ["jvp", "hvp", "jacrev", "jacfwd", "hessian", "per_sample",
+                                  "per_sample_conv"])  # fmt: skip
+@pytest.mark.parametrize("key", ["retrograd", "torch", "jax"])
+def test_derivatives_are_those_worked_out_by_hand(load: Any, key: str, name: str) -> None:
+    transforms = load("benchmarks.transforms")
+    library = load("benchmarks.libraries").BY_KEY[key]
+    if reason := library.why_absent():
+        pytest.skip(f"{key}: {reason}")
+    with warnings.catch_warnings():
+        if key != "retrograd":
+            warnings.simplefilter("ignore")
+        run = transforms.make_run(key, library.module, library.options, name)
+    assert callable(run)

@@ -14,6 +14,7 @@ from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops import elementwise
+from retrograd.ops._lifted import Lifted
 
 
 class GradientEdge(NamedTuple):
@@ -378,11 +379,13 @@ def _gradients(
     captured = differentiate(roots, keep_graph, recorded, capture=targets)
     gradients = []
     for i in range(len(targets)):
-        g = captured.pop(i, None)
+        g = captured.get(i)
         if g is None and not allowed:
             raise RuntimeError(
                 f"The differentiated Tensor at index {i} appears to not have been used in the "
                 "graph. Set allow_unused=True if this is the desired behavior."
             )
-        gradients.append(g if g is None or recorded else wrap(elementwise.clone(g)))
+        if g is not None and not recorded:  # others may hold the same array
+            g = wrap(elementwise.clone(g) if isinstance(g, Lifted) else arrays.owned(g))
+        gradients.append(g)
     return gradients

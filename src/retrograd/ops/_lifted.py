@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import come_back, go_below, modes, set_modes
 
 
 class LooksAtValues(TypeError, AttributeError):  # noqa: N818 - it says what code does
@@ -172,17 +172,21 @@ class Level:
 
         While it does that, only the transforms outside are open.
         """
-        outside = tuple(level for level in modes.levels if level.number < self.number)
-        before = set_modes(levels=outside, interceptor=None)
-        if modes.running is not None and self in modes.running.unrecorded:
-            before |= set_modes(grad_enabled=False)
+        running = modes.running
+        if running is not None and self in running.unrecorded and modes.grad_enabled:
+            before_all = set_modes(grad_enabled=False)
+            try:
+                return self.run(operation, args, options)
+            finally:
+                set_modes(**before_all)
+        before = go_below(self.number)
         try:
             return self.run_on_parts(operation, args, options)
         except LooksAtValues as error:
             error.operation = error.operation or operation.name
             raise
         finally:
-            set_modes(**before)
+            come_back(before)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """As ``run``, by operations on the parts of what is lifted."""

@@ -1,0 +1,68 @@
+"""The samples that one of several processes takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from retrograd.tensor._randoms import randperm
+from retrograd.tensor._rng import Generator
+from retrograd.utils.data.sampler import Sampler
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class DistributedSampler(Sampler[T_co]):
+    """Every ``num_replicas``-th sample, from the ``rank``-th on, of an order that all processes
+    share. Call ``set_epoch`` before each epoch: the order depends on the seed and the epoch only.
+
+    >>> import retrograd as torch
+    >>> Part = torch.utils.data.DistributedSampler
+    >>> [list(Part(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
+    [[0, 2, 4], [1, 3, 0]]
+    """
+
+    def __init__(
+        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
+        shuffle: bool = True, seed: int = 0, drop_last: bool = False,
+    ) -> None:  # fmt: skip
+        if num_replicas is None or rank is None:
+            raise RuntimeError(
+                "Requires distributed package to be available: retrograd has none. Pass "
+                "num_replicas (how many processes there are) and rank (the number of this one)."
+            )
+        if not 0 <= rank < num_replicas:
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        self.shuffle = shuffle
+        self.seed = seed
+        share = len(dataset) / num_replicas
+        self.num_samples = math.floor(share) if drop_last else math.ceil(share)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[T_co]:
+        count = len(self.dataset)
+        order: Any = range(count)
+        if self.shuffle:
+            generator = Generator().manual_seed(self.seed + self.epoch)
+            order = randperm(count, generator=generator).tolist()
+        # Too few for equal shares: it begins again from the front. Too many: the rest is left out.
+        mine = range(self.rank, self.total_size, self.num_replicas)
+        return iter([order[place % count] for place in mine])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle for this epoch from now on."""
+        self.epoch = epoch
+
+
+__all__ = ["DistributedSampler"]
