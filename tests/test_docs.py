@@ -163,7 +163,8 @@ def test_scripts_can_be_run(script: str) -> None:
 
 LAYERS = [
     ["_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
-    ["fft", "func", "linalg", "nn", "random", "special", "utils"], ["optim"], ["tour"],
+    ["fft", "func", "linalg", "nn", "random", "special", "utils"], ["files", "optim"],
+    ["tour", "training"],
 ]  # fmt: skip
 PACKAGE = ROOT / "src" / "retrograd"
 

@@ -7,6 +7,7 @@ it is not does an operation ask what exactly is on in its own thread.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -60,6 +61,15 @@ class NotPlain:
 modes = ThreadModes()
 switch = Switch()
 _counting = threading.RLock()  # a collection while it is held may run __del__
+
+
+def free_in_forks(lock: Any) -> None:
+    """Let a process that is forked have a lock that nobody holds, whoever held it at the time."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lock._at_fork_reinit)
+
+
+free_in_forks(_counting)
 
 
 def _plain() -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import _source, arrays
-from retrograd._modes import modes, set_modes
+from retrograd._modes import free_in_forks, modes, set_modes
 from retrograd.autograd._node import (
     AMBIGUOUS,
     FREED,
@@ -90,6 +90,7 @@ def accumulator(tensor: Any) -> AccumulateGrad:
 
 
 _making_accumulators = threading.Lock()
+free_in_forks(_making_accumulators)
 
 
 def origin(tensor: Any) -> Node | None:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from retrograd._modes import modes, set_modes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import operators as operators  # what makes lifted values take part in arithmetic
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues
 from retrograd.ops._operation import TensorLike, raw
 

@@ -20,7 +20,7 @@ from types import CodeType
 from typing import Any, ClassVar
 
 from retrograd import _source, arrays
-from retrograd._modes import recording_in, set_modes
+from retrograd._modes import free_in_forks, recording_in, set_modes
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._wrap import wrap
@@ -209,6 +209,7 @@ OLDEST = 2  # orders count down from zero
 NOWHERE = Nowhere()
 
 _accumulating = threading.Lock()
+free_in_forks(_accumulating)
 
 
 class AccumulateGrad(Node):

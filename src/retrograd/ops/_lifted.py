@@ -9,6 +9,7 @@ nest in any order without knowing of each other.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
@@ -164,6 +165,8 @@ class Level:
     _numbers = itertools.count(1)  # what is opened later, and so inside, has a higher number
 
     def __init__(self) -> None:
+        if not Lifted.operations:  # with the first level comes arithmetic of lifted values
+            importlib.import_module("retrograd.ops.operators")
         self.number = next(Level._numbers)
         self.closed = False
 
