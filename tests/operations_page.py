@@ -39,7 +39,6 @@ NOT_HERE = {
     r"(?<!index)_copy$|^native_|_backward_|^batch_norm_|grid_sampler_|^conv_tbc|embedding_renorm|"
     r"^norm_except|frobenius|nuclear|slice_inverse|hash_tensor|as_subclass|dim_order":
         "internal forms of other functions",
-    r"^(rnn|lstm|gru)": "recurrent layers, which come with the modules",
     r"^(load|save|from_file)$|^storage|untyped|data_ptr|^set_$|resize|reinforce|is_set_to|^rename|"
     r"refine_names|align_|has_names|^map|^apply_$|to_dlpack|unsafe_set": "storages and files",
     r"^vmap$": "transforms of functions, which come later",

@@ -142,7 +142,8 @@ def test_names_of_pytorch_are_those_it_has() -> None:
 def test_every_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     explained = set(re.findall(r"- \*\*([\w-]+)\*\*", (ROOT / "docs/dependencies.md").read_text()))
-    required = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    extras = itertools.chain(*project["optional-dependencies"].values())
+    required = [*project["dependencies"], *extras]
     assert explained == {re.split(r"[^\w-]", name)[0] for name in required}
 
 
@@ -163,7 +164,7 @@ def test_scripts_can_be_run(script: str) -> None:
 
 LAYERS = [
     ["_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
-    ["fft", "func", "linalg", "nn", "random", "special", "utils"], ["files", "optim"],
+    ["cuda", "fft", "func", "linalg", "nn", "random", "special", "utils"], ["files", "optim"],
     ["tour", "training"],
 ]  # fmt: skip
 PACKAGE = ROOT / "src" / "retrograd"

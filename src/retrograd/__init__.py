@@ -125,7 +125,7 @@ _LATER = {
     "load": "files", "save": "files",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
-_MODULES = ("fft", "files", "func", "linalg", "nn", "optim", "random", "special", "utils")
+_MODULES = ("cuda", "fft", "files", "func", "linalg", "nn", "optim", "random", "special", "utils")
 _operation, _OPERATIONS = _namespace("retrograd", "torch", "both")
 
 
@@ -211,6 +211,7 @@ __all__ = [
     "is_tensor",
     "kaiser_window",
     "linspace",
+    "load",
     "logspace",
     "long",
     "manual_seed",
@@ -232,6 +233,7 @@ __all__ = [
     "randperm",
     "range",
     "result_type",
+    "save",
     "scalar_tensor",
     "seed",
     "set_default_dtype",

@@ -138,6 +138,10 @@ def _swap(module: Any, path: str, value: Any) -> Any:
                 store[name] = value
             return old
     own = getattr(module, "__dict__", {})
+    if getattr(getattr(type(module), name, None), "replaceable", False):  # a parametrized tensor
+        old = own.pop(name, MISSING)
+        own.update({} if value is MISSING else {name: value})
+        return old
     shown = getattr(module, name, MISSING)
     if shown is not MISSING and shown is not None and not isinstance(shown, Tensor):
         raise TypeError(f"attribute `{name}`: {shown} is not an instance of torch.Tensor")

@@ -122,11 +122,14 @@ class Stateful(Tree):
         metadata = getattr(state_dict, "_metadata", None) or {}
         given = OrderedDict(state_dict)
         members = list(self.named_modules(remove_duplicate=False))
+        parts: dict[str, Any] = {"": given}  # by path; a hook may change what is further below
         for path, module in members:
             prefix = f"{path}." if path else ""
             about = {**metadata.get(path, {}), "assign_to_params_buffers": assign, COPIES: copies}
-            own = {k: v for k, v in given.items() if k.startswith(prefix)} if prefix else given
-            module._load_from_state_dict(own, prefix, about, True, *found, errors)
+            if path:
+                above = parts[path.rpartition(".")[0]]
+                parts[path] = {k: v for k, v in above.items() if k.startswith(prefix)}
+            module._load_from_state_dict(parts[path], prefix, about, True, *found, errors)
         # Nothing is changed before all is known to fit. Hooks are an exception: what they do with
         # names that do not match, they do once the rest is in its place.
         hooked = [module for _, module in reversed(members) if module._load_state_dict_post_hooks]

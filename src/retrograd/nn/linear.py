@@ -55,7 +55,11 @@ class Linear(Module):
 
     def forward(self, input: Any) -> Any:
         parameters = self._parameters
-        return F.linear(input, parameters["weight"], parameters["bias"])
+        try:
+            weight, bias = parameters["weight"], parameters["bias"]
+        except KeyError:  # computed from others, see nn.utils
+            weight, bias = self.weight, self.bias
+        return F.linear(input, weight, bias)
 
     def extra_repr(self) -> str:
         return (

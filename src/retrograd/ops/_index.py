@@ -260,6 +260,9 @@ INDEX: dict[str, dict[str, str]] = {
     "networks.multihead": {
         "nn.functional": "multi_head_attention_forward",
     },
+    "networks.recurrent": {
+        "torch": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
+    },
 }  # fmt: skip
 
 

@@ -1,0 +1,298 @@
+"""Transformers: layers of attention and of small networks, each added to what it was given."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+from retrograd.nn import functional as F
+from retrograd.nn import init
+from retrograd.nn.activations import GELU, ReLU
+from retrograd.nn.attention import MultiheadAttention
+from retrograd.nn.containers import ModuleList
+from retrograd.nn.dropout import Dropout
+from retrograd.nn.linear import Linear
+from retrograd.nn.module import Module
+from retrograd.nn.normalization import LayerNorm
+from retrograd.tensor._creation import full
+
+
+def _subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
+    return full((size, size), -math.inf, dtype=dtype, device=device).triu(1)
+
+
+def _is_causal(mask: Any, hint: bool | None, size: int) -> bool:
+    """What the caller says, or else whether the mask hides just what comes later."""
+    if hint is not None or mask is None:
+        return hint is True
+    causal = _subsequent_mask(size, dtype=mask.dtype)
+    return tuple(mask.shape) == tuple(causal.shape) and bool((mask == causal).all())
+
+
+def _length(x: Any, batch_first: bool) -> int:
+    return int(x.shape[1 if batch_first and x.dim() == 3 else 0])
+
+
+def _copies(module: Module, count: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(count)])
+
+
+def _activation(activation: Any) -> Callable[..., Any]:
+    if not isinstance(activation, str):
+        return activation  # type: ignore[no-any-return]
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return getattr(F, activation)  # type: ignore[no-any-return]
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+class _Layer(Module):
+    """What layers of encoders and decoders share. Of each block there is one dropout and one norm:
+    ``norm1`` is that of the first."""
+
+    self_attn: Any
+    dropout1: Any
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Any = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        made = {"bias": bias, "device": device, "dtype": dtype}
+        for name in self.attentions:
+            own = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
+            setattr(self, name, own)
+        self.linear1 = Linear(d_model, dim_feedforward, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.norm_first = norm_first
+        blocks = range(1, len(self.attentions) + 2)
+        for number in blocks:
+            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, **made))
+        for number in blocks:
+            setattr(self, f"dropout{number}", Dropout(dropout))
+        self.activation = _activation(activation)
+
+    attentions: tuple[str, ...] = ("self_attn",)
+
+    def _added(self, x: Any, number: int, block: Callable[..., Any], *args: Any) -> Any:
+        """``x`` and what a block makes of it, normalized before the block or after the sum."""
+        norm = getattr(self, f"norm{number}")
+        if self.norm_first:
+            return x + block(norm(x), *args)
+        return norm(x + block(x, *args))
+
+    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool) -> Any:
+        found = self.self_attn(
+            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
+            is_causal=is_causal,
+        )  # fmt: skip
+        return self.dropout1(found[0])
+
+    def _ff_block(self, x: Any) -> Any:
+        found = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return getattr(self, f"dropout{len(self.attentions) + 1}")(found)
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention of a sequence to itself, and a network with one hidden layer.
+
+    >>> import retrograd as torch
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> layer(torch.ones(3, 5, 8)).shape
+    torch.Size([3, 5, 8])
+    """
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Any = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
+                         batch_first, norm_first, bias, device, dtype)  # fmt: skip
+        act, kinds = self.activation, ((F.relu, ReLU), (F.gelu, GELU))
+        which = [act is function or isinstance(act, kind) for function, kind in kinds]
+        self.activation_relu_or_gelu = which.index(True) + 1 if any(which) else 0
+
+    def forward(
+        self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None,
+        is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        x = self._added(src, 1, self._sa_block, src_mask, src_key_padding_mask, is_causal)
+        return self._added(x, 2, self._ff_block)
+
+
+class TransformerDecoderLayer(_Layer):
+    """Attention of a sequence to itself, attention to another (``memory``), and a network with one
+    hidden layer."""
+
+    attentions = ("self_attn", "multihead_attn")
+    multihead_attn: Any
+    dropout2: Any
+
+    def forward(
+        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool = False, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        x = self._added(tgt, 1, self._sa_block, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        x = self._added(x, 2, self._mha_block, memory, memory_mask, memory_key_padding_mask,
+                        memory_is_causal)  # fmt: skip
+        return self._added(x, 3, self._ff_block)
+
+    def _mha_block(
+        self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool
+    ) -> Any:
+        found = self.multihead_attn(
+            x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
+            need_weights=False, is_causal=is_causal,
+        )  # fmt: skip
+        return self.dropout2(found[0])
+
+
+# -- stacks of them --------------------------------------------------------------------------------
+
+
+class TransformerEncoder(Module):
+    """Copies of a layer, one after the other, and a norm at the end.
+
+    There are no nested tensors here: ``enable_nested_tensor`` and ``mask_check`` change nothing.
+
+    >>> import retrograd as torch
+    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
+    >>> encoder = torch.nn.TransformerEncoder(layer, 3)
+    >>> encoder(torch.ones(5, 1, 8)).shape
+    torch.Size([5, 1, 8])
+    """
+
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
+        enable_nested_tensor: bool = True, mask_check: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.use_nested_tensor = False
+        self.mask_check = mask_check
+
+    def forward(
+        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None,
+        is_causal: bool | None = None,
+    ) -> Any:  # fmt: skip
+        length = _length(src, self.layers[0].self_attn.batch_first)
+        causal = _is_causal(mask, is_causal, length)
+        x = src
+        for layer in self.layers:
+            x = layer(x, src_mask=mask, is_causal=causal,
+                      src_key_padding_mask=src_key_padding_mask)  # fmt: skip
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerDecoder(Module):
+    """Copies of a layer, one after the other, and a norm at the end."""
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        length = _length(tgt, self.layers[0].self_attn.batch_first)
+        causal = _is_causal(tgt_mask, tgt_is_causal, length)
+        x = tgt
+        for layer in self.layers:
+            x = layer(
+                x, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )  # fmt: skip
+        return x if self.norm is None else self.norm(x)
+
+
+class Transformer(Module):
+    """An encoder of one sequence and a decoder that makes another of it.
+
+    >>> import retrograd as torch
+    >>> model = torch.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
+    >>> mask = model.generate_square_subsequent_mask(3)
+    >>> model(torch.ones(5, 1, 8), torch.ones(3, 1, 8), tgt_mask=mask).shape
+    torch.Size([3, 1, 8])
+    """
+
+    def __init__(
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Any = F.relu, custom_encoder: Any = None, custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False,
+        bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
+                   batch_first, norm_first, bias, device, dtype)  # fmt: skip
+        made = {"bias": bias, "device": device, "dtype": dtype}
+        if custom_encoder is None:
+            layer: Module = TransformerEncoderLayer(*options)
+            norm = LayerNorm(d_model, layer_norm_eps, **made)
+            custom_encoder = TransformerEncoder(layer, num_encoder_layers, norm)
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            layer = TransformerDecoderLayer(*options)
+            norm = LayerNorm(d_model, layer_norm_eps, **made)
+            custom_decoder = TransformerDecoder(layer, num_decoder_layers, norm)
+        self.decoder = custom_decoder
+        self._reset_parameters()
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def _reset_parameters(self) -> None:
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                init.xavier_uniform_(parameter)
+
+    def forward(
+        self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None,
+        memory_mask: Any = None, src_key_padding_mask: Any = None,
+        tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+        src_is_causal: bool | None = None, tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        batch_dim = 0 if self.batch_first else 1
+        if src.dim() == 3 and src.shape[batch_dim] != tgt.shape[batch_dim]:
+            raise RuntimeError("the batch number of src and tgt must be equal")
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask,
+            is_causal=src_is_causal,
+        )  # fmt: skip
+        return self.decoder(
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )  # fmt: skip
+
+    @staticmethod
+    def generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
+        """What to add to scores so that nothing is seen of what comes later.
+
+        >>> import retrograd as torch
+        >>> torch.nn.Transformer.generate_square_subsequent_mask(2)
+        tensor([[0., -inf],
+                [0., 0.]])
+        """
+        return _subsequent_mask(size, device, dtype)

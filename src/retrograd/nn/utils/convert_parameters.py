@@ -1,0 +1,41 @@
+"""All parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from retrograd.nn._tree import typename
+from retrograd.ops.shaping import cat
+from retrograd.tensor._tensor import Tensor
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """Parameters flattened and joined.
+
+    >>> import retrograd as torch
+    >>> torch.nn.utils.parameters_to_vector(torch.nn.Linear(2, 3).parameters()).shape
+    torch.Size([9])
+    """
+    return cat([p.view(-1) for p in parameters], dim=0)
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Give parameters the values that are in a vector, piece by piece.
+
+    >>> import retrograd as torch
+    >>> layer = torch.nn.Linear(2, 1)
+    >>> torch.nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), layer.parameters())
+    >>> layer(torch.tensor([10.0, 100.0]))
+    tensor([213.], grad_fn=<ViewBackward0>)
+    """
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")
+    start = 0
+    for p in parameters:
+        end = start + p.numel()
+        p.data = vec[start:end].view_as(p).data  # type: ignore[index]
+        start = end
+
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
