@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from retrograd import _modes
+# One thread each for matrices and for PyTorch, before they are loaded: arrays in tests are small,
+# and waiting for other threads takes longer than the work, the more so where tests run in parallel.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+from retrograd import _modes  # noqa: E402
 
 # Machines differ in speed, so there is no deadline. In CI the same examples are tried each time.
 settings.register_profile("local", deadline=None)

@@ -18,6 +18,12 @@ left out. A module of samples may define
   ``NO_SLOPE``: operations whose rules differences do not show;
   ``SYMMETRIC`` (a set): operations that read one triangle of a matrix, and whose gradient is that
   of a symmetric one: differences are taken along symmetric directions;
+  ``NOT_BATCHED``: not run under ``vmap``, by itself and of its gradient: shapes that depend on
+  values, random numbers;
+  ``NO_TANGENT``: its tangent is not compared with its gradient, nor second derivatives by forward
+  mode with those by reverse mode;
+  ``OTHER_TRANSFORM``: PyTorch's ``jvp`` or ``vmap`` of it gives something else, which is wrong or
+  another convention (and ``OTHER_COMPLEX``: of complex numbers only);
   ``OTHER_WORDS``: bad calls (whole, a set) that Python or we refuse in other words than PyTorch.
 """
 

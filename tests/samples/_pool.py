@@ -7,6 +7,7 @@ that a line of text (``mat.sum(-1, keepdim=True)``) is a whole experiment, the s
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -75,10 +76,11 @@ def add_arrays(module: Any) -> None:
 _WORD = re.compile(r"(?<![\w.'])[a-z]\w*")
 
 
-def names_in(expression: str) -> list[str]:
+@cache
+def names_in(expression: str) -> tuple[str, ...]:
     """The arrays of the pool that an expression uses, in the order of the pool."""
     used = set(_WORD.findall(expression))
-    return [name for name in POOL if name in used]
+    return tuple(name for name in POOL if name in used)
 
 
 def in_dtype(name: str, dtype: str) -> np.ndarray:

@@ -122,3 +122,8 @@ NO_SLOPE = {
     "hardsigmoid_slope": "PyTorch does not differentiate it twice",
 }
 ROUGH = {r"_\(mat \* 1, -0\.5\)": "refused in backward: the result does not tell the side"}
+OTHER_COMPLEX = {
+    r"functional\.silu\((mat|sc|tran|step|btran)\)$":
+        "PyTorch refuses a gradient, and its tangent is not the limit of differences, as ours is: "
+        "it conjugates the slope",
+}  # fmt: skip

@@ -119,3 +119,6 @@ ERRORS = [
 
 OTHER_SAVED = {"MaskedSelectBackward0": "knows the shape of self without keeping it"}
 NOT_COMPLEX = {r"adjoint": "shares memory in PyTorch, which conjugates on use"}
+OTHER_TRANSFORM = {
+    r"^sc\.roll\(1\)$": "PyTorch's vmap rolls the batch; an entry is one number, which stays",
+}

@@ -149,3 +149,7 @@ NO_SLOPE = {
     "linalg_eig": "complex vectors may turn by any phase",
 }
 SYMMETRIC = {"linalg_eigh", "hermitian_eigenvalues"}
+OTHER_TRANSFORM = {
+    r"linalg\.qr\(dc_\w+(\.detach\(\))?, (mode=)?'r'\)$":
+        "the Q that is not computed has no elements; PyTorch's vmap gives it without a batch",
+}  # fmt: skip

@@ -110,3 +110,12 @@ ONLY_OURS = {
     r"as_strided_scatter": "PyTorch's gradient of self is where it was replaced, not elsewhere",
 }
 NOT_COMPLEX = {r"(select|slice)_scatter": "PyTorch does not differentiate it for complex numbers"}
+_OUTSIDE = (
+    "numbers of the base outside of the view: no gradient goes there, in PyTorch either, and "
+    "so no tangent comes from there; PyTorch's tangent has a base, in which it finds some"
+)
+OTHER_TRANSFORM = {
+    r"^sc\.unfold\(0, 0, 1\)$": "windows of no numbers: PyTorch's vmap makes them along the batch",
+    r"^mat\[1:\]\.as_strided\(\(2,\), \(1,\), 0\)$": _OUTSIDE,
+    r"^mat\[:, 1:\]\.as_strided\(\(2, 2\), \(2, 1\)\)$": _OUTSIDE,
+}  # fmt: skip

@@ -207,3 +207,20 @@ NO_TANGENT = {
     r"^(mat|edge) \*\* zero$": "of a negative number there are no powers but whole ones, and so no "
                                "slope in the exponent",
 }  # fmt: skip
+_REAL_TANGENT = (
+    "the result is complex, and so is how it moves, by differences and by gradients; "
+    "PyTorch's tangent lost its imaginary part"
+)
+OTHER_TRANSFORM = {
+    r"^pos \*\* (csc|1j)$": _REAL_TANGENT,
+    r"^1j \*\* edge$": _REAL_TANGENT,
+    r"atan2\((edge|zero), (edge|zero)\)$":
+        "at the origin it has no slope: both gradients say 0, and so does our tangent; PyTorch's "
+        "divides 0 by 0",
+    r"(max|min)imum\((nan, mat|mat, nan|inf, nan)\)$":
+        "NaN is as large as anything: both get the whole gradient, so both tangents count; in "
+        "PyTorch's tangent only that of the NaN does",
+    r"^edge\.clamp\(zero, None\)$":
+        "on the bound the gradient goes to the number, and our tangent comes from it; PyTorch's "
+        "tangent comes from the bound",
+}  # fmt: skip

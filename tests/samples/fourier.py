@@ -137,3 +137,7 @@ ERRORS = [
 ]  # fmt: skip
 NOT_COMPLEX = {r"\b(inf|nan)\b": "arithmetic of complex infinities is not defined alike"}
 COARSE = {"fspec32": "transformed in single precision"}
+OTHER_TRANSFORM = {
+    r"fft\.i?fftn\(mat, dim=\(\)\)$": "along no dimension nothing is transformed; under PyTorch's "
+                                      "vmap that means along all of them",
+}  # fmt: skip

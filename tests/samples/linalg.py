@@ -303,3 +303,22 @@ ROUGH = {
     r"cholesky_(inverse|solve)\((?!.*linalg)":
         "PyTorch's gradient is not zero for the triangle that is not read",
 }  # fmt: skip
+OTHER_TRANSFORM = {
+    r"^torch\.linalg\.det\(la_(low3?|some)\)$":
+        "a determinant of 0 moves by that of the other rows and columns, as differences show and "
+        "our gradient says; PyTorch multiplies by the 0",
+    r"^torch\.linalg\.solve\((la_b, la_r|la_1, la_rb|la_1, la_up, left=False)\)$":
+        "matrices of unknowns for several systems, as without a batch; PyTorch's vmap takes them "
+        "for vectors, which a batch makes them look like",
+    r"^(torch|la_r)\.triangular_solve\((?!la_rb, la_a)":
+        "the other triangle is not read: that it moves changes nothing, as differences show and "
+        "both gradients say; PyTorch's tangent counts it",
+    r"cholesky_inverse\((?!la_b?e\b)":
+        "our tangent is that of both gradients, and of differences where the factor is one; "
+        "PyTorch's is neither",
+    r"^torch\.linalg\.cholesky(_ex)?\(la_eye\b":
+        "the gradient is that of a symmetric matrix, and our tangent takes the symmetric part of a "
+        "direction; PyTorch's takes what it finds below the diagonal",
+    r"^torch\.lu_unpack\(la_[atw], la_piv, unpack_(data|pivots)=False\)$":
+        "what is not unpacked has no elements; PyTorch's vmap gives it without a batch",
+}  # fmt: skip

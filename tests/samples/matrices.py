@@ -237,3 +237,11 @@ NOT_COMPLEX = {
     r"bilinear": "PyTorch cannot differentiate it for complex numbers",
     r"(einsum|cross).*\bnan\b": "NumPy and C multiply complex infinities differently",
 }
+OTHER_TRANSFORM = {
+    r"^torch\.addmm\(mx_nan, mat, mat3, beta=0\)$":
+        "what counts 0 times is not read, NaN or not; PyTorch's vmap multiplies it by 0",
+}  # fmt: skip
+OTHER_COMPLEX = {
+    r"^torch\.addmm\(mx_nan, mat, mat3\)$":
+        "1 times a real NaN has no imaginary part; PyTorch's vmap multiplies by the complex 1 + 0j",
+}  # fmt: skip

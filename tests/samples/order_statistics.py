@@ -79,3 +79,7 @@ OTHER_GRAPH = {
 NO_TANGENT = {
     r"^onan\.(nan)?quantile\(oq": "between two NaN, where going further in q leads from NaN to NaN",
 }
+OTHER_TRANSFORM = {
+    r"^onan\.median\(\)$": "the median is the NaN: the gradient goes to it, and the tangent comes "
+                           "from it; PyTorch's looks for what equals NaN, and finds nothing",
+}  # fmt: skip

@@ -249,3 +249,12 @@ _HOLDS = "as many results as there are places where a mask holds"
 NOT_BATCHED = {r"masked_select\(mat > 0\)|\.byte\(\)": _HOLDS}
 _TWICE = "of several values put at one place the last stays; each gets the gradient, as in PyTorch"
 NO_TANGENT = {r"^cube\.scatter\(1, pl3, cube2": _TWICE, r"^mat\.put\(pltake, mat2\[": _TWICE}
+OTHER_TRANSFORM = {
+    r"^(?!i\.)\w+\.scatter_reduce\(.*'(prod|max|min)'":
+        "PyTorch's tangent is 0, whatever moves; ours is that of differences and of gradients",
+    r"^pltie\.scatter_reduce\(1, plrep, tied, 'amax', include_self=False\)$":
+        "the gradient is shared with a number that does not count but is as large, in PyTorch too, "
+        "and our tangent says the same; PyTorch's says what differences do",
+    r"^mat\.index_select\(0, plsc\)$": "a place that is one number selects one row, as without a "
+                                       "batch; PyTorch's vmap selects it twice",
+}  # fmt: skip

@@ -335,3 +335,14 @@ NO_TANGENT = {
                                         "PyTorch has it, but where it is has no slope",
     r"^torch.fill\(f16": "a tangent in half precision, added up in double",
 }  # fmt: skip
+OTHER_TRANSFORM = {
+    r"^torch\.rsub\(mat, 1j\)$": "the result is complex, but PyTorch's tangent of it is real",
+    r"^torch\.fmax\((edge, zero|inf, nan|nan, inf|tied, tied2)\)$":
+        "of equal numbers the first gets the gradient, and gives the tangent; in PyTorch's tangent "
+        "it is the second",
+    r"^torch\.clamp_m(in|ax)\(mat, nan\)$":
+        "clamped to NaN: no gradient, in PyTorch either, and no tangent; PyTorch's comes from NaN",
+    r"^torch\.polar\((edge, zero|mat, mat|zero, edge)\)$":
+        "sizes of 0 and below, which PyTorch's gradient, and so ours, takes to be of no and of the "
+        "opposite direction; our tangent says the same, PyTorch's what differences do",
+}  # fmt: skip

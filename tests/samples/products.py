@@ -37,3 +37,7 @@ ERRORS = [
         k[None] @ k.t()[None]; k @ k.t()
     """),
 ]  # fmt: skip
+OTHER_COMPLEX = {
+    r"^(nan @ sq|inf @ mat3)$": "products of complex infinities are infinite or NaN, as the "
+                                "library that multiplies the matrices of a batch has it",
+}  # fmt: skip

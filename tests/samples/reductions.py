@@ -90,3 +90,11 @@ NOT_COMPLEX = {r"^(gap|none|gap3)\.am(ax|in)\(": "both refuse, PyTorch first for
 OTHER_WORDS = {"mat.sum('a')", "mat.sum(1.5)", "mat.cumsum()"}
 NO_TANGENT = {r"^(none|gap)\.mean\((0|1|)\)$": "the mean of nothing is NaN, and moves by NaN; the "
                                               "gradient has no elements to show it"}  # fmt: skip
+OTHER_TRANSFORM = {
+    r"^nan\.(max|min)\(\)$":
+        "the gradient goes to the NaN, and the tangent comes from it; PyTorch's looks for what "
+        "equals NaN, and finds nothing",
+    r"^(nan|inf)\.prod\(0\)$":
+        "gradients divide the product, infinite, by infinity, in PyTorch too, and our tangent is "
+        "NaN as they are; PyTorch's multiplies the other numbers",
+}  # fmt: skip

@@ -114,3 +114,8 @@ NOT_BATCHED = {
     r"argwhere": "as many results as there are values that are not zero",
     r"one_hot\(\w+(, -1)?\)": "as many classes as the largest value says, of all entries",
 }
+OTHER_TRANSFORM = {
+    r"(sc|none)\.argwhere\(\)|argwhere\(cube\)":
+        "how many places there are depends on values, as for nonzero, which PyTorch's vmap refuses "
+        "too; this one it runs entry by entry",
+}  # fmt: skip

@@ -106,3 +106,8 @@ NO_TANGENT = {
                              "no elements to show it",
     r"^(col|inf)\.corrcoef": "NaN clamped: it does not move, but on the way back that is 0 over 0",
 }  # fmt: skip
+OTHER_TRANSFORM = {
+    r"logsumexp\(none, \(0, 1\)\)$|^((empty|none)\.logsumexp\(0|gap3?\.logsumexp\(1)\)$":
+        "of no numbers it is minus infinity for good, and does not move; PyTorch divides 0 by 0",
+    r"\.aminmax\(keepdim=True\)$": "PyTorch's vmap keeps one dimension, not all of an entry",
+}  # fmt: skip

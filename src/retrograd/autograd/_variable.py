@@ -160,6 +160,8 @@ class Variable(TensorLike):
                 "function in torch/optim/optimizer.py as the solution."
             )
         set_node(self, None)
+        if isinstance(self._data, Lifted):
+            self._data = self._data.detached()
         if self._meta is not None:
             self._meta.requires_grad = False
         return self

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from retrograd._modes import modes
 from retrograd.arrays import dtypes
+from retrograd.ops._operation import raw
 
 Check = Callable[..., None]
 
@@ -57,6 +59,15 @@ def no_bool_subtraction(*operands: Any, **options: Any) -> None:
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
             "to invert a mask, use the `~` or `logical_not()` operator instead."
         )
+
+
+def without_complex_history(name: str, x: Any) -> Any:
+    """``x``, for operations that PyTorch does not record on complex numbers."""
+    if modes.grad_enabled and x.requires_grad and raw(x).dtype.kind == "c":
+        raise RuntimeError(
+            f"{name} does not support automatic differentiation for outputs with complex dtype."
+        )
+    return x
 
 
 def check_alpha(common: Any, alpha: Any) -> None:

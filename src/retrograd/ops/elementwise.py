@@ -73,10 +73,20 @@ mul = multilinear(
     {"self": lambda g, other: g * other, "other": lambda g, self: g * self}, dtypes="promote",
     broadcasts=True,
 )  # fmt: skip
+
+
+def _div_tangent(t: Any, other: Any, result: Any) -> Any:
+    """The rule of quotients, which unlike a sum of two slopes has a sign where ``other`` is 0."""
+    upper, lower = t
+    if lower is None:
+        return upper / other
+    return (-lower * result if upper is None else upper - lower * result) / other
+
+
 div = elementwise(
     "div", arrays.true_divide,
     lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other),
-    dtypes="float",
+    jvp=_div_tangent, dtypes="float",
 )  # fmt: skip
 neg = elementwise("neg", arrays.negative, lambda g: -g)
 reciprocal = elementwise(

@@ -15,6 +15,7 @@ from retrograd.ops import _randomness
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Elementwise, Operation, TensorLike, constant, elementwise, raw
 from retrograd.ops._randomness import of_batch, of_rows, over_batch
+from retrograd.ops._refusals import without_complex_history
 from retrograd.ops.elementwise import zeros_like
 from retrograd.ops.shaping import expand
 
@@ -48,14 +49,6 @@ def checked_over(target: Any, name: str, generator: Any) -> Any:
     """As ``checked``, for numbers that are written over a tensor."""
     _randomness.check_write(target)
     return checked(name, generator)
-
-
-def _without_complex_history(name: str, drawn: Any) -> Any:
-    if raw(drawn).dtype.kind == "c" and drawn.requires_grad:
-        raise RuntimeError(
-            f"{name} does not support automatic differentiation for outputs with complex dtype."
-        )
-    return drawn
 
 
 # -- written over a tensor -------------------------------------------------------------------
@@ -237,7 +230,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
     generator = checked("bernoulli", generator)
     if p is not None:
         return bernoulli_like(input, p=float(p), generator=generator)
-    return _without_complex_history("bernoulli", bernoulli_of(input, generator=generator))
+    return without_complex_history("bernoulli", bernoulli_of(input, generator=generator))
 
 
 def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
@@ -309,7 +302,7 @@ def normal(mean: Any, std: Any, generator: Any = None) -> Any:
         drawn = normal_of_mean(mean, std=float(std), generator=generator)
     else:
         drawn = normal_of_both(mean, std, generator=generator)
-    return _without_complex_history("normal", drawn)
+    return without_complex_history("normal", drawn)
 
 
 # -- counts and choices ----------------------------------------------------------------------

@@ -41,6 +41,7 @@ from retrograd.ops.linear import (
 from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
     _size,
+    moved_losses,
     not_differentiable,
     of_many,
     reduced_entries,
@@ -393,9 +394,17 @@ def _bce_target_rule(g: Any, self: Any, weight: Any, reduction: str) -> Any:
     return slope if weight is None else slope * weight
 
 
+def _bce_tangent(t: Any, self: Any, target: Any, weight: Any, reduction: str) -> Any:
+    return moved_losses([
+        None if t[0] is None else _bce_rule(t[0], self, target, weight, "none"),
+        None if t[1] is None else _bce_target_rule(t[1], self, weight, "none"),
+        None if t[2] is None else t[2] * bce_op(self, target, None, reduction="none"),
+    ], reduction)  # fmt: skip
+
+
 bce_op = Operation(
     "binary_cross_entropy", _bce, inputs=("self", "target", "weight"),
-    rules={"self": _bce_rule, "target": _bce_target_rule}, batch=of_many,
+    rules={"self": _bce_rule, "target": _bce_target_rule}, batch=of_many, jvp=_bce_tangent,
     check=lambda self, target, weight, **options: kernel("binary_cross_entropy", "biuc")(self),
 )  # fmt: skip
 
@@ -416,7 +425,7 @@ def binary_cross_entropy(
             f"Using a target size ({_size(target)}) that is different to the input size "
             f"({_size(input)}) is deprecated. Please ensure they have the same size."
         )
-    not_differentiable("binary_cross_entropy", "weight", weight)
+    not_differentiable("binary_cross_entropy", "weight", weight, forward=True)
     if weight is not None:
         weight = expand(weight, size=tuple(target.shape))
     return bce_op(input, target, weight, reduction=reduction)
@@ -458,11 +467,24 @@ def _log_sigmoid(x: Any) -> Any:
     return logsigmoid(x)
 
 
+def _bce_logits_tangent(
+    t: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: str
+) -> Any:
+    of_positive = None if t[3] is None else -t[3] * target * _log_sigmoid(self)
+    return moved_losses([
+        None if t[0] is None else _bce_logits_rule(t[0], self, target, weight, pos_weight, "none"),
+        None if t[1] is None else _bce_logits_target_rule(t[1], self, weight, pos_weight, "none"),
+        None if t[2] is None
+        else t[2] * bce_logits_op(self, target, None, pos_weight, reduction="none"),
+        of_positive if t[3] is None or weight is None else of_positive * weight,
+    ], reduction)  # fmt: skip
+
+
 bce_logits_op = Operation(
     "binary_cross_entropy_with_logits", _bce_logits,
     inputs=("self", "target", "weight", "pos_weight"),
     rules={"self": _bce_logits_rule, "target": _bce_logits_target_rule}, dtypes="promote",
-    broadcasts=True, batch=of_many,
+    broadcasts=True, batch=of_many, jvp=_bce_logits_tangent,
     check=lambda self, *others, **options: kernel("log_sigmoid_cpu", "biuc")(self),
 )  # fmt: skip
 
@@ -484,5 +506,5 @@ def binary_cross_entropy_with_logits(
             f"Target size ({_size(target)}) must be the same as input size ({_size(input)})"
         )
     for name, value in (("weight", weight), ("pos_weight", pos_weight)):
-        not_differentiable("binary_cross_entropy_with_logits", name, value)
+        not_differentiable("binary_cross_entropy_with_logits", name, value, forward=True)
     return bce_logits_op(input, target, weight, pos_weight, reduction=reduction)

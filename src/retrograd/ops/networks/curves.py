@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes
 from retrograd.arrays import Raw
 from retrograd.ops._operation import Elementwise, Operation, elementwise, raw
-from retrograd.ops._refusals import kernel
+from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops.elementwise import exp, sgn, sigmoid, tanh
 from retrograd.ops.networks.activations import _PAIR, _chosen, _slope, _written
 
@@ -99,11 +98,7 @@ def silu(input: Any, inplace: bool = False) -> Any:
     >>> torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.2689,  0.0000,  0.7311])
     """
-    recorded = modes.grad_enabled and input.requires_grad
-    if recorded and raw(input).dtype.kind == "c":
-        raise RuntimeError(
-            "silu does not support automatic differentiation for outputs with complex dtype."
-        )
+    without_complex_history("silu", input)
     return _written(silu_op, input) if inplace else silu_op(input)
 
 

@@ -19,7 +19,6 @@ from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
-    eq,
     floor,
     ge,
     gt,
@@ -123,8 +122,7 @@ def _reflected(at: Any, size: int, align_corners: bool) -> tuple[Any, Any]:
         return zeros_like(at), zeros_like(at)
     away = at - low
     distance = absolute(away)
-    extra, flips = remainder(distance, span), floor(distance / span)
-    odd = eq(remainder(flips, 2), 1)
+    extra, odd = remainder(distance, span), ge(remainder(distance, 2 * span), span)
     backwards = to_dtype(logical_xor(lt(away, 0), odd), dtype=at.dtype)
     return where(odd, span - extra, extra) + low, 1 - 2 * backwards
 

@@ -10,10 +10,11 @@ from retrograd.ops import linear, reducing
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import Operation, raw
-from retrograd.ops._refusals import kernel, refuses
+from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops.elementwise import exp
 from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
+    moved_losses,
     not_differentiable,
     of_many,
     reduced,
@@ -295,11 +296,16 @@ def _soft_margin_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
     return -target * (z / (z + 1)) * share(g, self.shape, reduction)
 
 
+def _soft_margin_tangent(t: Any, self: Any, target: Any, reduction: str) -> Any:
+    moved = None if t[0] is None else _soft_margin_rule(t[0], self, target, "none")
+    by_target = None if t[1] is None else _soft_margin_rule(t[1], target, self, "none")
+    return moved_losses([moved, by_target], reduction)
+
+
 soft_margin_op = Operation(
     "soft_margin_loss", _soft_margin, inputs=("self", "target"),
     rules={"self": _soft_margin_rule}, dtypes="promote", broadcasts=True, batch=of_many,
-    check=refuses("c", "soft_margin_loss does not support automatic differentiation for outputs "
-                       "with complex dtype.", RuntimeError),
+    jvp=_soft_margin_tangent,
 )  # fmt: skip
 
 
@@ -314,6 +320,8 @@ def soft_margin_loss(
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    not_differentiable("soft_margin_loss", "target", target, forward=True)
+    without_complex_history("soft_margin_loss", input)
     return soft_margin_op(input, target, reduction=reduction)
 
 

@@ -15,7 +15,7 @@ from retrograd.ops import reducing
 from retrograd.ops._batching import BatchLevel, leading, pointwise
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, elementwise, raw
+from retrograd.ops._operation import Operation, elementwise, is_differentiated, raw
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
@@ -89,9 +89,28 @@ def share(g: Any, shape: Any, reduction: str) -> Any:
     return g / max(numel(shape), 1) if reduction == "mean" else g
 
 
-def not_differentiable(name: str, argument: str, value: Any) -> None:
-    """Refuse gradients of what PyTorch has none for."""
-    if getattr(value, "requires_grad", False):
+def reduced_tangent(moved: Any, reduction: str) -> Any:
+    """The tangent of all losses, for that of each."""
+    if reduction == "none":
+        return moved
+    return (mean_all if reduction == "mean" else sum_all)(moved)
+
+
+def moved_losses(parts: list[Any], reduction: str) -> Any:
+    """The tangent of all losses, for what each part of them that moves adds to that of each."""
+    first, *others = (part for part in parts if part is not None)
+    return reduced_tangent(sum(others, first), reduction)
+
+
+def apart(t: tuple[Any, Any]) -> Any:
+    """The tangent of a difference."""
+    first, second = t
+    return -second if first is None else first if second is None else first - second
+
+
+def not_differentiable(name: str, argument: str, value: Any, forward: bool = False) -> None:
+    """Refuse gradients of what PyTorch has none for; and tangents, unless ``forward`` mode can."""
+    if getattr(value, "requires_grad", False) or (not forward and is_differentiated(value)):
         raise RuntimeError(
             f"The function '{name}' is not differentiable with respect to argument '{argument}'. "
             "This input cannot have requires_grad True."
@@ -148,12 +167,7 @@ def _mse_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
 
 
 def _mse_tangent(t: Any, self: Any, target: Any, reduction: str) -> Any:
-    first, second = t
-    apart = -second if first is None else first if second is None else first - second
-    moved = (self - target) * (apart * 2)
-    if reduction == "none":
-        return moved
-    return (mean_all if reduction == "mean" else sum_all)(moved)
+    return reduced_tangent((self - target) * (apart(t) * 2), reduction)
 
 
 mse_op = Operation(
@@ -234,6 +248,14 @@ def _smooth_l1_rule(g: Any, self: Any, target: Any, reduction: str, beta: float)
     return _huber_rule(g / beta, self, target, reduction, beta)
 
 
+def _huber_tangent(t: Any, self: Any, target: Any, reduction: str, delta: float) -> Any:
+    return reduced_tangent(_bounded(self - target, delta) * apart(t), reduction)
+
+
+def _smooth_l1_tangent(t: Any, self: Any, target: Any, reduction: str, beta: float) -> Any:
+    return _huber_tangent(t, self, target, reduction, beta) / beta
+
+
 huber_op = Operation(
     "huber_loss", _huber, inputs=("self", "target"),
     rules={
@@ -243,6 +265,7 @@ huber_op = Operation(
         ),
     },
     dtypes="promote", broadcasts=True, check=kernel("huber_cpu", "biuc"), batch=of_many,
+    jvp=_huber_tangent,
 )  # fmt: skip
 smooth_l1_op = Operation(
     "smooth_l1_loss", _smooth_l1, inputs=("self", "target"),
@@ -253,7 +276,7 @@ smooth_l1_op = Operation(
         ),
     },
     node="SmoothL1LossBackward0", dtypes="promote", broadcasts=True,
-    check=kernel("smooth_l1_cpu", "biuc"), batch=of_many,
+    check=kernel("smooth_l1_cpu", "biuc"), batch=of_many, jvp=_smooth_l1_tangent,
 )  # fmt: skip
 
 

@@ -115,8 +115,9 @@ def _var_tangent(t: Any, self: Any, result: Any, dim: Any, correction: float, ke
 
 
 def _std_tangent(t: Any, self: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    slopes = _std_rule(ones_like(result), self, result, dim, correction, keepdim)
-    return by_real_slopes(slopes, t, _all_dims(dim, self.shape), keepdim)
+    slope = ones_like(result) / (result + result)
+    slope = where(eq(result, 0), zeros_like(slope), slope)
+    return _var_tangent(t, self, result, dim, correction, keepdim) * slope
 
 
 def _mean_tangent(t: Any, dim: Any, keepdim: bool) -> Any:
