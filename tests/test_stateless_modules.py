@@ -481,3 +481,22 @@ def test_a_vector_of_parameters_is_differentiated() -> None:
         step[i] = h
         expected = (gradient(vector + step) - gradient(vector - step)) / (2 * h)
         np.testing.assert_allclose(hessian[i].numpy(), expected.numpy(), rtol=1e-6, atol=1e-7)
+
+
+def test_norms_over_batches_can_do_without_averages() -> None:
+    torch = retrograd
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    x = torch.randn(5, 4, 2, generator=torch.Generator().manual_seed(0))
+    parameters = dict(model.named_parameters())
+
+    def loss(parameters: Any, x: Any) -> Any:
+        return torch.func.functional_call(model, parameters, (x,)).square().mean()
+
+    with pytest.raises(RuntimeError, match="mutate a captured Tensor"):
+        torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, x)
+    assert torch.func.replace_all_batch_norm_modules_(model) is model
+    found = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, x)
+    for i in range(5):
+        single = torch.func.grad(loss)(parameters, x[i])
+        for name, gradient in single.items():
+            np.testing.assert_allclose(found[name][i].numpy(), gradient.numpy(), atol=1e-6)

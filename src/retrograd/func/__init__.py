@@ -8,8 +8,13 @@ from retrograd.func._forward import jvp
 from retrograd.func._jacobians import hessian, jacfwd, jacrev
 from retrograd.func._linearize import linearize
 from retrograd.func._reverse import grad, grad_and_value, vjp
-from retrograd.func._stateless import functional_call, stack_module_state
+from retrograd.func._stateless import (
+    functional_call,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 from retrograd.func._vectorized import vmap
 
 __all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-           "linearize", "stack_module_state", "vjp", "vmap"]  # fmt: skip
+           "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp",
+           "vmap"]  # fmt: skip

@@ -197,3 +197,22 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
         stacked = shaping.stack(tensors)
         found[name] = stacked.detach().requires_grad_() if requires_grad == {True} else stacked
     return found
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let all norms over batches in a module normalize by the batch alone, in place, and keep no
+    averages: these are state that is written, which transforms of the module cannot do.
+
+    >>> import retrograd as torch
+    >>> from retrograd.func import replace_all_batch_norm_modules_
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    >>> list(replace_all_batch_norm_modules_(model)[1].state_dict())
+    ['weight', 'bias']
+    """
+    from retrograd.nn.normalization import BatchNorm  # modules are for those who use them
+
+    for module in root.modules():
+        if isinstance(module, BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

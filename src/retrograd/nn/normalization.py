@@ -103,7 +103,9 @@ class _WithStatistics(_Affine):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *more)
 
 
-class _BatchNorm(_WithStatistics):
+class BatchNorm(_WithStatistics):
+    """What norms over batches share, however many dimensions the samples have."""
+
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = True, track_running_stats: bool = True, device: Any = None,
@@ -127,7 +129,7 @@ class _BatchNorm(_WithStatistics):
         )  # fmt: skip
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(BatchNorm):
     """Each channel of a batch of vectors or sequences, ``(N, C)`` or ``(N, C, L)``.
 
     >>> import retrograd as torch
@@ -142,13 +144,13 @@ class BatchNorm1d(_BatchNorm):
     ranks = (2, 3)
 
 
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(BatchNorm):
     """Each channel of a batch of images, ``(N, C, H, W)``."""
 
     ranks = (4,)
 
 
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(BatchNorm):
     """Each channel of a batch of volumes, ``(N, C, D, H, W)``."""
 
     ranks = (5,)

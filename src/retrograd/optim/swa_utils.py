@@ -10,7 +10,7 @@ from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.nn.module import Module
-from retrograd.nn.normalization import _BatchNorm
+from retrograd.nn.normalization import BatchNorm
 from retrograd.optim._average import lerp_all
 from retrograd.optim.lr_scheduler._base import LRScheduler, per_group
 from retrograd.optim.optimizer import Optimizer
@@ -160,7 +160,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     >>> model.running_mean
     tensor([2.])
     """
-    norms = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
+    norms = {m: m.momentum for m in model.modules() if isinstance(m, BatchNorm)}
     if not norms:
         return
     for norm in norms:
