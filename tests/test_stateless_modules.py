@@ -485,9 +485,9 @@ def test_a_vector_of_parameters_is_differentiated() -> None:
 
 def test_norms_over_batches_can_do_without_averages() -> None:
     torch = retrograd
-    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
-    x = torch.randn(5, 4, 2, generator=torch.Generator().manual_seed(0))
-    parameters = dict(model.named_parameters())
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)).double()
+    x = torch.randn(5, 4, 2, generator=torch.Generator().manual_seed(0)).double()
+    parameters = {n: p.detach() for n, p in model.named_parameters()}
 
     def loss(parameters: Any, x: Any) -> Any:
         return torch.func.functional_call(model, parameters, (x,)).square().mean()
