@@ -600,7 +600,9 @@ def test_a_forked_copy_of_an_iterator_stops_nobody():
 
 def script(tmp_path, code, **options):
     path = tmp_path / "program.py"
-    path.write_text(textwrap.dedent(code))
+    # A program that was started in the background may ignore what comes from the keyboard.
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    path.write_text(listens + textwrap.dedent(code))
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True, **options,

@@ -182,7 +182,10 @@ def overlap(a: Raw, b: Raw) -> str:
     (a_start, a_end), (b_start, b_end) = map(np.lib.array_utils.byte_bounds, (a, b))
     if a_end <= b_start or b_end <= a_start:
         return "none"
-    same = (a_start, a_end, a.strides) == (b_start, b_end, b.strides)
+    a_steps, b_steps = (
+        [step for step, size in zip(x.strides, x.shape, strict=True) if size > 1] for x in (a, b)
+    )
+    same = (a_start, a_end, a_steps) == (b_start, b_end, b_steps)
     return "full" if same else "partial"
 
 

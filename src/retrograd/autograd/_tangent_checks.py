@@ -30,17 +30,24 @@ Tensor = Any
 MODE = "computed with forward mode "
 
 
-def tangents_along(problem: Problem, j: int, direction: Tensor) -> list[Tensor | None]:
-    """How the outputs move if input ``j`` does; None for those that do not."""
-    x = problem.inputs[j]
+def variable(x: Tensor) -> Tensor:
+    """A tensor with the memory of an input, that requires grad as that does."""
+    return x.detach().requires_grad_()
+
+
+def tangents_along(
+    problem: Problem, j: int, x: Tensor, direction: Tensor
+) -> list[Tensor | None]:
+    """How the outputs move if input ``j``, for which ``x`` stands, does; None for those that do
+    not."""
     with forward_ad.dual_level():
-        dual = forward_ad.make_dual(x.detach().requires_grad_(), direction)
-        outputs = problem.at(x, dual)
+        dual = forward_ad.make_dual(x, direction)
+        outputs = problem.at(problem.inputs[j], dual)
         return [forward_ad.unpack_dual(y).tangent for y in outputs]
 
 
 def rows_along(problem: Problem, j: int, direction: Raw) -> list[Raw]:
-    moved = tangents_along(problem, j, wrap(direction))
+    moved = tangents_along(problem, j, variable(problem.inputs[j]), wrap(direction))
     return [
         arrays.zeros(y.shape, arrays.real(y._data).dtype) if t is None else memory_of(t)
         for t, y in zip(moved, problem.outputs, strict=True)
@@ -97,9 +104,10 @@ def check_batched(problem: Problem) -> None:
     for j, x in enumerate(problem.inputs):
         batch = arrays.random.normal((2, *x.shape), x._data.dtype, generator)
         alone = [rows_along(problem, j, t) for t in batch]
+        leaf = variable(x)  # made outside of vmap, where leaves are not to be made
         try:
             with opened(BatchLevel(2)) as level:
-                moved = tangents_along(problem, j, wrap(Batched(level, wrap(batch))))
+                moved = tangents_along(problem, j, leaf, wrap(Batched(level, wrap(batch))))
                 found = [t if t is None else as_tensor(level.stacked(t._data)) for t in moved]
         except RuntimeError as error:
             raise GradcheckError(

@@ -3,27 +3,17 @@
 A tensor that a function writes in place must be one that it made itself, or one that it was given:
 another is state from outside, and what the function does to it is no part of what is
 differentiated. Nothing is noted about the tensors that are made; that would slow down every
-operation. But Python keeps its young objects in the order in which they were made
-(``gc.get_objects``), so that one only has to look, when there is a write, whether the tensor comes
-after a mark that was made when the function began. Whenever Python is about to collect garbage,
-after which that order is lost, what was made so far is noted by id: those of captured tensors,
-which are alive all the while, cannot be among them. If it is another thread that collects, some may
-be missed, and tensors of unknown age are given the benefit of the doubt.
-
-The list of young objects holds things that are still being made, which no other thread may find
-held by somebody. So it is only ever walked by chains of built-in iterators, to the end: no other
-thread can interrupt these, and when they end it is gone.
+operation. Instead, when there is a write, one looks where the tensor could have been captured: in
+what the function refers to by its closure, its defaults, global names, and the object whose method
+it is, and in whatever those hold in turn. (So a tensor that the function made, and put where that
+reaches, counts as captured, too.)
 """
 
 from __future__ import annotations
 
-import gc
-import sys
-import threading
-from collections.abc import Iterator
-from functools import partial
-from itertools import chain, dropwhile, repeat
-from operator import is_, is_not
+import functools
+import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from retrograd._modes import modes, set_modes
@@ -33,103 +23,103 @@ from retrograd.func._trees import flatten
 from retrograd.ops._lifted import Level, Lifted
 from retrograd.ops._operation import TensorLike
 
-# Other interpreters do not keep that order. There, such writes are not refused.
-IN_ORDER = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+MOST_OBJECTS = 50_000  # that are looked at; what lies deeper is taken for the function's own
 
 
 class Running:
     """Within it, a function runs that is being differentiated. ``given``: its arguments."""
 
-    __slots__ = ("before", "changes", "complete", "given", "made", "start", "thread",
-                 "unrecorded")  # fmt: skip
+    __slots__ = ("before", "changes", "function", "given", "known", "start", "unrecorded")
 
-    def __init__(self, *given: Any, **changes: Any) -> None:
+    def __init__(self, function: Callable[..., Any] | None, *given: Any, **changes: Any) -> None:
+        self.function = function
         self.given = given
         self.changes = changes
         self.start = next(orders)  # nodes that are made from here on have lower numbers
-        self.made: set[int] = set()  # ids of what was made since, tensors among it
-        self.complete = True  # whether all of them are noted that are not young any more
-        self.thread = threading.get_ident()
+        self.known: dict[int, Any] | None = None  # the tensors that the function has captured
         # Levels below which nothing is to be recorded: recording was off within them when the
         # function was called, and is on again only for this.
         outer = modes.running.unrecorded if modes.running is not None else ()
         self.unrecorded: tuple[Level, ...] = outer if modes.grad_enabled else modes.levels
 
     def __enter__(self) -> None:
-        _running.append(self)
-        if _collecting and self.thread not in _collecting:  # and may have passed us by
-            self.complete = False
         self.before = set_modes(running=self, **self.changes)
 
     def __exit__(self, *exc: object) -> None:
         set_modes(**self.before)
-        _running.remove(self)
 
     def check_write(self, operation: str, target: Any) -> None:
-        """RuntimeError for a write to a tensor that is neither made inside nor an argument."""
+        """RuntimeError for a write to a tensor that was captured, and is no argument."""
         target = target if target._base is None else target._base
-        is_result = target._node is not None and target._node.order < self.start
-        if is_result or id(target) in self.made or not IN_ORDER:
-            return
-        if self.may_be_newer(target):
-            self.made.add(id(target))
-            return
+        node = target._node
+        if node is not None and node.order < self.start:
+            return  # it was computed inside
+        if node is None:
+            if self.known is None:
+                self.known = {id(x): x for x in captured_by(self.function)}
+            if id(target) not in self.known:
+                return
         if not any(target is x for x in parts_of(flatten(self.given)[0])):
             raise captured(operation)
 
-    def may_be_newer(self, target: Any) -> bool:
-        """Whether a tensor was made after this, as far as one can tell."""
-        if is_among(young_after(self), target):
-            return True
-        if is_among(young(), self):  # no collection since: it would be there
-            return False
-        return (
-            is_among(young(), target)  # made after the last collection
-            or id(target) in self.made  # if there was a collection just now
-            or not self.complete
-        )
 
-    def note_young(self) -> None:
-        """Note what was made since and is young still: tensors, and whatever else there is."""
-        is_young = is_among(young(), self)
-        self.made.update(map(id, young_after(self) if is_young else young()))
+# -- what a function refers to -----------------------------------------------------------------
 
 
-def young() -> Iterator[Any]:
-    """The young objects, oldest first. To be used up by built-in functions only."""
-    return chain.from_iterable(map(gc.get_objects, (0,)))
+def captured_by(function: Any) -> Iterator[Any]:
+    """The tensors that can be reached from a function, and those that they are views of."""
+    seen: set[int] = set()
+    to_visit: list[Any] = [function]
+    while to_visit and len(seen) < MOST_OBJECTS:
+        x = to_visit.pop()
+        if id(x) in seen:
+            continue
+        seen.add(id(x))
+        if isinstance(x, TensorLike):
+            yield from parts_of([x])
+        else:
+            to_visit += references(x)
 
 
-def young_after(mark: Any) -> Iterator[Any]:
-    """The young objects from ``mark`` on; none, if that is not young any more."""
-    return dropwhile(partial(is_not, mark), young())
+def references(x: Any) -> list[Any]:
+    """What an object refers to, as far as a program does so by names, attributes and items."""
+    if isinstance(x, dict):
+        return list(x.values())
+    if isinstance(x, (list, tuple, set, frozenset)):
+        return list(x)
+    if isinstance(x, types.FunctionType):
+        cells = [cell for cell in x.__closure__ or () if _is_filled(cell)]
+        names = names_in(x.__code__)
+        found = [x.__globals__[n] for n in names if n in x.__globals__]
+        found += [cell.cell_contents for cell in cells]
+        return [*found, *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(),
+                getattr(x, "__wrapped__", None)]  # fmt: skip
+    if isinstance(x, types.MethodType):
+        return [x.__self__, x.__func__]
+    if isinstance(x, functools.partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    if isinstance(x, (type, types.ModuleType, str, bytes, int, float)) or x is None:
+        return []
+    found = list(getattr(x, "__dict__", {}).values())
+    methods = [vars(kind).get(name) for kind in type(x).__mro__ for name in ("__call__", "forward")]
+    return [*found, *(method for method in methods if isinstance(method, types.FunctionType))]
 
 
-def is_among(objects: Iterator[Any], wanted: Any) -> bool:
-    """Whether an object is one of some. All are looked at: the iterators are young objects, too,
-    and would be held by their own list if they did not come to its end."""
-    return sum(map(is_, objects, repeat(wanted))) > 0
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """The global names, and others, that some code uses, with those of functions in it."""
+    codes = [code]
+    while codes:
+        each = codes.pop()
+        yield from each.co_names
+        codes += [c for c in each.co_consts if isinstance(c, types.CodeType)]
 
 
-_running: list[Running] = []  # in all threads
-_collecting: set[int] = set()  # the threads that collect garbage, of which there is one at most
-
-
-def _at_collection(phase: str, info: Any) -> None:
-    thread = threading.get_ident()
-    if phase != "start":
-        _collecting.discard(thread)
-        return
-    _collecting.add(thread)
-    if not _running:
-        return
-    for running in tuple(_running):
-        if running.thread != thread:  # which may go on meanwhile
-            running.complete = False
-        running.note_young()
-
-
-gc.callbacks.append(_at_collection)
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
 
 
 def parts_of(leaves: list[Any]) -> list[Any]:
@@ -140,7 +130,9 @@ def parts_of(leaves: list[Any]) -> list[Any]:
         tensor: Any = to_visit.pop()
         found.append(tensor)
         base, data = tensor._base, tensor._data
-        parts = data.parts if isinstance(data, Lifted) else ()
+        parts = []
+        if isinstance(data, Lifted):
+            parts = [getattr(data, name, None) for name in ("value", "primal", "_tangent")]
         to_visit += [x for x in (base, *parts) if isinstance(x, TensorLike)]
     return found
 
@@ -151,5 +143,5 @@ def captured(operation: str) -> RuntimeError:
         "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call "
         f"in-place operation ({operation}_) that would mutate a captured Tensor. This is not "
         "supported; please rewrite the function being transformed to explicitly accept the mutated "
-        "Tensor(s) as inputs." + (f"\nThe write is at {place}" if place else "")
+        f"Tensor(s) as inputs." + (f"\nThe write is at {place}" if place else "")
     )

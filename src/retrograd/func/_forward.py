@@ -55,7 +55,7 @@ class Moved:
     ) -> None:  # fmt: skip
         """``arguments`` makes the arguments of ``func`` of values that move; ``given``: what the
         user has passed."""
-        running = Running(given)
+        running = Running(func, given)
         with opened(DualLevel()) as level:
             duals = [wrap(Dual(level, x, t)) for x, t in zip(values, directions, strict=True)]
             with running:

@@ -60,7 +60,7 @@ def jacrev(
     @wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         check_real("jacrev", args, "inputs")
-        recording = Recording(chosen(args, argnums), args, kwargs)
+        recording = Recording(func, chosen(args, argnums), args, kwargs)
         with recording.running:
             output = func(*replaced(args, argnums, recording.tree), **kwargs)
         output, aux = with_aux(output, has_aux, "vjp(f, *primals)")

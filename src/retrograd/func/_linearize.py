@@ -22,14 +22,14 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     >>> push(torch.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
-    recording = Recording(primals, primals)
+    recording = Recording(func, primals, primals)
     with recording.running:
         output = func(*recording.tree)
     outputs, shape = flatten(output)
     check_outputs(outputs, "linearize(f, *primals)")
     # Products with the Jacobian from the left are linear in the vectors, so *their* Jacobian is it
     # transposed, and products with that from the left are those wanted.
-    vectors = Recording([zeros_for(y) for y in outputs])
+    vectors = Recording(None, [zeros_for(y) for y in outputs])
     vectors.start, vectors.own = recording.start, vectors.own | recording.own
     before = set_modes(grad_enabled=True, inference=False)
     try:

@@ -76,7 +76,7 @@ def _gradient_and_value(
     kwargs: dict[str, Any],
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     what = "grad_and_value(f)(*args)"
-    recording = Recording(chosen(args, argnums), args, kwargs)
+    recording = Recording(func, chosen(args, argnums), args, kwargs)
     with recording.running:
         output = func(*replaced(args, argnums, recording.tree), **kwargs)
     output, aux = with_aux(output, has_aux, what)
@@ -103,7 +103,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(torch.tensor([1.0, 2.0]))
     (tensor([1.0000, 5.4366]),)
     """
-    recording = Recording(primals, primals)
+    recording = Recording(func, primals, primals)
     with recording.running:
         output = func(*recording.tree)
     return recording.with_pull_back(output, has_aux)
@@ -119,9 +119,9 @@ class Recording:
     can then be differentiated from outside, by another transform or by ``backward``.
     """
 
-    def __init__(self, values: Any, *given: Any) -> None:
+    def __init__(self, func: Callable[..., Any] | None, values: Any, *given: Any) -> None:
         # The context for the function to run in; made first, as are the variables for it.
-        self.running = Running(given, grad_enabled=True, inference=False)
+        self.running = Running(func, given, grad_enabled=True, inference=False)
         self.start = self.running.start
         self.recorded_outside = modes.grad_enabled and not modes.inference
         leaves, self.shape = flatten(values)
