@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import ops, overhead, transforms
+from benchmarks import ops, overhead, training, transforms
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -65,6 +65,7 @@ def parser() -> Parser:
     add_json(group)
     add_ops(groups)
     add_transforms(groups)
+    add_training(groups)
     return main
 
 
@@ -109,6 +110,23 @@ def add_transforms(groups: Any) -> None:
                        type=list_of(list(transforms.KEYS), "library"),
                        help="which to compare (default: those that are installed of "
                        f"{', '.join(transforms.KEYS)})")  # fmt: skip
+    group.add_argument("--rounds", metavar="N", type=positive, default=30,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
+    add_json(group)
+
+
+def add_training(groups: Any) -> None:
+    group = groups.add_parser(
+        "training",
+        help="seconds until digits are read well enough, and single steps, beside PyTorch",
+        description=training.__doc__,
+        epilog=HOW_TO_READ.split("examples:")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [program.name for program in training.PROGRAMS]
+    group.add_argument("--programs", metavar="NAMES", type=list_of(names, "program"),
+                       help="which to run, separated by commas (default: all of "
+                       f"{', '.join(names)})")  # fmt: skip
     group.add_argument("--rounds", metavar="N", type=positive, default=30,
                        help="how many rounds (default: %(default)s)")  # fmt: skip
     add_json(group)
@@ -253,7 +271,27 @@ def run_transforms(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms}
+def run_training(options: argparse.Namespace) -> None:
+    keys = [k for k in training.KEYS if BY_KEY[k].why_absent() is None]
+    libraries, _ = choose_libraries(keys)
+    about = environment(libraries)
+    print(heading(about))
+    if len(keys) < len(training.KEYS):
+        print("left out: torch (not installed)")
+    progress, results = Progress(), []
+    for program in training.PROGRAMS:
+        if options.programs is None or program.name in options.programs:
+            results.append(training.run_program(program, libraries, options.rounds, progress))
+            progress.clear()
+            print(f"\n{results[-1]}", flush=True)
+    if options.json:
+        programs = {result.name: result.as_json() for result in results}
+        written = {"group": "training", **about, "rounds": options.rounds, "programs": programs}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms,
+          "training": run_training}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

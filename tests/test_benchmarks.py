@@ -182,7 +182,7 @@ def test_command_line_prints_tables_and_writes_json(tmp_path: Path) -> None:
         (["overhead", "--libraries", "caffe"], "there is no library 'caffe'; choose from numpy,"),
         (["overhead", "--rounds", "0"], "'0' is not a whole number of at least 1"),
         (["overhead", "--json", "no/such/folder.json"], "not a file in a folder that exists"),
-        (["training"], "invalid choice: 'training'"),
+        (["cooking"], "invalid choice: 'cooking'"),
         ([], "the following arguments are required: GROUP"),
     ],
 )

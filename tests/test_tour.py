@@ -1,8 +1,7 @@
-"""The command line: the tour that ``python -m retrograd`` gives, and what it says to mistakes."""
+"""The tour that ``retrograd tour`` gives."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 from test_seeds import PRINTED, printed_by
 
-import retrograd
 from retrograd import tour
 from retrograd.tour import Program
 
@@ -24,7 +22,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def shown() -> str:
-    result = command()
+    result = command("tour")
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout
 
@@ -76,10 +74,6 @@ def test_every_program_prints_what_it_prints_on_pytorch() -> None:
         assert printed == printed_by(source, "torch", namespace), program.title
 
 
-def test_the_command_tour_is_the_default(shown: str) -> None:
-    assert command("tour").stdout == shown
-
-
 def test_the_tour_runs_its_programs_rather_than_reciting_them() -> None:
     namespace: dict[str, Any] = {"n": 20}
     assert tour.run(Program("", "", "print(n + 1)"), namespace) == "21\n"
@@ -89,50 +83,3 @@ def test_the_tour_runs_its_programs_rather_than_reciting_them() -> None:
     assert tour.run(failing, {}) == "1\nZeroDivisionError: division by zero\n"
     with pytest.raises(RuntimeError, match="'It works' should have raised ValueError"):
         tour.run(Program("It works", "", "1", fails=ValueError), {})
-
-
-def test_help() -> None:
-    result = command("--help")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith("usage: retrograd [--help] [--version] [command] ...\n")
-    assert "tour      run the programs of five notes on autograd" in result.stdout
-    about = command("tour", "--help")
-    assert (about.returncode, about.stderr) == (0, "")
-    assert about.stdout.startswith("usage: retrograd tour ")
-
-
-def test_version() -> None:
-    result = command("--version")
-    assert (result.returncode, result.stdout) == (0, f"retrograd {retrograd.__version__}\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["trian"], "retrograd: there is no command 'trian' (choose from "),
-        (["--fast"], "retrograd: unrecognized arguments: --fast"),
-        (["tour", "3"], "retrograd: unrecognized arguments: 3"),
-    ],
-)
-def test_mistakes_get_one_line(arguments: list[str], complaint: str) -> None:
-    result = command(*arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(complaint)
-    assert result.stderr.endswith("; see retrograd --help\n")
-    assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes on Windows")
-@pytest.mark.parametrize("buffering", [[], ["-u"]])
-def test_nobody_reads_on(buffering: list[str]) -> None:
-    """As in ``python -m retrograd | head``, with a ``head`` that is gone before the first line."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    try:
-        result = subprocess.run(
-            [sys.executable, *buffering, "-m", "retrograd"],
-            stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120,
-        )  # fmt: skip
-    finally:
-        os.close(writing)
-    assert (result.returncode, result.stderr) == (1, "")

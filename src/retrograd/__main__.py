@@ -9,6 +9,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from retrograd import __version__, tour
+from retrograd.training import command as training
+from retrograd.training._errors import InterruptedRunError, UserError
+
+DESCRIPTION = "PyTorch's autograd as a library of its own, on NumPy arrays."
+EPILOG = """\
+Without a command, all of it: the tour, and then a model that learns to read handwritten digits.
+
+exit codes: 0 when all went well, 2 for a mistake in what was asked for, 130 for Ctrl-C"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -24,19 +32,31 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="retrograd",
         usage="retrograd [--help] [--version] [command] ...",
-        description="PyTorch's autograd as a library of its own, on NumPy arrays.",
-        epilog="Without a command, the tour is shown.",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"retrograd {__version__}")
-    top.set_defaults(run=lambda arguments: tour.main())
+    top.set_defaults(run=main_job)
     commands = top.add_subparsers(title="commands", metavar="command", prog="retrograd")
     about_tour = "run the programs of five notes on autograd and show what each prints"
     command = commands.add_parser(
         "tour", help=about_tour, description=f"{about_tour.capitalize()}.", allow_abbrev=False
     )
     command.set_defaults(run=lambda arguments: tour.main())
+    training.add_to(commands)
     return top
+
+
+def main_job(arguments: argparse.Namespace) -> int:
+    """The tour, and then a training run."""
+    tour.main()
+    print(
+        f"\n{'=' * tour.WIDTH}\nTraining: a model learns to read\n{'=' * tour.WIDTH}\n", flush=True
+    )
+    parsed = parser().parse_args(["train", "digits"])
+    return int(parsed.run(parsed))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +70,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # somewhere, or Python complains on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except UserError as error:
+        return _complain(str(error), 2)
+    except InterruptedRunError as error:
+        return _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    return code
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"retrograd: {message}", file=sys.stderr)
     return code
 
 
