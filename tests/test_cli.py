@@ -163,7 +163,7 @@ def test_where_files_go(tmp_path: Path) -> None:
 def test_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     result = command(*QUICK, cwd=tmp_path)
     assert result.stdout.startswith(
-        "digits: 1,437 training images, 360 test images; a model of 38,282 parameters\n"
+        "digits: 1,437 training images, 360 test images; a model of 33,802 parameters\n"
         "training for 3 steps; files go to"
     )
     assert re.fullmatch(

@@ -26,7 +26,7 @@ from retrograd.training.digits import Digits
 SMALL: dict[str, Any] = {
     "digits": {
         "task": "digits", "steps": 60, "evaluate_every": 25, "checkpoint_every": 4,
-        "model": {"channels": [2, 3], "hidden": 8}, "data": {"batch_size": 100},
+        "model": {"channels": 3, "hidden": 8}, "data": {"batch_size": 100},
     },
     "chars": {
         "task": "chars", "steps": 40, "evaluate_every": 15, "checkpoint_every": 3,

@@ -165,7 +165,7 @@ SCHEMAS: dict[str, Schema] = {
         _top(epochs=10, steps=None, log=1, evaluate=23, clip=0.0),
         {
             "model": {
-                "channels": Setting(Several(2, Whole(1, 1024)), [16, 32]),
+                "channels": Setting(Whole(1, 1024), 32),
                 "hidden": Setting(Whole(1, 65536), 64),
             },
             "data": {
@@ -174,7 +174,7 @@ SCHEMAS: dict[str, Schema] = {
             },
             "schedule": _SCHEDULES,
         },
-        {"name": "AdamW", "lr": 5e-3, "weight_decay": 0.01},
+        {"name": "AdamW", "lr": 0.01, "weight_decay": 0.01},
     ),
     "chars": Schema(
         _top(epochs=None, steps=1000, log=10, evaluate=100, clip=1.0),
