@@ -232,3 +232,21 @@ def test_mixed_mode_with_a_leaf(torch: Any) -> None:
         tangent = fw.unpack_dual(y).tangent
         (g,) = torch.autograd.grad(tangent.sum(), x)
     np.testing.assert_allclose(g.detach().numpy(), 18 * X)
+
+
+def test_a_batch_without_entries_cannot_go_one_by_one() -> None:
+    class Double(retrograd.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    with (
+        pytest.warns(UserWarning, match="vmap: Double has no batching rule"),
+        pytest.raises(RuntimeError, match="a batch without entries cannot be run"),
+    ):
+        retrograd.func.vmap(Double.apply)(retrograd.zeros(0, 3))
+    assert retrograd.func.vmap(lambda x: x.sin().sum())(retrograd.zeros(0, 3)).shape == (0,)

@@ -464,3 +464,14 @@ def test_a_custom_function_needs_no_jvp() -> None:
         x = fw.make_dual(torch.tensor(2.0), torch.tensor(10.0))
         primal, tangent = fw.unpack_dual(Cube.apply(x))
         assert (primal.item(), tangent.item()) == (8, 120)
+
+
+def test_what_takes_no_derivative_along_is_refused_in_the_name_of_forward_mode() -> None:
+    from retrograd.ops._operation import raw
+
+    def looks(x: Any) -> Any:
+        return raw(x).cumprod()
+
+    x = retrograd.ones(2)
+    with pytest.raises(RuntimeError, match=r"^forward mode: .*cumprod of a value"):
+        retrograd.func.jvp(looks, (x,), (x,))

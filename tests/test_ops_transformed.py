@@ -295,19 +295,26 @@ def compare(what: str, found: Any, expected: Any, coarse: bool) -> Iterator[str]
 
 
 def check_batched_gradient(expression: str, dtype: str) -> Iterator[str]:
-    """``vmap`` of a gradient, against a loop."""
-    subjects = [differentiable(expression, dtype)]
-    if subjects[0] is None:
+    """``vmap`` of a gradient, against a loop. Each entry has a scale of its own: without it, what
+    arrives at a linear operation would be the same for all, and its rule would see no batch."""
+    subject = differentiable(expression, dtype)
+    if subject is None:
         return
-    function, arrays, first, _ = subjects[0]
+    function, arrays, first, _ = subject
     other = variables(expression, dtype, 1)
     leaves = [x.requires_grad_() for x in tensors(other).values()]
+    scales = retrograd.tensor([1.0, 0.75], dtype=retrograd.float64)
     try:
-        second = retrograd.autograd.grad(function(*leaves), leaves, materialize_grads=True)
+        value = function(*leaves) * scales[1]
+        second = retrograd.autograd.grad(value, leaves, materialize_grads=True)
     except Exception:
         return  # refused at that point
-    numbers = tuple(range(len(arrays)))
-    found, slow = watched(vmap(grad(function, numbers)), *stacked(arrays, other))
+
+    def scaled(scale: Any, *given: Any) -> Any:
+        return function(*given) * scale
+
+    numbers = tuple(range(1, 1 + len(arrays)))
+    found, slow = watched(vmap(grad(scaled, numbers)), scales, *stacked(arrays, other))
     if slow:
         yield f"batched gradient: entry by entry: {slow}"
     if isinstance(found, Exception):

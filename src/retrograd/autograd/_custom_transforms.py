@@ -17,12 +17,12 @@ from retrograd.autograd import function as custom
 from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._forward import transposed_twice
 from retrograd.autograd._history import edge
-from retrograd.autograd._levels import as_tensor, opened
+from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops import _batching_core as _batching_core
 from retrograd.ops import elementwise, linear, shaping
-from retrograd.ops._batching import Batched, BatchLevel, announce
-from retrograd.ops._lifted import Level, Lifted, highest_level
+from retrograd.ops._batching import Batched, BatchLevel, announce, check_entries
+from retrograd.ops._lifted import Level, highest_level
 
 
 class VmapInfo(NamedTuple):
@@ -44,15 +44,11 @@ def lifted(level: Level, args: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments as Tensors of a level; what comes from below is constant for it."""
     found = []
     for a in args:
-        if isinstance(a, Plug.tensor) and not _is_of(level, a):
+        if isinstance(a, Plug.tensor) and not is_of(level, a):
             node, number = edge(a) if level.transparent else (None, None)
             a = wrap(level.constant(a), node, number)
         found.append(a)
     return tuple(found)
-
-
-def _is_of(level: Level, x: Any) -> bool:
-    return isinstance(x, Plug.tensor) and isinstance(x._data, Lifted) and x._data.level is level
 
 
 def run(level: Level, cls: Custom, args: tuple[Any, ...]) -> Any:
@@ -73,7 +69,7 @@ def run(level: Level, cls: Custom, args: tuple[Any, ...]) -> Any:
 
 
 def _pushed_forward(level: DualLevel, cls: Custom, args: tuple[Any, ...]) -> Any:
-    duals = [a._data if _is_of(level, a) else None for a in args]
+    duals = [a._data if is_of(level, a) else None for a in args]
     primals = [a if d is None else as_tensor(d.primal) for a, d in zip(args, duals, strict=True)]
     tangents = [None if d is None else d.tangent for d in duals]
     if cls.jvp is not custom.Function.jvp:
@@ -142,7 +138,7 @@ def _by_backward(
 
 
 def _batched(level: BatchLevel, cls: Custom, args: tuple[Any, ...]) -> Any:
-    pairs = [level.below(a._data) if _is_of(level, a) else (a, False) for a in args]
+    pairs = [level.below(a._data) if is_of(level, a) else (a, False) for a in args]
     values = tuple(as_tensor(v) if isinstance(a, Plug.tensor) else v
                    for a, (v, _) in zip(args, pairs, strict=True))  # fmt: skip
     flags = [batched for _, batched in pairs]
@@ -190,6 +186,7 @@ def _one_by_one(
     level: BatchLevel, cls: Custom, values: tuple[Any, ...], flags: list[bool]
 ) -> Any:
     announce(cls.__name__)
+    check_entries(level, cls.__name__)
     rows = []
     for i in range(level.size):
         entry = [linear.select(v, dim=0, index=i) if batched else v
@@ -244,7 +241,7 @@ def _lift(level: BatchLevel, value: Any, dim: int | None) -> Any:
 
 
 def _unpack(level: BatchLevel, x: Any) -> tuple[Any, int | None]:
-    if not _is_of(level, x):
+    if not is_of(level, x):
         return x, None
     value, batched = level.below(x._data)
     return as_tensor(value), 0 if batched else None

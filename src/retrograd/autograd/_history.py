@@ -307,21 +307,17 @@ def check_layout(layout: Layout, base: Any) -> None:
         )
 
 
-class Positions:
-    """Which part of its base a view is, by the places of its elements."""
+class PartOfBase:
+    """Which part of its base a view is: how to take the same of another value."""
 
-    __slots__ = ("layout", "positions", "shape")
+    __slots__ = ("layout", "shape")
 
-    before = None  # as ``_parts.Part`` has it: this is a first step
-
-    def __init__(self, base: Any, view: Any) -> None:
-        self.shape = tuple(base._data.shape)
-        self.layout = layout_of(base)
-        self.positions = arrays.positions(base._data, view._data)
+    layout: Layout  # of the base
+    shape: tuple[int, ...]  # of what the part is taken of
 
     def take(self, x: Any) -> Any:
         """The same part of another value, such as a gradient."""
-        return linear.take_flat(x, positions=self.positions)
+        raise NotImplementedError
 
     def again(self, base: Any) -> Any:
         """The part of the base as that is now, and recorded."""
@@ -332,7 +328,24 @@ class Positions:
             set_modes(**before)
 
     def check(self, base: Any, view: Any) -> None:
+        """RuntimeError if the base has another shape by now."""
         check_layout(self.layout, base)
+
+
+class Positions(PartOfBase):
+    """A part by the places of its elements."""
+
+    __slots__ = ("positions",)
+
+    before = None  # as ``_parts.Part`` has it: this is a first step
+
+    def __init__(self, base: Any, view: Any) -> None:
+        self.shape = tuple(base._data.shape)
+        self.layout = layout_of(base)
+        self.positions = arrays.positions(base._data, view._data)
+
+    def take(self, x: Any) -> Any:
+        return linear.take_flat(x, positions=self.positions)
 
     def back(self, g: Any) -> Any:
         """Zeros but for the part: the transpose of taking it."""

@@ -22,6 +22,12 @@ def opened(level: L) -> Iterator[L]:
         yield level
     except LooksAtValues as error:
         where = f", in {error.operation}()" if error.operation else ""
+        if error.transform != "vmap":
+            raise RuntimeError(
+                f"{error.transform}: something is done to a Tensor that takes no derivative along: "
+                f"{error}{where}. Use operations on Tensors, or detach() it first if no derivative "
+                "is wanted."
+            ) from error
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
             "calling .item() on a Tensor, or looking at its values in another way: here, at "

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from retrograd._modes import set_modes
 from retrograd.autograd._forward import push_forward
-from retrograd.autograd._history import Layout, check_layout, layout_of
+from retrograd.autograd._history import PartOfBase, layout_of
 from retrograd.ops import elementwise
 from retrograd.ops._operation import Operation, raw
 
 
-class Part:
-    """A view operation, and what it was applied to: another part, or the base."""
+class Part(PartOfBase):
+    """A part by a view operation, and what that was applied to: another part, or the base."""
 
-    __slots__ = ("before", "layout", "operation", "options", "shape")
+    __slots__ = ("before", "operation", "options")
 
     def __init__(self, of: Any, before: Any, operation: Operation, options: dict[str, Any]) -> None:
         self.before = before
@@ -27,7 +26,7 @@ class Part:
         self.options = options
         self.shape = tuple(of.shape)
         # Of the base: squeeze_() and its kin change it, and then the steps lead somewhere else.
-        self.layout: Layout = before.layout if before is not None else layout_of(of)
+        self.layout = before.layout if before is not None else layout_of(of)
 
     def steps(self) -> Iterator[Any]:
         """From the last to the first."""
@@ -48,7 +47,6 @@ class Part:
         return rule.function(g, *[values[name] for name in rule.names])
 
     def take(self, x: Any) -> Any:
-        """The same part of another value, such as a gradient."""
         for step in reversed(list(self.steps())):
             x = step.step(x)
         return x
@@ -64,17 +62,9 @@ class Part:
         inside = self.back(elementwise.zeros_like(self.take(raw(x))) + 1)
         return elementwise.where(elementwise.ne(inside, 0), elementwise.zeros_like(x), x)
 
-    def again(self, base: Any) -> Any:
-        """The part of the base as that is now, and recorded."""
-        before = set_modes(grad_enabled=True)
-        try:
-            return self.take(base)
-        finally:
-            set_modes(**before)
-
     def check(self, base: Any, view: Any) -> None:
         """RuntimeError if the base has another shape by now, or the view another dtype."""
-        check_layout(self.layout, base)
+        super().check(base, view)
         if raw(base).dtype != raw(view).dtype:
             raise RuntimeError(
                 "the real and imaginary parts of a tensor that requires grad cannot be written in "

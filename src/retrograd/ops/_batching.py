@@ -423,21 +423,29 @@ def entry_by_entry(
 ) -> Any:
     """One entry after the other, with a word about it."""
     announce(op.name)
+    check_entries(level, op.name)
     found = []
     for i in range(level.size):
-        entry = {n: _entry(level, value, i) for n, value in options.items()}
+        entry = {n: bare_option(_entry(level, value, i)) for n, value in options.items()}
         found.append(call(op, [_entry(level, x, i) for x in args], entry))
     if isinstance(found[0], (tuple, list)):
         return tuple(linear.stack(list(ys), dim=0) for ys in zip(*found, strict=True))
     return linear.stack(found, dim=0)
 
 
+def check_entries(level: BatchLevel, name: str) -> None:
+    """RuntimeError if there is no entry, by which the shape of results could be known."""
+    if not level.size:
+        raise RuntimeError(
+            f"vmap: {name} has no batching rule, and a batch without entries cannot be run entry "
+            "by entry: the shape of its results is not known. Leave out the empty batch."
+        )
+
+
 def _entry(level: BatchLevel, x: Any, i: int) -> Any:
     if level.owns(x):
         return linear.select(x.value, dim=0, index=i)
-    if level.owns_any(x):  # an option, which is arrays
-        return tuple(raw(_entry(level, part, i)) for part in x)
-    return x
+    return tuple(_entry(level, part, i) for part in x) if level.owns_any(x) else x
 
 
 WAYS: dict[str, Rule] = {

@@ -21,6 +21,7 @@ class LooksAtValues(TypeError, AttributeError):  # noqa: N818 - it says what cod
     """Code that looks at values was given one that is not there to be looked at."""
 
     operation: str | None = None  # the one that was to be done
+    transform: str = "vmap"  # the one under which the value is
 
 
 class Lifted:
@@ -148,7 +149,9 @@ class Lifted:
         raise NotImplementedError
 
     def refuse(self, what: str) -> NoReturn:
-        raise LooksAtValues(f"{what} of a value under {self.level.name}")
+        error = LooksAtValues(f"{what} of a value under {self.level.name}")
+        error.transform = self.level.name
+        raise error
 
 
 class Level:

@@ -18,7 +18,7 @@ from retrograd.autograd._history import (
     rebase,
     set_node,
 )
-from retrograd.autograd._levels import as_tensor
+from retrograd.autograd._levels import as_tensor, is_of
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
@@ -134,11 +134,6 @@ def _option_below(level: Level, x: Any) -> tuple[Any, bool]:
         return bare_option(found), depends
     parts = [level.below(part) for part in x]
     return bare_option(tuple([part for part, _ in parts])), any(d for _, d in parts)
-
-
-def is_of(level: Level, x: Any) -> bool:
-    data = x._data if isinstance(x, Tensor) else None
-    return isinstance(data, Lifted) and data.level is level
 
 
 def _take_shape(level: Level, op: Operation, target: Tensor, options: dict[str, Any]) -> Tensor:
