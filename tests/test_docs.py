@@ -163,9 +163,9 @@ def test_scripts_can_be_run(script: str) -> None:
 # -- the layers that architecture.md draws ----------------------------------------------------
 
 LAYERS = [
-    ["_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
-    ["cuda", "fft", "func", "linalg", "nn", "random", "special", "utils"], ["files", "optim"],
-    ["tour", "training"],
+    ["_errors", "_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
+    ["distributed"], ["cuda", "fft", "func", "linalg", "nn", "random", "special", "utils"],
+    ["files", "optim"], ["pipeline", "tour", "training", "viz"],
 ]  # fmt: skip
 PACKAGE = ROOT / "src" / "retrograd"
 

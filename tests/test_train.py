@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 import retrograd
+from retrograd._errors import UserError
 from retrograd.training import _curves, _metrics, chars, digits
 from retrograd.training._config import read
-from retrograd.training._errors import UserError
 from retrograd.training._loop import Loop, learning_rate_factor
 from retrograd.training._progress import Progress
 from retrograd.training._settings import OPTIMIZERS, BadSettingError, complete

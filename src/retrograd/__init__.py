@@ -125,7 +125,10 @@ _LATER = {
     "load": "files", "save": "files",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
-_MODULES = ("cuda", "fft", "files", "func", "linalg", "nn", "optim", "random", "special", "utils")
+_MODULES = (
+    "cuda", "distributed", "fft", "files", "func", "linalg", "nn", "optim", "pipeline", "random",
+    "special", "utils", "viz",
+)  # fmt: skip
 _operation, _OPERATIONS = _namespace("retrograd", "torch", "both")
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from retrograd import __version__, tour
+from retrograd._errors import InterruptedRunError, UserError
 from retrograd.training import command as training
-from retrograd.training._errors import InterruptedRunError, UserError
 
 DESCRIPTION = "PyTorch's autograd as a library of its own, on NumPy arrays."
 EPILOG = """\

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from retrograd.training._errors import UserError, one_line
+from retrograd._errors import UserError, one_line
 from retrograd.training._settings import BadSettingError, complete
 
 LARGEST = 1_000_000  # bytes; whoever names a larger file has named the wrong one

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from retrograd._errors import UserError
 from retrograd.files._atomic import write_all, written_whole
-from retrograd.training._errors import UserError
 
 try:
     import fcntl

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import retrograd as torch
+from retrograd._errors import InterruptedRunError, UserError, one_line
 from retrograd.files import Checkpoints, FileFormatError, load, load_checkpoint, save
 from retrograd.training import _curves, _folder, _metrics
-from retrograd.training._errors import InterruptedRunError, UserError, one_line
 from retrograd.training._loop import Loop
 from retrograd.training._progress import Progress, duration
 from retrograd.training.chars import Chars

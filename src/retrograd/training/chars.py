@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import retrograd
-from retrograd.training._errors import UserError, one_line
+from retrograd._errors import UserError, one_line
 
 TEST_WINDOWS = 64  # of the held-out text, evenly spread: enough for a steady figure
 

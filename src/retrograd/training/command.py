@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from retrograd.training._errors import UserError, one_line
+from retrograd._errors import UserError, one_line
 
 TASKS = ("digits", "chars")
 ABOUT = "train a model: read handwritten digits, or write text character by character"
