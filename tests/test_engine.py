@@ -86,6 +86,44 @@ def test_edges_of_a_node_with_several_outputs(torch):
     assert g.tolist() == [0, 0, 6, 8]
 
 
+# -- how gradients lie in memory -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [(4,), (2, 4)])
+def test_the_gradient_of_a_layer_lies_as_its_weight(torch, rows, bias):
+    layer = torch.nn.Linear(5, 3, bias=bias)
+    x = torch.arange(float(np.prod(rows)) * 5).reshape(*rows, 5)
+    for _ in range(2):  # the first is kept, the second is added to it
+        layer(x).pow(2).sum().backward()
+        assert layer.weight.grad.stride() == (5, 1)
+
+
+def test_gradients_lie_as_what_they_are_for(torch):
+    x = torch.ones(4, 5)
+    cases = {
+        torch.randn(5, 3).requires_grad_(): (3, 1),
+        torch.randn(3, 5).t().requires_grad_(): (1, 5),
+        torch.randn(5, 6)[:, ::2].requires_grad_(): (3, 1),  # it has gaps: row by row
+    }
+    for weight, stride in cases.items():
+        (x @ weight).sum().backward()
+        assert weight.grad.stride() == stride
+        assert weight.grad.tolist() == [[4.0] * 3] * 5
+
+
+def test_a_gradient_that_somebody_holds_is_not_written_to():
+    # Not so in PyTorch, where what is given to backward may become a leaf's .grad.
+    weight, held = leaf(retrograd, 1.0, 2.0), []
+    turned = weight.reshape(1, 2).t()
+    given = retrograd.tensor([[3.0], [4.0]], dtype=retrograd.float64)
+    turned.register_hook(held.append)
+    turned.backward(given)
+    weight.grad.zero_()
+    assert given.tolist() == [[3.0], [4.0]]
+    assert held[0].tolist() == [[3.0], [4.0]]
+
+
 # -- inputs ----------------------------------------------------------------------------------
 
 

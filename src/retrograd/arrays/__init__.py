@@ -15,6 +15,7 @@ from retrograd.arrays._reducing import *  # noqa: F403
 
 if TYPE_CHECKING:
     from retrograd.arrays import _allocator as allocator
+    from retrograd.arrays import _blas as blas
     from retrograd.arrays import _blocks as blocks
     from retrograd.arrays import _format as formatting
     from retrograd.arrays import _fourier as fourier
@@ -49,8 +50,9 @@ _LATER = {
     "fourier": "_fourier", "windows": "_windows", "images": "_images", "sorting": "_sorting",
     "statistics": "_statistics", "blocks": "_blocks", "networks": "_networks",
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
-    "updates": "_updates", "recurrent": "_recurrent",
+    "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas",
 }  # fmt: skip
-__all__ = ["RAW_TYPES", "Raw", "allocator", "blocks", "dtypes", "formatting", "fourier", "images",
-           "layout", "linalg", "ndarray", "networks", "normalizing", "random", "recurrent", "rows",
-           "sequences", "sorting", "special", "statistics", "updates", "windows"]  # fmt: skip
+__all__ = ["RAW_TYPES", "Raw", "allocator", "blas", "blocks", "dtypes", "formatting", "fourier",
+           "images", "layout", "linalg", "ndarray", "networks", "normalizing", "random",
+           "recurrent", "rows", "sequences", "sorting", "special", "statistics", "updates",
+           "windows"]  # fmt: skip

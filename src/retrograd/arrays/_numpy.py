@@ -132,6 +132,7 @@ def can_add_to(x: Raw) -> bool:
 # Held by the engine, by the node it is given to, by the parameter here, and by getrefcount. Later
 # Pythons may borrow some of these references instead, and others count differently: there, copy.
 _REFERENCES_OF_ONE_OWNER = 4
+_REFERENCES_OF_ONE_VIEW = 3  # by the view, by the parameter of a function, and by getrefcount
 _COUNTS_ARE_KNOWN = (
     sys.implementation.name == "cpython"
     and sys.version_info < (3, 14)
@@ -139,8 +140,10 @@ _COUNTS_ARE_KNOWN = (
 )
 
 
-def owned(x: Raw) -> Raw:
-    """``x`` itself if its caller alone can see it, otherwise a copy that its caller owns.
+def owned(x: Raw, like: Raw | None = None) -> Raw:
+    """``x`` itself if its caller alone can see it, otherwise a copy that its caller owns. If
+    ``like`` is given, the result lies in memory as that does, so that the two can be gone through
+    together, or row by row where ``like`` has gaps.
 
     A gradient may be an array that other nodes, hooks or the user hold too (``add`` hands the
     same one to both of its inputs), or a view of one. Only an array that is seen from nowhere
@@ -150,12 +153,34 @@ def owned(x: Raw) -> Raw:
         return x
     if (
         _COUNTS_ARE_KNOWN
-        and x.base is None
         and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER
         and x.flags.writeable
+        and (x.base is None or (0 not in x.strides and _is_all_of(x, x.base)))
+        and (like is None or _lies_as(x, like))
     ):
         return x
-    return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
+    if like is None:
+        return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
+    found = np.empty_like(like, x.dtype)
+    if found.strides != like.strides:
+        found = np.empty(x.shape, x.dtype)
+    np.copyto(found, x)
+    return found
+
+
+def _is_all_of(x: Raw, base: Any) -> bool:
+    """Whether an array shows the whole of another (the transpose of it, say) that nothing else
+    refers to."""
+    return (
+        isinstance(base, np.ndarray)
+        and base.base is None
+        and base.size == x.size
+        and sys.getrefcount(base) <= _REFERENCES_OF_ONE_VIEW
+    )
+
+
+def _lies_as(x: Raw, like: Raw) -> bool:
+    return bool(x.flags.c_contiguous and like.flags.c_contiguous) or x.strides == like.strides
 
 
 LARGE = 600_000  # elements from which threads that share the work pay

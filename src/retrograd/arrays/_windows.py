@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -87,22 +86,23 @@ def _multiply(a: Raw, b: Raw, out: Raw) -> None:
         return
     if width < 16:
         half = rows // 2
-        _multiply(a[:, :half], b, out[:, :half])
-        _multiply(a[:, half:], b, out[:, half:])
+        _multiply(a[..., :half, :], b, out[..., :half, :])
+        _multiply(a[..., half:, :], b, out[..., half:, :])
         return
     width = width // 16 * 16
     whole = columns // width * width
-    np.matmul(a[:, None], _strips(b, whole, width), out=_strips(out, whole, width))
+    strips = a[..., None, :, :]
+    np.matmul(strips, _strips(b, whole, width), out=_strips(out, whole, width))
     if whole < columns:
         np.matmul(a, b[..., whole:], out=out[..., whole:])
 
 
 def _strips(x: Raw, whole: int, width: int) -> Raw:
     """The first columns of matrices as a stack of narrow ones."""
-    stack, rows, _ = x.shape
-    by_stack, by_row, by_column = x.strides
-    shape = (stack, whole // width, rows, width)
-    return as_strided(x, shape, (by_stack, width * by_column, by_row, by_column))
+    *stack, rows, _ = x.shape
+    *by_stack, by_row, by_column = x.strides
+    shape = (*stack, whole // width, rows, width)
+    return as_strided(x, shape, (*by_stack, width * by_column, by_row, by_column))
 
 
 def _over_images(block: Any, taps: int, *rows: Raw) -> None:
@@ -128,10 +128,8 @@ def correlate(x: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation: Sizes
     out = np.empty((x.shape[0], groups, filters // groups, places), x.dtype)
 
     def block(x: Raw, out: Raw) -> None:
-        for columns, image in zip(
-            _columns(x, kernel, stride, dilation, counts, groups), out, strict=True
-        ):
-            _multiply(matrix, columns, image)
+        for some, columns in _columns(x, kernel, stride, dilation, counts, groups):
+            _multiply(matrix, columns, out[some])
 
     if out.size:
         _over_images(block, taps, x, out)
@@ -139,18 +137,27 @@ def correlate(x: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation: Sizes
 
 
 def _columns(x: Raw, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Sizes,
-             groups: int) -> Iterator[Raw]:  # fmt: skip
-    """The windows of one image after the other, as columns ``(groups, taps, places)``, always in
-    the same memory."""
+             groups: int) -> Iterator[tuple[slice, Raw]]:  # fmt: skip
+    """The windows of some images at a time, as columns ``(images, groups, taps, places)``, always
+    in the same memory: as many images as fit a processor's cache, and at least one."""
     seen = windows(x, kernel, stride, dilation, counts)
+    images = len(x)
     shape = (groups, x.shape[1] // groups * prod(kernel), prod(counts))
     if prod(kernel) == 1 and seen.flags.c_contiguous:
-        yield from seen.reshape(x.shape[0], *shape)
+        yield slice(0, images), seen.reshape(images, *shape)
         return
-    buffer = np.empty(seen.shape[1:], x.dtype)
-    for image in seen:
-        np.copyto(buffer, image)
-        yield buffer.reshape(shape)
+    at_once = _images_at_once(images, prod(shape) * x.itemsize)
+    buffer = np.empty((at_once, *seen.shape[1:]), x.dtype)
+    for start in range(0, images, at_once):
+        some = slice(start, min(start + at_once, images))
+        filled = buffer[: some.stop - start]
+        np.copyto(filled, seen[some])
+        yield some, filled.reshape(len(filled), *shape)
+
+
+def _images_at_once(images: int, size: int) -> int:
+    """How many images to take together, whose columns are of ``size`` bytes each."""
+    return max(1, min(images, CACHED // max(size, 1)))
 
 
 def correlate_weight(x: Raw, y: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation: Sizes,
@@ -169,21 +176,21 @@ def correlate_weight(x: Raw, y: Raw, kernel: Sizes, stride: Sizes, before: Sizes
         return each.reshape(filters, channels, *kernel)
     y = y.reshape(images, groups, per_group, prod(counts))
     x = framed(x, before, extents(counts, kernel, stride, dilation))
-    total = np.zeros((groups, per_group, taps), y.dtype)
-    lock = Lock()
+    parts: dict[int, Raw] = {}  # by the number of the first image
 
-    def block(x: Raw, y: Raw) -> None:
-        part, product_ = np.zeros_like(total), np.empty_like(total)
-        for columns, image in zip(
-            _columns(x, kernel, stride, dilation, counts, groups), y, strict=True
-        ):
-            _multiply(image, columns.swapaxes(1, 2), product_)
-            np.add(part, product_, out=part)
-        with lock:
-            np.add(total, part, out=total)
+    def block(x: Raw, y: Raw, numbers: Raw) -> None:
+        part = np.zeros((groups, per_group, taps), y.dtype)
+        for some, columns in _columns(x, kernel, stride, dilation, counts, groups):
+            products = np.empty((len(columns), groups, per_group, taps), y.dtype)
+            _multiply(y[some], columns.swapaxes(-1, -2), products)
+            np.add(part, products.sum(0), out=part)
+        parts[int(numbers[0])] = part
 
     if y.size:
-        _over_images(block, prod(counts), x, y)
+        _over_images(block, prod(counts), x, y, np.arange(images))
+    total = np.zeros((groups, per_group, taps), y.dtype)
+    for _, part in sorted(parts.items()):  # in this order, whichever thread was first
+        total += part
     return total.reshape(filters, channels, *kernel)
 
 
@@ -201,10 +208,8 @@ def _weights_of_each(x: Raw, y: Raw, kernel: Sizes, stride: Sizes, dilation: Siz
     out = np.empty((len(x), groups, per_group, x.shape[1] // groups * prod(kernel)), y.dtype)
 
     def block(x: Raw, y: Raw, out: Raw) -> None:
-        for columns, image, result in zip(
-            _columns(x, kernel, stride, dilation, counts, groups), y, out, strict=True
-        ):
-            _multiply(image, columns.swapaxes(1, 2), result)
+        for some, columns in _columns(x, kernel, stride, dilation, counts, groups):
+            _multiply(y[some], columns.swapaxes(-1, -2), out[some])
 
     if out.size:
         _over_images(block, prod(counts), x, y, out)
@@ -230,11 +235,14 @@ def correlate_input(y: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation:
     out = np.empty((images, groups * channels, *sizes), y.dtype)
 
     def block(rows: Raw, out: Raw) -> None:
-        columns = np.empty((groups, taps, places), y.dtype)
-        for image, result in zip(rows, out, strict=True):
-            _multiply(matrix, image, columns)
-            windows = columns.reshape(groups * channels, *kernel, *counts)
-            result[...] = fold(windows, sizes, stride, before, dilation)
+        at_once = _images_at_once(len(rows), groups * taps * places * y.itemsize)
+        columns = np.empty((at_once, groups, taps, places), y.dtype)
+        for start in range(0, len(rows), at_once):
+            some = slice(start, min(start + at_once, len(rows)))
+            filled = columns[: some.stop - start]
+            _multiply(matrix, rows[some], filled)
+            windows = filled.reshape(len(filled), groups * channels, *kernel, *counts)
+            out[some] = fold(windows, sizes, stride, before, dilation)
 
     if out.size:
         _over_images(block, filters // groups, rows, out)
@@ -329,8 +337,14 @@ def window_maxima(x: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation:
         np.copyto(best, shown[0])
         for values in shown[1:]:
             np.maximum(best, values, out=best)
-        for number in reversed(range(len(shown))):  # so that the first one stays
-            np.copyto(code, number, where=shown[number] == best)
+        # How many stand before the first that is the largest: several times faster than to write
+        # numbers where a mask says so.
+        not_yet = np.ones(best.shape, bool)
+        differs, counted = np.empty_like(not_yet), not_yet.view(np.uint8)
+        for values in shown[:-1]:
+            np.not_equal(values, best, out=differs)
+            not_yet &= differs
+            np.add(code, counted, out=code)
 
     with np.errstate(invalid="ignore"):
         _blocks.run(block, rows, best, code)

@@ -109,7 +109,8 @@ def _run(
     options: dict[str, Any], position: int,
 ) -> Any:  # fmt: skip
     """A rule, given ``t`` and whatever it names."""
-    values = {**options, "shape": tuple(getattr(inputs[position], "shape", ()))}
+    shape = tuple(getattr(inputs[position], "shape", ()))
+    values = {**options, "shape": shape, "turned": False}
     values.update(zip(op.output_names, outputs, strict=False))
     if op.inputs != ("tensors",):
         values.update(zip(op.inputs, inputs, strict=True))

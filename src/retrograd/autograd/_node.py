@@ -240,7 +240,7 @@ class AccumulateGrad(Node):
         with _accumulating:
             have = meta.grad
             if have is None:
-                meta.grad = wrap(owned(g))
+                meta.grad = wrap(owned(g, self.variable._data))
             elif can_add_to(have._data):
                 add_to(have._data, g, have._data)
                 if have._version_counter is not None:

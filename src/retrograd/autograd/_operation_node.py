@@ -24,7 +24,7 @@ from retrograd.autograd._node import (
 )
 from retrograd.autograd._versions import UNCHANGING, Version
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise
+from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation, Rule, raw
 
@@ -92,7 +92,7 @@ class OperationNode(Node):
 
         def run(rule: Rule, position: int) -> Any:
             shapes = {"shape": self.shape_of_input(position)} if "shape" in rule.names else {}
-            known = {**values, **shapes}
+            known = {"turned": False, **values, **shapes}
             return rule.function(g, *[known[name] for name in rule.names])
 
         if operation.joint:
@@ -291,6 +291,7 @@ def backward_source(operation: Operation) -> str:
     def argument(name: str, position: int) -> str:
         special = {
             "shape": f"node.infos[{position}][0]",
+            "turned": f"is_turn(n{position})",
             "shapes": "[shape for shape, _ in node.infos]",
             "needs": "[n is not None for n in next_nodes]",
         }
@@ -313,11 +314,17 @@ def backward_source(operation: Operation) -> str:
     return "\n".join(lines) + "\n"
 
 
+def is_turn(node: Node) -> bool:
+    """Whether a gradient is about to be transposed. The rule that makes it may then make it such
+    that it ends up row by row in memory, as parameters lie there."""
+    return node.operation is linear.t
+
+
 def compile_backward(operation: Operation) -> Callable[..., Any]:
     rules = {f"rule{i}": r for i, r in enumerate(operation.rules) if r}
     if operation.joint:
         rules["joint"] = operation.joint
-    names: dict[str, Any] = {"modified": modified}
+    names: dict[str, Any] = {"modified": modified, "is_turn": is_turn}
     for rule in rules.values():
         names.update(rule.function.__globals__)
     names.update((name, rule.function) for name, rule in rules.items())

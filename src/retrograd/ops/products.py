@@ -32,7 +32,7 @@ mv: Multilinear = multilinear(
 mm: Multilinear = multilinear(
     "mm", arrays.mm,
     {"self": lambda g, mat2: mm(g, transposed(mat2)),
-     "mat2": lambda g, self: mm(transposed(self), g)},
+     "mat2": lambda g, self, turned: turned_mm(self, g, turned)},
     check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 bmm: Multilinear = multilinear(
@@ -41,6 +41,11 @@ bmm: Multilinear = multilinear(
      "mat2": lambda g, self: bmm(transposed(self), g)},
     check=kernel("bmm", "b"),
 )  # fmt: skip
+
+
+def turned_mm(a: Any, b: Any, turned: bool) -> Any:
+    """The transpose of ``a`` times ``b``. If ``turned``, it lies column by column in memory."""
+    return linear.t(mm(linear.t(b), a)) if turned else mm(linear.t(a), b)
 
 
 def _outer(self: Any, vec2: Any) -> Any:

@@ -92,9 +92,10 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num: int) -> None:
-    """Let ``num`` threads share the work on large arrays."""
+    """Let ``num`` threads share the work on large arrays and in products of matrices."""
     if not isinstance(num, int) or isinstance(num, bool):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
     if num <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     arrays.blocks.workers.set_count(num)
+    arrays.blas.set_threads(num)

@@ -89,12 +89,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     import retrograd as torch
-    from retrograd.arrays import _blas
     from retrograd.training import _folder
     from retrograd.training._run import Run
 
     torch.set_num_threads(options.threads)
-    _blas.set_threads(options.threads)
     say: Callable[[str], None] = (lambda text: None) if options.quiet else print
     with contextlib.ExitStack() as stack:
         if options.resume is None:

@@ -196,7 +196,7 @@ def _added_up(a: Any, b: Any) -> Any:
 addmm_of = _affine(
     "addmm", _addmm, ("mat1", "mat2"),
     lambda g, mat2, alpha: _scaled(products.mm(g, moving.t(mat2)), alpha),
-    lambda g, mat1, alpha: _scaled(products.mm(moving.t(mat1), g), alpha),
+    lambda g, mat1, alpha, turned: _scaled(products.turned_mm(mat1, g, turned), alpha),
     lambda t, mat1, mat2, result, beta, alpha: _tangent(
         t, products.mm, mat1, mat2, result, beta, alpha
     ),
