@@ -342,6 +342,13 @@ def test_calls_in_any_order_use_the_stream_alike(torch, seed, sequence):
         assert mine.get_state().tobytes() == reference.get_state().numpy().tobytes()
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 999, 4999, 5000, 40_000])
+def test_orders_are_pytorchs_at_any_length(torch, n):
+    mine = _random.permutation(n, np.int64, _random.manual_seed(n))
+    assert_same(mine, torch.randperm(n, generator=torch.Generator().manual_seed(n)))
+    assert sorted(mine.tolist()) == list(range(n))
+
+
 def test_the_default_generator_is_the_one_that_functions_use(torch):
     _random.manual_seed(123)
     torch.manual_seed(123)
