@@ -26,6 +26,13 @@ PLAIN: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """PyTorch, for tests that compare with it. Some modules have a ``torch`` of their own, which is
+    one library and then the other."""
+    return pytest.importorskip("torch", reason="PyTorch is not installed to compare with")
+
+
 @pytest.fixture(autouse=True)
 def _no_mode_is_left_on() -> Iterator[None]:
     yield

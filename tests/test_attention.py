@@ -14,11 +14,6 @@ FUSED = [*GROUPS.get("attention.fused", []), *GROUPS.get("attention.heads_fused"
 FUSED = [e for e in FUSED if "(ah" not in e]  # which no gradient goes to
 
 
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 def gradients(library: Any, expression: str, dtype: str) -> list[Any]:
     tensors, results = evaluate(library, expression, dtype)
     leaves = [t for t in tensors.values() if t.requires_grad]

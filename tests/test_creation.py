@@ -12,11 +12,6 @@ import pytest
 import retrograd
 
 
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 CALLS = """
 zeros(2, 3); zeros((2, 3)); zeros(()); zeros([]); zeros(0); zeros(2, 0); zeros(size=(2, 3))
 zeros(2, foo=1); zeros(2.5); zeros(-1); zeros(2, dtype='float32'); zeros(2, dtype=float); zeros()

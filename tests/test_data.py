@@ -51,11 +51,6 @@ class WithItems(Squares):
         return [self[i] for i in indices]
 
 
-@pytest.fixture(scope="session")
-def torch():
-    return pytest.importorskip("torch", reason="PyTorch is the reference of these tests")
-
-
 def plain(value):
     """A result of either library, as something that can be compared."""
     if type(value).__name__ == "Tensor":

@@ -92,11 +92,6 @@ def nothing_is_left(watchdog):
     assert named_segments() <= segments
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch", reason="PyTorch is the reference of these tests")
-
-
 # -- what they give ----------------------------------------------------------------------------
 
 

@@ -29,11 +29,6 @@ def f32(values: Any) -> np.ndarray:
     return np.array(values, dtype=np.float32)
 
 
-@pytest.fixture(scope="module")
-def torch() -> ModuleType:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 @pytest.fixture(autouse=True)
 def options_stay_unchanged() -> Iterator[None]:
     before = get_printoptions()

@@ -84,11 +84,6 @@ case("nn.Embedding(5, 3, max_norm=1.0, scale_grad_by_freq=True)")
 case("nn.EmbeddingBag(5, 3, mode='sum')")
 
 
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 def made(library: Any, expression: str) -> Any:
     library.manual_seed(7)
     return eval(expression, {"nn": library.nn, "torch": library})

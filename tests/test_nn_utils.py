@@ -15,11 +15,6 @@ import retrograd
 nn = retrograd.nn
 
 
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 SCRIPTS = {
     "registering and removing": """
         l = nn.Linear(3, 3)

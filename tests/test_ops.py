@@ -23,11 +23,6 @@ COARSE = {"float32", "complex64", "f32", "c64", "f16"}  # what is computed in si
 LAZY_CONJ = re.compile(r"conj|\.m?H$")  # shares memory in PyTorch, which conjugates on use
 
 
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 def dtypes_for(expression: str) -> Iterator[str]:
     """The dtypes to run a sample in; one is enough if no array has the dtype under test."""
     if all(name in FIXED for name in names_in(expression)):

@@ -22,11 +22,6 @@ f64 = retrograd.float64
 nn = retrograd.nn
 
 
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 # -- training, beside PyTorch --------------------------------------------------------------------
 
 CASES: dict[str, tuple[int, ...]] = {  # an expression that makes a module; the shape of its input

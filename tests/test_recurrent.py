@@ -21,11 +21,6 @@ from retrograd.func import functional_call, grad, jvp, vmap
 from retrograd.nn.utils import rnn as sequences
 
 
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 def made(library: Any, expression: str) -> Any:
     library.manual_seed(7)
     return eval(expression, {"nn": library.nn, "torch": library})

@@ -11,11 +11,6 @@ from retrograd import nn
 from retrograd.func import functional_call, grad, vmap
 
 
-@pytest.fixture(scope="session")
-def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-
-
 def made(library: Any, expression: str) -> Any:
     library.manual_seed(7)
     F = library.nn.functional
