@@ -202,7 +202,7 @@ def permutation(n: int, dtype: npt.DTypeLike, generator: Generator | None = None
 def _swapped(partners: Array, n: int) -> Array:
     """The numbers below ``n`` after each place in turn was swapped with its partner."""
     if n >= 5000:  # LAPACK swaps rows 20 times faster than a loop, but takes a while to load
-        from scipy.linalg import lapack
+        from scipy.linalg import lapack  # type: ignore[import-untyped]
 
         rows: Array = lapack.dlaswp(np.arange(float(n))[:, None], partners.astype(np.int32))
         return rows[:, 0]
