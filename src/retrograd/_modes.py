@@ -29,6 +29,11 @@ class ThreadModes(threading.local):
     # Called in place of tensor/_calls.py:apply, with the same arguments.
     interceptor: Callable[[Any, Any, dict[str, Any], Any], Any] | None = None
     levels: tuple[Any, ...] = ()  # transforms that are open: forward mode, vmap; innermost last
+    # Called in place of the loop of a backward pass, with the pass and that loop.
+    pass_observer: Callable[[Any, Callable[[Any], Any]], Any] | None = None
+    # Who is told what no operation tells: writes in place, custom Functions, and tensors that
+    # leave the graph. It is set along with an interceptor, which makes the state less plain.
+    observer: Any = None
     # What watches over the function that is being differentiated by a function of ``func``. It has
     # nothing to say but to writes and to ``backward``, and so does not make the state less plain.
     running: Any = None

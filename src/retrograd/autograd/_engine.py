@@ -10,7 +10,7 @@ once, without recursion, and only where gradients flow.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -34,10 +34,12 @@ class Task:
 
     __slots__ = (
         "__weakref__",
+        "callbacks",
         "captured",
         "heap",
         "keep_graph",
         "needed",
+        "observer",
         "reachable",
         "recorded",
         "roots",
@@ -58,6 +60,9 @@ class Task:
         self.heap: list[tuple[int, Node]] = []  # the keys of waiting, newest first
         self.roots: Sequence[Root] = ()
         self.reachable: set[Node] | None = None
+        # Is told of every node that runs: before, and of what it gave. None for most passes.
+        self.observer: Any = None
+        self.callbacks: list[Callable[[], None]] | None = None  # what to do when it is over
 
     def will_run(self, node: Node) -> bool:
         """Whether this pass comes, or came, to ``node``."""
@@ -88,13 +93,28 @@ def current_task() -> Task:
     return _running.tasks[-1]
 
 
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Have something called once when the pass that is calling a hook is over: the outermost, if
+    it was started inside another. It is not called if the pass fails."""
+    if not _running.tasks:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    outermost = _running.tasks[0]
+    outermost.callbacks = [*(outermost.callbacks or ()), callback]
+
+
 def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
     """Run a backward pass from ``roots``; returns the gradients that were wanted."""
     task.roots = roots
     outer = _running.tasks
     _running.tasks = (*outer, task)
     try:
-        return _loop(task)
+        if modes.pass_observer is not None:
+            captured: dict[int, Any] = modes.pass_observer(task, _loop)
+        else:
+            captured = _loop(task)
+        while task.callbacks:
+            task.callbacks.pop(0)()
+        return captured
     finally:
         _running.tasks = outer
 
@@ -103,7 +123,7 @@ def _loop(task: Task) -> dict[int, Any]:
     for node, number, g in task.roots:
         deliver(task, node, number, g)
     waiting, heap, needed = task.waiting, task.heap, task.needed
-    plain = not (task.recorded or task.wanted or modes.anomaly)
+    plain = not (task.recorded or task.wanted or modes.anomaly or task.observer is not None)
     free = not task.keep_graph
     following: Node | None = None
     next_g: Any = None
@@ -233,15 +253,22 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     outputs = getattr(node, "outputs", None)
     several = outputs is not None
     grads = list(g or [None] * len(outputs)) if outputs is not None else [g]
+    observer = task.observer
+    if observer is not None:
+        observer.arrived(node, list(grads))
     if extras is not None and (extras.tensor_hooks or extras.retained):
         tensor_hooks(task, extras, grads)
     if node in task.wanted:
         for number, place in task.wanted[node]:
             task.captured[place] = grads[number]
     if task.needed is not None and not leads_on(task, node, next_nodes):
+        if observer is not None:
+            observer.ends(node, grads, None)
         return (None,) * len(next_nodes)
     if extras is not None and extras.pre_hooks:
         grads = pre_hooks(task, extras, grads)
+    if observer is not None:
+        observer.begins(node, grads)
     try:
         received = run_rules(node, grads if several else grads[0], next_nodes, task.recorded)
     except Exception as error:
@@ -253,6 +280,8 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
         node.release()
     if extras is not None and extras.post_hooks:
         received = post_hooks(task, extras, received, grads)
+    if observer is not None:
+        observer.ends(node, grads, received)
     return received
 
 

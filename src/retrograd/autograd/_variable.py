@@ -145,6 +145,8 @@ class Variable(TensorLike):
             return wrap(self._data.detached())
         self._data = arrays.writable(self._data)
         detached = wrap(self._data, version=version_of(self))
+        if modes.observer is not None:
+            modes.observer.left(self, detached)
         if self.is_inference():
             meta_of(detached).inference = True
         return detached

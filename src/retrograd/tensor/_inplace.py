@@ -29,6 +29,8 @@ from retrograd.tensor._write_steps import check_result, with_result
 def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
     """``operands[0] = op(*operands)`` in its own memory, and in the graph."""
     target: Tensor = operands[0]
+    if modes.observer is not None:
+        return modes.observer.write(write_in_place, op, operands, options)  # type: ignore[no-any-return]
     if modes.running is not None:
         modes.running.check_write(op.name, target)
     if modes.levels and (level := level_of(operands, options)) is not None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._variable import Variable
@@ -108,6 +109,8 @@ class Tensor(Variable):
             return self.detach()  # type: ignore[no-any-return]
         self._data = arrays.writable(self._data)
         result: Tensor = wrap(self._data)
+        if modes.observer is not None:
+            modes.observer.left(self, result)
         return result
 
     @data.setter
@@ -240,6 +243,8 @@ class Tensor(Variable):
             raise RuntimeError(
                 f"a Tensor with {self._data.size} elements cannot be converted to Scalar"
             )
+        if modes.observer is not None:
+            return modes.observer.number(self, self._data.item())
         return self._data.item()
 
     def tolist(self) -> Any:
