@@ -443,7 +443,7 @@ def test_nothing_loaded_ahead():
 
 
 def test_a_dataset_without_a_process_group():
-    with pytest.raises(RuntimeError, match="Requires distributed package to be available"):
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
         data.DistributedSampler(range(3))
 
 

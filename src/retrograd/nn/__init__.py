@@ -329,6 +329,6 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     """The folder in which PyTorch has its modules, for programs that look there."""
-    if name in ("modules", "utils"):
+    if name in ("modules", "parallel", "utils"):
         return _importlib.import_module(f"retrograd.nn.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

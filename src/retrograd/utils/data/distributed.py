@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from retrograd import distributed
 from retrograd.tensor._randoms import randperm
 from retrograd.tensor._rng import Generator
 from retrograd.utils.data.sampler import Sampler
@@ -27,11 +28,10 @@ class DistributedSampler(Sampler[T_co]):
         self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
-        if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "Requires distributed package to be available: retrograd has none. Pass "
-                "num_replicas (how many processes there are) and rank (the number of this one)."
-            )
+        if num_replicas is None:
+            num_replicas = distributed.get_world_size()
+        if rank is None:
+            rank = distributed.get_rank()
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"

@@ -1,0 +1,175 @@
+"""Calls that all ranks of a group make together, on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from retrograd import arrays
+from retrograd.distributed import _reductions as reductions
+from retrograd.distributed._arguments import check_tensor, outside
+from retrograd.distributed._buffers import as_bytes, flat, pieces, to_read, to_write
+from retrograd.distributed._calls import Call
+from retrograd.distributed._groups import ProcessGroup, in_group, is_member, resolve, world
+from retrograd.distributed._reductions import ReduceOp
+from retrograd.distributed._work import Steps, Work
+
+
+def run(
+    call: Call, group: ProcessGroup, move: Callable[[], Steps], results: Sequence[Any],
+    async_op: bool, timeout: timedelta | None = None,
+) -> Work | None:  # fmt: skip
+    """Make a collective call: agree with the others on it, then move the tensors."""
+
+    def steps() -> Steps:
+        yield from group.agreed(call)
+        yield from move()
+
+    work = Work(call, group, steps(), results)
+    work.number = group.issued
+    if async_op:
+        return work
+    work.wait(timeout)
+    return None
+
+
+def barrier(
+    group: Any = None, async_op: bool = False, device_ids: Any = None,
+    timeout: timedelta | None = None,
+) -> Work | None:  # fmt: skip
+    """Wait until all ranks have come here.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> dist.barrier()
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("barrier")
+        return None
+    chosen = resolve(group)
+    # That all have made the same call is all there is to it.
+    return run(Call("barrier"), chosen, lambda: iter(()), [], async_op, timeout)
+
+
+def broadcast(
+    tensor: Any, src: int | None = None, group: Any = None, async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Give all ranks the tensor of rank ``src``, in place.
+
+    >>> import retrograd as torch
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> x = torch.ones(2)
+    >>> dist.broadcast(x, src=0)
+    >>> x
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("broadcast")
+        return None
+    chosen = resolve(group)
+    root = in_group(chosen, src, group_src)
+    check_tensor(tensor, "tensor")
+    sends = chosen.rank() == root
+    array, written = (to_read(tensor), None) if sends else to_write(tensor)
+
+    def move() -> Steps:
+        yield [chosen.data.Ibcast(piece, root) for piece in pieces(as_bytes(array))]
+        if written is not None:
+            written()
+
+    call = Call("broadcast", tensor, (root,), f"src={chosen.ranks[root]}")
+    return run(call, chosen, move, [tensor], async_op)
+
+
+def all_reduce(
+    tensor: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Combine the tensors of all ranks, in place in all of them.
+
+    >>> import retrograd as torch
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> x = torch.ones(2)
+    >>> dist.all_reduce(x)  # adds up as many as there are ranks: here, one
+    >>> x
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
+    check_tensor(tensor, "tensor")
+    if not is_member(group):
+        outside("all_reduce")
+        return None
+    chosen = resolve(group)
+    reductions.check("all_reduce", op, tensor._data.dtype.kind)
+    array, written = to_write(tensor)
+
+    def move() -> Steps:
+        whole = flat(array)
+        numbers, back = reductions.workable(whole)
+        operation = reductions.in_mpi(world.mpi, op, array.dtype.kind)
+        yield [chosen.data.Iallreduce(in_place(), p, operation) for p in pieces(numbers)]
+        put_back(whole, numbers, back, op, chosen.size())
+        written()
+
+    call = Call("all_reduce", tensor, (op.value,), op.name)
+    return run(call, chosen, move, [tensor], async_op)
+
+
+def put_back(
+    whole: Any, numbers: Any, back: Callable[[Any], Any], op: ReduceOp, count: int
+) -> None:
+    """Bring what MPI computed back into the elements of a tensor."""
+    reductions.averaged(numbers, op, count)
+    if not arrays.may_overlap(whole, numbers):
+        arrays.write(whole, back(numbers))
+
+
+def in_place() -> Any:
+    return None if world.mpi is None else world.mpi.IN_PLACE
+
+
+def reduce(
+    tensor: Any, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None,
+    async_op: bool = False, group_dst: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Combine the tensors of all ranks, in place in rank ``dst``; the others keep theirs.
+
+    >>> import retrograd as torch
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> x = torch.ones(2)
+    >>> dist.reduce(x, dst=0, op=dist.ReduceOp.MAX)
+    >>> x
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("reduce")
+        return None
+    chosen = resolve(group)
+    root = in_group(chosen, dst, group_dst)
+    check_tensor(tensor, "tensor")
+    reductions.check("reduce", op, tensor._data.dtype.kind)
+    receives = chosen.rank() == root
+    array, written = to_write(tensor) if receives else (to_read(tensor), None)
+
+    def move() -> Steps:
+        whole = flat(array)
+        numbers, back = reductions.workable(whole)
+        operation = reductions.in_mpi(world.mpi, op, array.dtype.kind)
+        requests = []
+        for piece in pieces(numbers):
+            source, target = (in_place(), piece) if receives else (piece, None)
+            requests.append(chosen.data.Ireduce(source, target, operation, root))
+        yield requests
+        if written is not None:
+            put_back(whole, numbers, back, op, chosen.size())
+            written()
+
+    call = Call("reduce", tensor, (op.value, root), f"{op.name}, dst={chosen.ranks[root]}")
+    return run(call, chosen, move, [tensor], async_op)

@@ -1,0 +1,167 @@
+"""How a rank's program ends: as it should, by an error, by another rank's end, by a signal."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
+
+from retrograd._errors import one_line
+from retrograd._source import describe, is_own
+from retrograd.distributed import _groups
+from retrograd.distributed._errors import PeerError
+from retrograd.distributed._liveness import Monitor, at_start, leave, running
+from retrograd.distributed._work import pending, progress
+
+_LINGER = 2.0  # how long one that fails waits for the others to have heard of it
+_FLUSHING = 3.0
+_LONGEST = 2000
+
+
+def fail(error: BaseException) -> NoReturn:
+    """End this rank and, with one line each, all others, because of an error.
+
+    An error that nobody catches does the same by itself.
+    """
+    _end(type(error), error, error.__traceback__)
+
+
+def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> NoReturn:
+    """Print what happened, tell the others, and end without waiting for anybody: the end of MPI
+    would wait for all ranks."""
+    monitor = running.monitor
+    _state.ending = True
+    if monitor is None:
+        _state.previous_hook(kind, error, trace)
+    elif isinstance(error, PeerError):
+        monitor.say_once(_place(trace), one_line(error))
+        text = one_line(error)[:_LONGEST]
+        monitor.announce("stopped", text=text, about=error.rank)
+    else:
+        _state.previous_hook(kind, error, trace)
+        text = "".join(traceback.format_exception_only(kind, error)).strip()[:_LONGEST]
+        monitor.announce("failed", text=text)
+    if monitor is not None:
+        monitor.told = True
+        _linger(monitor)
+    _out(1)
+
+
+def _place(trace: TracebackType | None) -> str:
+    """The line of the user's program that was running."""
+    found = None
+    while trace is not None:
+        if not is_own(trace.tb_frame.f_code.co_filename):
+            found = trace
+        trace = trace.tb_next
+    text = None if found is None else describe((found.tb_frame.f_code, found.tb_lasti))
+    return f" at {text}" if text else ""
+
+
+def _linger(monitor: Monitor) -> None:
+    """Give the others time to say what they have to before the launcher ends them for us."""
+    end = time.monotonic() + _LINGER
+    others = set(range(monitor.size)) - {monitor.rank}
+    while time.monotonic() < end and not others <= set(monitor.news):
+        time.sleep(0.01)
+
+
+def _out(code: int) -> NoReturn:
+    """End now, with what others have registered for the end, if that does not take long."""
+    _state.ending = True
+    threading.Timer(_FLUSHING, os._exit, (code,)).start()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
+
+
+class _State:
+    previous_hook: Any = staticmethod(sys.__excepthook__)
+    previous_signal: Any = signal.SIG_DFL
+    ending = False  # whatever comes now, the end has begun
+
+
+_state = _State()
+
+
+def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if running.monitor is None or running.monitor.process != os.getpid():
+        _state.previous_hook(kind, error, trace)
+    else:
+        _end(kind, error, trace)
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """SIGTERM: from the launcher because a rank died, from ourselves for the same reason, or from
+    somebody who wants this one to end."""
+    monitor = running.monitor
+    if monitor is None or monitor.process != os.getpid():
+        return _as_before(number, frame)
+    if _state.ending:
+        return None
+    end = time.monotonic() + 0.5
+    while (found := monitor.first_end()) is None and time.monotonic() < end:
+        time.sleep(0.01)
+    if found is None or found["kind"] == "ended":
+        monitor.announce("ended", text="SIGTERM")
+        return _as_before(number, frame)
+    if not monitor.told:
+        raise monitor.error(found)
+    return None
+
+
+def _as_before(number: int, frame: FrameType | None) -> None:
+    previous = _state.previous_signal
+    if callable(previous):
+        previous(number, frame)
+    elif previous == signal.SIG_DFL:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+def _at_exit() -> None:
+    """The program has come to its end. Stay until the others have, as the end of MPI does, but
+    not for ever."""
+    monitor = running.monitor
+    if _state.ending or monitor is None or monitor.process != os.getpid():
+        return
+    leave(_groups.world.joined, _groups.world.created, over=True)
+    others = set(range(monitor.size)) - {monitor.rank}
+    try:
+        while pending() or not all(_is_over(monitor.news.get(rank)) for rank in others):
+            progress()  # lets what was sent go out
+            for work in pending():
+                monitor.check(work)
+            ended = monitor.first_end()
+            if ended is not None:
+                raise monitor.error(ended)
+            _groups.world.comm.Iprobe()
+            time.sleep(0.001)
+    except Exception as error:
+        fail(error)
+    monitor.told = True
+
+
+def _is_over(item: dict[str, Any] | None) -> bool:
+    return item is not None and item.get("over", False)
+
+
+def install(monitor: Monitor) -> None:
+    """Take care of this program's end from now on."""
+    atexit.register(_at_exit)
+    _state.previous_hook = sys.excepthook
+    sys.excepthook = _hook
+    if threading.current_thread() is threading.main_thread():
+        _state.previous_signal = signal.getsignal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, _terminated)
+
+
+at_start(install)

@@ -1,0 +1,375 @@
+"""Groups of processes: the world, and parts of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from retrograd import arrays
+from retrograd.distributed import _liveness, _mpi
+from retrograd.distributed._calls import Call
+from retrograd.distributed._errors import MismatchError
+from retrograd.distributed._work import NOT_YET, Steps, Work, finish_all
+
+_DEFAULT_TIMEOUT = timedelta(minutes=30)
+_DESCRIPTION_BYTES = 512
+
+
+class ProcessGroup:
+    """Processes that make calls together. Made by ``init_process_group`` and ``new_group``."""
+
+    def __init__(self, number: int, ranks: Sequence[int], comm: Any, timeout: timedelta) -> None:
+        self.number = number  # the same in all its members
+        self.ranks = list(ranks)  # global ranks, in the order of ranks in the group
+        self.calls = comm  # what ranks are about to do
+        self.data = comm.Dup()  # and the tensors themselves
+        self.timeout = timeout
+        self.issued = 0  # collective calls so far
+        self.started = 0  # those whose tensors are moving, or have arrived
+        self.messages: dict[tuple[str, int, int], int] = {}  # (way, peer, tag) -> how many so far
+        self._places = {global_rank: place for place, global_rank in enumerate(self.ranks)}
+
+    def rank(self) -> int:
+        """The number of this process in the group."""
+        return int(self.calls.rank)
+
+    def size(self) -> int:
+        """How many processes are in the group."""
+        return len(self.ranks)
+
+    def place_of(self, global_rank: int) -> int:
+        """The rank in the group of a rank of the world."""
+        if global_rank not in self._places:
+            raise ValueError(f"Global rank {global_rank} is not part of group {self}")
+        return self._places[global_rank]
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup of ranks {self.ranks}>"
+
+    def agreed(self, call: Call) -> Steps:
+        """Go on only when all ranks of the group have made the same call, in the same order."""
+        number = self.issued
+        self.issued += 1
+        print_ = call.fingerprint()
+        sent = arrays.array([print_, -print_], arrays.int64)
+        highest = arrays.array([0, 0], arrays.int64)
+        yield [self.calls.Iallreduce(sent, highest, _largest())]
+        if highest[0] != -highest[1]:
+            yield from self._disagree(call)
+        while self.started != number:
+            yield NOT_YET
+        self.started += 1
+
+    def _disagree(self, call: Call) -> Steps:
+        mine = arrays.zeros(_DESCRIPTION_BYTES, "u1")
+        text = f"{call} at {call.where()}".encode()[:_DESCRIPTION_BYTES]
+        mine[: len(text)] = list(text)
+        everyones = arrays.zeros(_DESCRIPTION_BYTES * self.size(), "u1")
+        yield [self.calls.Iallgather(mine, everyones)]
+        words = [bytes(row).rstrip(b"\0").decode(errors="replace")
+                 for row in everyones.reshape(self.size(), -1)]  # fmt: skip
+        told = "\n".join(f"  rank {r}: {w}" for r, w in zip(self.ranks, words, strict=True))
+        raise MismatchError(
+            f"the ranks of a group must make the same calls in the same order, but call number "
+            f"{self.issued} of {self} was\n{told}"
+        )
+
+
+class NonMember:
+    """Stands for a group that this process is not in."""
+
+    def __repr__(self) -> str:
+        return "GroupMember.NON_GROUP_MEMBER"
+
+
+class _World:
+    """What this process belongs to."""
+
+    mpi: Any = None
+    comm: Any = None
+    group: ProcessGroup | None = None
+    groups: list[ProcessGroup]
+    joined: list[ProcessGroup]  # ever, for what this process has done in them
+    created = 0  # groups so far, by all processes alike
+    process = -1  # the process that joined; a fork of it has not
+
+    def __init__(self) -> None:
+        self.groups = []
+        self.joined = []
+
+    def add(self, made: ProcessGroup) -> None:
+        """Note a group that this process is in."""
+        self.groups.append(made)
+        self.joined.append(made)
+
+
+world = _World()
+
+
+def _largest() -> Any:
+    return world.mpi.MAX if world.mpi is not None else None
+
+
+class _GroupMeta(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:  # noqa: N802 - PyTorch's name
+        return world.group
+
+
+class GroupMember(metaclass=_GroupMeta):
+    """``GroupMember.WORLD`` is the group of all processes."""
+
+    NON_GROUP_MEMBER = NonMember()
+
+
+class group(metaclass=_GroupMeta):  # noqa: N801 - PyTorch's name
+    """``group.WORLD`` is the group of all processes."""
+
+
+def is_available() -> bool:
+    """Whether this package can be used: always, if need be in a world of one process.
+
+    >>> is_available()
+    True
+    """
+    return True
+
+
+def is_mpi_available() -> bool:
+    """Whether ``mpi4py`` is installed."""
+    return _mpi.is_installed()
+
+
+def is_initialized() -> bool:
+    """Whether ``init_process_group`` was called in this process.
+
+    >>> is_initialized()
+    False
+    """
+    return world.group is not None and world.process == os.getpid()
+
+
+def init_process_group(
+    backend: str | None = None, init_method: str | None = None,
+    timeout: timedelta | None = None, world_size: int = -1, rank: int = -1,
+    **unused: Any,
+) -> None:  # fmt: skip
+    """Join the other processes that ``mpiexec`` started; without it, a world of one.
+
+    >>> import retrograd as torch
+    >>> torch.distributed.init_process_group("mpi")
+    >>> torch.distributed.get_rank(), torch.distributed.get_world_size()
+    (0, 1)
+    >>> torch.distributed.destroy_process_group()
+    """
+    if backend not in (None, "mpi"):
+        raise ValueError(
+            f"backend '{backend}' is not available: retrograd talks by MPI. Use "
+            'init_process_group("mpi"), and start the program with mpiexec -n N'
+        )
+    if unused:
+        raise TypeError(f"init_process_group takes no argument {', '.join(unused)}")
+    if init_method is not None:
+        raise ValueError("init_method is not used with MPI: mpiexec brings the processes together")
+    if is_initialized():
+        raise ValueError("trying to initialize the default process group twice!")
+    _check_timeout(timeout)
+    if world.process not in (-1, os.getpid()):
+        raise RuntimeError("a process forked from a rank cannot be a rank: MPI does not allow it")
+    world.mpi = _mpi.load()
+    comm = _mpi.world(world.mpi)
+    for name, told, found in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
+        if told not in (-1, found):
+            raise ValueError(f"{name}={told} was given, but in this run of MPI it is {found}")
+    world.process = os.getpid()
+    world.comm = comm
+    world.group = ProcessGroup(
+        world.created, range(comm.size), comm, timeout or _DEFAULT_TIMEOUT)  # fmt: skip
+    world.created += 1
+    world.add(world.group)
+    _liveness.start(world.group)
+
+
+def _check_timeout(timeout: Any) -> None:
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise TypeError(
+            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
+        )
+
+
+def default_group() -> ProcessGroup:
+    """The group of all processes."""
+    if world.group is None:
+        raise ValueError(
+            "Default process group has not been initialized, please make sure to call "
+            "init_process_group."
+        )
+    if world.process != os.getpid():
+        raise RuntimeError(
+            "this process was forked from a rank (a DataLoader's worker?) and cannot talk to the "
+            "others. Communicate in the rank itself"
+        )
+    return world.group
+
+
+def resolve(chosen: Any) -> ProcessGroup:
+    """The group that an argument ``group`` means."""
+    if chosen is None:
+        return default_group()
+    default_group()
+    if chosen not in world.groups:
+        raise ValueError(f"{chosen} is not a group of this process, or was destroyed")
+    found: ProcessGroup = chosen
+    return found
+
+
+def is_member(chosen: Any) -> bool:
+    """Whether this process is in the group."""
+    return not isinstance(chosen, NonMember)
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Leave a group, or all of them. What is under way is waited for first.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> dist.is_initialized()
+    True
+    >>> dist.destroy_process_group()
+    >>> dist.is_initialized()
+    False
+    """
+    if not is_member(group):
+        return
+    leaving = resolve(group)
+    finish_all()
+    if leaving is not world.group:
+        world.groups.remove(leaving)
+        return
+    _liveness.leave(world.joined, world.created, over=False)
+    world.group, world.groups = None, []
+
+
+def new_group(
+    ranks: Sequence[int] | None = None, timeout: timedelta | None = None,
+    backend: str | None = None, **unused: Any,
+) -> Any:  # fmt: skip
+    """A group of some of the processes. All processes must make this call, members or not.
+
+    >>> import retrograd as torch
+    >>> torch.distributed.init_process_group()
+    >>> torch.distributed.get_world_size(torch.distributed.new_group([0]))
+    1
+    >>> torch.distributed.destroy_process_group()
+    """
+    everyone = default_group()
+    if unused:
+        raise TypeError(f"new_group takes no argument {', '.join(unused)}")
+    _check_timeout(timeout)
+    if backend not in (None, "mpi"):
+        raise ValueError(f"backend '{backend}' is not available: retrograd talks by MPI")
+    chosen = list(everyone.ranks) if ranks is None else sorted(ranks)
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"ranks list must not contain duplicate entries, got {ranks}")
+    if len(chosen) > everyone.size():
+        raise ValueError(
+            "the new group's world size should be less or equal to the world size set by "
+            "init_process_group"
+        )
+    if chosen and not 0 <= chosen[0] <= chosen[-1] < everyone.size():
+        raise ValueError(
+            "The new group's rank should be within the world_size set by init_process_group"
+        )
+    call = Call("new_group", detail=tuple(chosen), words=str(chosen))
+    # All have come when this is over, so that what follows does not wait for anybody.
+    Work(call, everyone, everyone.agreed(call)).wait()
+    me = everyone.rank()
+    member = me in chosen
+    comm = everyone.data.Split(0 if member else _undefined(), me)
+    number = world.created
+    world.created += 1
+    if not member:
+        return GroupMember.NON_GROUP_MEMBER
+    made = ProcessGroup(number, chosen, comm, timeout or everyone.timeout)
+    world.add(made)
+    return made
+
+
+def _undefined() -> int:
+    return 0 if world.mpi is None else int(world.mpi.UNDEFINED)
+
+
+def new_subgroups(group_size: int) -> tuple[Any, list[Any]]:
+    """The world cut into groups of ``group_size``: the one of this process, and all of them.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> mine, all_of_them = dist.new_subgroups(1)
+    >>> mine
+    <ProcessGroup of ranks [0]>
+    >>> dist.destroy_process_group()
+    """
+    size = get_world_size()
+    if group_size > size or size % group_size:
+        raise ValueError(f"The world size ({size}) must be divisible by group_size={group_size}")
+    mine, made = None, []
+    for start in range(0, size, group_size):
+        one = new_group(range(start, start + group_size))
+        made.append(one)
+        mine = one if is_member(one) else mine
+    return mine, made
+
+
+def get_rank(group: Any = None) -> int:
+    """The number of this process in a group; -1 if it is not in it."""
+    return resolve(group).rank() if is_member(group) else -1
+
+
+def get_world_size(group: Any = None) -> int:
+    """How many processes are in a group; -1 if this one is not in it."""
+    return resolve(group).size() if is_member(group) else -1
+
+
+def get_backend(group: Any = None) -> str:
+    """By what the processes talk: ``mpi``."""
+    resolve(group)
+    return "mpi"
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """The global ranks of a group's members.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> dist.get_process_group_ranks()
+    [0]
+    >>> dist.destroy_process_group()
+    """
+    return list(resolve(group).ranks)
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """The rank in a group of a rank of the world."""
+    return resolve(group).place_of(global_rank)
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """The rank in the world of a rank of a group."""
+    ranks = resolve(group).ranks
+    if not 0 <= group_rank < len(ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]
+
+
+def in_group(group: ProcessGroup, rank: int | None, group_rank: int | None) -> int:
+    """The rank in a group that was named by its rank in the world or by that in the group."""
+    if group_rank is not None:
+        if rank is not None:
+            raise ValueError("Can't specify both group_rank and global_rank")
+        get_global_rank(group, group_rank)
+        return group_rank
+    if rank is None:
+        raise ValueError("Must specify global_rank or group_rank")
+    return group.place_of(rank)

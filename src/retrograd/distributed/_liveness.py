@@ -1,0 +1,256 @@
+"""Who is still there. No wait outlives the rank it waits for.
+
+A thread listens on the connections to other ranks. Almost always nothing comes, and it sleeps.
+What it hears is put in ``news``, at which every wait looks. A rank that computes and does not
+wait is interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from retrograd._modes import free_in_forks
+from retrograd.distributed import _network
+from retrograd.distributed._errors import PeerError
+from retrograd.distributed._work import Watch, Work, give_up_all
+
+# After the news of a rank's end: how long until whoever computes is interrupted, until the news
+# is printed for a program that cannot be, and until that is ended.
+_INTERRUPT, _PRINT, _END = 0.05, 0.2, 7.0
+# What a rank can come to. Whatever stopped because of another is told last; "left" is no fault.
+_ASK_AGAIN = 150  # times, which is about as many microseconds
+_LAST = 1 << 30  # the number of the last news of a rank, which others have to tell
+_ENDS = ("died", "failed", "ended", "stopped")
+
+
+class Monitor:
+    """The connections of this rank and what it has heard."""
+
+    def __init__(self, rank: int, cards: list[dict[str, Any]], made: dict[int, socket.socket]):
+        self.rank = rank
+        self.size = len(cards)
+        self.cards = cards
+        self.process = os.getpid()
+        self.main = threading.current_thread()
+        self.news: dict[int, dict[str, Any]] = {}  # the end of each rank that has come to one
+        self.told = False  # that a rank is gone, to the program, by an error
+        self.printed = False
+        self.over = False  # this rank's program has come to its end
+        self._said = 0
+        self.lock = threading.Lock()
+        free_in_forks(self.lock)
+        self._connections = dict(made)
+        self._heard = dict.fromkeys(made, b"")
+        self._selector = selectors.DefaultSelector()
+        for peer, connection in made.items():
+            self._selector.register(connection, selectors.EVENT_READ, peer)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._let_go)
+        threading.Thread(target=self._listen, name="retrograd-liveness", daemon=True).start()
+
+    def _let_go(self) -> None:
+        """In a forked process: close what would keep the connections of its parent open when the
+        parent dies."""
+        for connection in self._connections.values():
+            connection.close()
+        self._selector.close()
+        self._connections = {}
+
+    # -- the thread --------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while self._connections:
+            for key, _ in self._selector.select():
+                self._hear(key.data)
+
+    def _hear(self, peer: int) -> None:
+        connection = self._connections[peer]
+        try:
+            got = connection.recv(65536)
+        except OSError:  # reset, or silent for too long
+            got = b""
+        if got:
+            *lines, self._heard[peer] = (self._heard[peer] + got).split(b"\n")
+            for line in lines:
+                self._learn(json.loads(line), peer)
+            return
+        self._selector.unregister(connection)
+        del self._connections[peer]
+        connection.close()
+        # A rank whose program ends well says so, and stays until all others' have.
+        if not (self.over and self.news.get(peer, {}).get("over")):
+            self._learn({"rank": peer, "kind": "died", "number": _LAST}, peer)
+
+    def _learn(self, item: dict[str, Any], source: int) -> None:
+        """Take in a piece of news, and pass it on if it is new."""
+        rank = item["rank"]
+        known = self.news.get(rank)
+        if known is not None and (item["number"] <= known["number"] or known["kind"] in _ENDS):
+            return  # it comes by several ways, and who has ended does not end again
+        self.news[rank] = item
+        self._tell(item, but=source)
+        if item["kind"] in _ENDS and self.first_end() is item:
+            threading.Thread(target=self._see_to_it, daemon=True).start()
+
+    def announce(self, kind: str, **more: Any) -> None:
+        """Tell all others something about this rank."""
+        self._said += 1
+        self._tell({"rank": self.rank, "kind": kind, "number": self._said, **more})
+
+    def _tell(self, item: dict[str, Any], but: int = -1) -> None:
+        """Send a piece of news to all neighbours."""
+        line = json.dumps(item).encode() + b"\n"
+        with self.lock:
+            for peer, connection in list(self._connections.items()):
+                if peer != but:
+                    try:
+                        connection.sendall(line)
+                    except OSError:  # it is going itself; the listening thread hears of that
+                        continue
+
+    def _see_to_it(self) -> None:
+        """See to it that a program that does not wait for anybody ends, too."""
+        time.sleep(_INTERRUPT)
+        if not self.told and self.main is threading.main_thread():
+            signal.pthread_kill(self.main.ident or 0, signal.SIGTERM)
+        time.sleep(_PRINT - _INTERRUPT)
+        if not self.told:
+            self.say_once("", "")
+        time.sleep(_END - _PRINT)
+        if not self.told:
+            os._exit(1)
+
+    # -- the program -------------------------------------------------------------------------
+
+    def first_end(self) -> dict[str, Any] | None:
+        """The first that was heard of a rank that did not end well, by its own doing if any."""
+        ends = [item for item in list(self.news.values()) if item["kind"] in _ENDS]
+        return min(ends, key=lambda item: item["kind"] == "stopped", default=None)
+
+    def who(self, rank: int) -> str:
+        """A rank, as errors name it."""
+        card = self.cards[rank]
+        return f"rank {rank} (pid {card['pid']} on {card['name']})"
+
+    def words(self, item: dict[str, Any]) -> str:
+        """A piece of news for people."""
+        if item["kind"] == "stopped":
+            return str(item["text"])
+        what = {
+            "died": "died",
+            "failed": f"failed: {item.get('text', '')}",
+            "ended": f"was ended by {item.get('text', 'a signal')}",
+            "left": "has left",
+        }[item["kind"]]
+        return f"{self.who(item['rank'])} {what}"
+
+    def error(self, item: dict[str, Any], doing: str = "") -> PeerError:
+        """The error for a rank that is gone. From here on the program knows."""
+        self.told = True
+        if item["kind"] == "stopped":
+            return PeerError(self.words(item), item["about"])
+        return PeerError(self.words(item) + doing, item["rank"])
+
+    def say_once(self, where: str, what: str) -> None:
+        """Print one line on the rank that is gone, whoever comes to it first."""
+        item = self.first_end()
+        what = what or (self.words(item) if item is not None else "")
+        if what and not self.printed:
+            self.printed = True
+            os.write(2, f"rank {self.rank} stops{where}: {what}\n".encode())
+
+    def check(self, work: Work) -> None:
+        """Raise if the ranks that an operation needs are not there any more."""
+        if not self.news:
+            return
+        ended = self.first_end()
+        if ended is not None:
+            give_up_all()
+            raise self.error(ended, f" while rank {self.rank} was in {work.call}")
+        for rank, item in list(self.news.items()):
+            if rank in work.group.ranks and _left_before(work, rank, item, self):
+                give_up_all()
+                raise self.error(item, _why_in_vain(self.rank, rank, work, item))
+
+
+def _why_in_vain(me: int, rank: int, work: Work, item: dict[str, Any]) -> str:
+    how = "its program ended" if item["over"] else "it called destroy_process_group"
+    return (
+        f" ({how}), but rank {me} needs it for {work.call} at {work.call.where()}: "
+        f"rank {rank} made fewer calls"
+    )
+
+
+def _left_before(work: Work, rank: int, item: dict[str, Any], monitor: Monitor) -> bool:
+    """Whether a rank that has left will never do its part of an operation."""
+    group = work.group
+    if not item["over"] and group.number >= item["created"]:
+        return False  # a group that it joins later, in another world
+    done = item["groups"].get(str(group.number), {"calls": 0, "messages": {}})
+    if work.peer == -1:
+        return bool(work.number > done["calls"])
+    if work.peer == -2:
+        return all(other in monitor.news for other in group.ranks if other != monitor.rank)
+    if work.peer != rank:
+        return False
+    way, tag = ("received", "sent")[work.call.name == "irecv"], work.tag
+    return bool(work.number > done["messages"].get(f"{way} {monitor.rank} {tag}", 0))
+
+
+class _Running:
+    monitor: Monitor | None = None
+
+
+running = _Running()
+_at_start: list[Callable[[Monitor], None]] = []
+
+
+def at_start(function: Callable[[Monitor], None]) -> None:
+    """Call a function once ranks are watched."""
+    _at_start.append(function)
+
+
+def _processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def start(group: Any) -> None:
+    """Watch the ranks of the world, from the first ``init_process_group`` on."""
+    if running.monitor is not None or group.size() == 1:
+        return
+    cards, made = _network.connect(group.calls)
+    running.monitor = Monitor(group.rank(), cards, made)
+    Watch.check = staticmethod(running.monitor.check)
+    here = [card for card in cards if card["name"] == cards[group.rank()]["name"]]
+    if len(here) <= _processors():
+        Watch.ask_again = _ASK_AGAIN
+    for function in _at_start:
+        function(running.monitor)
+
+
+def leave(groups: list[Any], created: int, over: bool) -> None:
+    """Tell the others that this rank makes no more calls, and how many it has made."""
+    monitor = running.monitor
+    if monitor is None or monitor.process != os.getpid():
+        return
+    done = {
+        str(group.number): {
+            "calls": group.issued,
+            "messages": {f"{way} {peer} {tag}": n
+                         for (way, peer, tag), n in group.messages.items()},
+        }
+        for group in groups
+    }  # fmt: skip
+    monitor.over = over
+    monitor.announce("left", groups=done, created=created, over=over)

@@ -1,0 +1,182 @@
+"""Any Python objects between ranks, pickled. Only for what ranks that trust each other send: who
+can send a pickle can run code where it is read."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._wrap import wrap
+from retrograd.distributed._arguments import outside
+from retrograd.distributed._collectives import broadcast
+from retrograd.distributed._groups import in_group, is_member, resolve
+from retrograd.distributed._point_to_point import recv, send
+from retrograd.distributed._sharing import all_gather, all_to_all
+
+
+def _pickled(value: Any) -> Any:
+    return wrap(arrays.array(bytearray(pickle.dumps(value))))  # of bytes, as uint8
+
+
+def _loaded(tensor: Any) -> Any:
+    return pickle.loads(tensor._data.tobytes())
+
+
+def _room(size: Any) -> Any:
+    return wrap(arrays.zeros(int(size), "u1"))
+
+
+def _sizes(tensors: list[Any]) -> Any:
+    return wrap(arrays.array([t._data.size for t in tensors], arrays.int64))
+
+
+def _exchange(outgoing: list[Any], group: Any) -> list[Any]:
+    """Send each rank one array of bytes, and receive one from each."""
+    sizes = [wrap(arrays.zeros(1, arrays.int64)) for _ in outgoing]
+    all_to_all(sizes, [_sizes([t]) for t in outgoing], group)
+    incoming = [_room(size._data[0]) for size in sizes]
+    all_to_all(incoming, outgoing, group)
+    return incoming
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    """Bring the objects of all ranks into the list of each rank.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> found = [None]
+    >>> dist.all_gather_object(found, {"loss": 0.5})
+    >>> found
+    [{'loss': 0.5}]
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("all_gather_object")
+        return
+    chosen = resolve(group)
+    mine = _pickled(obj)
+    sizes = [wrap(arrays.zeros(1, arrays.int64)) for _ in chosen.ranks]
+    all_gather(sizes, _sizes([mine]), chosen)
+    # All at the length of the longest, so that they can be gathered.
+    longest = max(int(size._data[0]) for size in sizes)
+    padded = _room(longest)
+    padded._data[: mine._data.size] = mine._data
+    rows = [_room(longest) for _ in chosen.ranks]
+    all_gather(rows, padded, chosen)
+    for place, (row, size) in enumerate(zip(rows, sizes, strict=True)):
+        object_list[place] = _loaded(wrap(row._data[: int(size._data[0])]))
+
+
+def gather_object(
+    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
+    group: Any = None, group_dst: int | None = None,
+) -> None:  # fmt: skip
+    """Bring the objects of all ranks into the list of rank ``dst``.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> found = [None]
+    >>> dist.gather_object("mine", found, dst=0)
+    >>> found
+    ['mine']
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("gather_object")
+        return
+    chosen = resolve(group)
+    root = in_group(chosen, 0 if dst is None and group_dst is None else dst, group_dst)
+    if chosen.rank() == root and not object_gather_list:
+        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+    if chosen.rank() != root and object_gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    outgoing = [_pickled(obj) if place == root else _room(0) for place in range(chosen.size())]
+    incoming = _exchange(outgoing, chosen)
+    if object_gather_list:
+        object_gather_list[:] = [_loaded(t) for t in incoming]
+
+
+def broadcast_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
+    group_src: int | None = None,
+) -> None:  # fmt: skip
+    """Give all ranks the objects in the list of rank ``src``.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> values = ["a", 2]
+    >>> dist.broadcast_object_list(values, src=0)
+    >>> values
+    ['a', 2]
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("broadcast_object_list")
+        return
+    chosen = resolve(group)
+    root = in_group(chosen, 0 if src is None and group_src is None else src, group_src)
+    mine = [_pickled(value) for value in object_list] if chosen.rank() == root else []
+    sizes = _sizes(mine) if mine else wrap(arrays.zeros(len(object_list), arrays.int64))
+    broadcast(sizes, group=chosen, group_src=root)
+    for place, size in enumerate(sizes._data.tolist()):
+        tensor = mine[place] if mine else _room(size)
+        broadcast(tensor, group=chosen, group_src=root)
+        if not mine:
+            object_list[place] = _loaded(tensor)
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None, group: Any = None, group_src: int | None = None,
+) -> None:  # fmt: skip
+    """Give each rank one object of the list of rank ``src``, as the first in its own list.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> mine = [None]
+    >>> dist.scatter_object_list(mine, ["yours"], src=0)
+    >>> mine
+    ['yours']
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("scatter_object_list")
+        return
+    chosen = resolve(group)
+    root = in_group(chosen, 0 if src is None and group_src is None else src, group_src)
+    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
+        raise ValueError("Expected argument scatter_object_output_list to be a list of size >= 1.")
+    given = scatter_object_input_list or []
+    if chosen.rank() == root and len(given) != chosen.size():
+        raise ValueError(
+            f"scatter_object_input_list must have one object for each of the {chosen.size()} "
+            f"ranks of the group, but has {len(given)}"
+        )
+    mine = chosen.rank() == root
+    outgoing = [_pickled(value) for value in given] if mine else [_room(0) for _ in chosen.ranks]
+    scatter_object_output_list[0] = _loaded(_exchange(outgoing, chosen)[root])
+
+
+def send_object_list(
+    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None,
+    group_dst: int | None = None,
+) -> None:  # fmt: skip
+    """Send objects to rank ``dst``."""
+    tensors = [_pickled(value) for value in object_list]
+    for tensor in (_sizes(tensors), *tensors):
+        send(tensor, dst, group, group_dst=group_dst)
+
+
+def recv_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
+    group_src: int | None = None,
+) -> int:  # fmt: skip
+    """Receive as many objects as are in the list, from rank ``src`` or from any."""
+    sizes = wrap(arrays.zeros(len(object_list), arrays.int64))
+    source = recv(sizes, src, group, group_src=group_src)
+    for place, size in enumerate(sizes._data.tolist()):
+        tensor = _room(size)
+        recv(tensor, source, group)
+        object_list[place] = _loaded(tensor)
+    return source

@@ -1,0 +1,205 @@
+"""Sending tensors from one rank to another.
+
+A message is announced before it is sent: what it is, and under which number it comes. The
+receiver looks whether that fits its tensor before anything is written to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from retrograd import arrays
+from retrograd.distributed._arguments import check_tensor, outside
+from retrograd.distributed._buffers import as_bytes, pieces, to_read, to_write
+from retrograd.distributed._calls import DTYPES, Call
+from retrograd.distributed._errors import MismatchError
+from retrograd.distributed._groups import ProcessGroup, in_group, is_member, resolve, world
+from retrograd.distributed._work import Steps, Work
+
+_ANNOUNCED_DIMS = 28
+_ANNOUNCEMENT = _ANNOUNCED_DIMS + 4  # number of the message, dtype, dimensions, elements, sizes
+TAGS = 32767  # every MPI has this many, and one more, for what is not a message of a user
+_numbers = itertools.count()
+ANY = -2
+
+
+def _announcement(array: Any, number: int) -> Any:
+    row = arrays.zeros(_ANNOUNCEMENT, arrays.int64)
+    row[:4] = number, DTYPES.index(array.dtype.name), array.ndim, array.size
+    row[4 : 4 + min(array.ndim, _ANNOUNCED_DIMS)] = array.shape[:_ANNOUNCED_DIMS]
+    return row
+
+
+def _announced(row: Any) -> tuple[str, tuple[int, ...]]:
+    ndim = min(int(row[2]), _ANNOUNCED_DIMS)
+    return DTYPES[int(row[1])], tuple(int(n) for n in row[4 : 4 + ndim])
+
+
+def _sending(group: ProcessGroup, array: Any, place: int, tag: int) -> Steps:
+    number = next(_numbers) % TAGS
+    announcement = _announcement(array, number)
+    requests = [group.calls.Isend(announcement, place, tag)]
+    for piece in pieces(as_bytes(array)):
+        requests.append(group.data.Isend(piece, place, number))
+    yield requests
+
+
+def _receiving(group: ProcessGroup, tensor: Any, place: int, tag: int, call: Call) -> Steps:
+    mpi = world.mpi
+    announcement = arrays.zeros(_ANNOUNCEMENT, arrays.int64)
+    status = mpi.Status()
+    request = group.calls.Irecv(announcement, mpi.ANY_SOURCE if place == ANY else place, tag)
+    yield [_WithStatus(request, status)]
+    source = status.Get_source()
+    dtype, shape = _announced(announcement)
+    if (dtype, shape) != (tensor._data.dtype.name, tensor._data.shape[:_ANNOUNCED_DIMS]):
+        me = group.ranks[group.rank()]
+        raise MismatchError(
+            f"rank {group.ranks[source]} sent {dtype}{list(shape)} to rank {me}, which receives "
+            f"{tensor._data.dtype.name}{list(tensor._data.shape)} at {call.where()}: they must "
+            "have the same dtype and shape"
+        )
+    array, written = to_write(tensor)
+    number = int(announcement[0])
+    yield [group.data.Irecv(piece, source, number) for piece in pieces(as_bytes(array))]
+    written()
+    call.source = group.ranks[source]
+
+
+class _WithStatus:
+    """A request whose fulfilment is told to a status."""
+
+    __slots__ = ("request", "status")
+
+    def __init__(self, request: Any, status: Any) -> None:
+        self.request = request
+        self.status = status
+
+    def Test(self) -> bool:  # noqa: N802 - mpi4py's name
+        return bool(self.request.Test(self.status))
+
+
+def _check_message(group: ProcessGroup, place: int, tag: int) -> None:
+    if not isinstance(tag, int) or not 0 <= tag < TAGS:
+        raise ValueError(f"tag must be from 0 to {TAGS - 1}, got {tag}")
+    if place == group.rank():
+        raise ValueError("a rank cannot send to itself: copy the tensor instead")
+
+
+def isend(
+    tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
+    group_dst: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Begin to send a tensor to rank ``dst``. Do not write to it before the work is done."""
+    if not is_member(group):
+        outside("isend")
+        return None
+    chosen = resolve(group)
+    place = in_group(chosen, dst, group_dst)
+    check_tensor(tensor, "tensor")
+    _check_message(chosen, place, tag)
+    peer = chosen.ranks[place]
+    call = Call("isend", tensor, words=f"dst={peer}" + (f", tag={tag}" if tag else ""))
+    work = Work(call, chosen, _sending(chosen, to_read(tensor), place, tag), [tensor], peer)
+    _number(work, "sent", tag)
+    return work
+
+
+def irecv(
+    tensor: Any, src: int | None = None, group: Any = None, tag: int = 0,
+    group_src: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Begin to receive a tensor from rank ``src``, or from any. Its elements are there when the
+    work is done."""
+    check_tensor(tensor, "tensor")
+    if not is_member(group):
+        outside("irecv")
+        return None
+    chosen = resolve(group)
+    anyone = src is None and group_src is None
+    place = ANY if anyone else in_group(chosen, src, group_src)
+    _check_message(chosen, place, tag)
+    if chosen.size() == 1:
+        raise ValueError("there is nobody to receive from in a group of one")
+    peer = ANY if anyone else chosen.ranks[place]
+    words = "from any rank" if anyone else f"src={peer}"
+    call = Call("irecv", tensor, words=words + (f", tag={tag}" if tag else ""))
+    work = Work(call, chosen, _receiving(chosen, tensor, place, tag, call), [tensor], peer)
+    _number(work, "received", tag)
+    return work
+
+
+def _number(work: Work, way: str, tag: int) -> None:
+    """Count the messages with a peer, so that it can say how many it has taken part in."""
+    key = (way, work.peer, tag)
+    counts = work.group.messages
+    work.tag = tag
+    work.number = counts[key] = counts.get(key, 0) + 1
+
+
+def send(
+    tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
+    group_dst: int | None = None,
+) -> None:  # fmt: skip
+    """Send a tensor to rank ``dst``; it may be written again afterwards."""
+    if is_member(group):
+        chosen = resolve(group)
+        _check_not_self(chosen, in_group(chosen, dst, group_dst), "destination")
+    work = isend(tensor, dst, group, tag, group_dst)
+    if work is not None:
+        work.wait()
+
+
+def recv(
+    tensor: Any, src: int | None = None, group: Any = None, tag: int = 0,
+    group_src: int | None = None,
+) -> int:  # fmt: skip
+    """Receive a tensor from rank ``src``, or from any; gives back from which."""
+    if is_member(group) and not (src is None and group_src is None):
+        chosen = resolve(group)
+        _check_not_self(chosen, in_group(chosen, src, group_src), "source")
+    work = irecv(tensor, src, group, tag, group_src)
+    if work is None:
+        return -1
+    work.wait()
+    return work.source_rank()
+
+
+def _check_not_self(group: ProcessGroup, place: int, kind: str) -> None:
+    if group.rank() == place:
+        raise ValueError(
+            f"Invalid {kind} rank: {kind} rank should not be the same as "
+            "the rank of the current process."
+        )
+
+
+class P2POp:
+    """One of the messages that ``batch_isend_irecv`` begins."""
+
+    def __init__(
+        self, op: Any, tensor: Any, peer: int | None = None, group: Any = None, tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:  # fmt: skip
+        if op not in (isend, irecv):
+            raise ValueError(
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
+                "``torch.distributed.irecv``."
+            )
+        check_tensor(tensor, "tensor")
+        self.op, self.tensor, self.group, self.tag = op, tensor, group, tag
+        self.peer = resolve(group).ranks[in_group(resolve(group), peer, group_peer)]
+
+
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
+    """Begin several messages."""
+    if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
+        raise ValueError(
+            "Invalid ``p2p_op_list``. Each op is expected to to be of type "
+            "``torch.distributed.P2POp``."
+        )
+    works = [p.op(p.tensor, p.peer, p.group, p.tag) for p in p2p_op_list]
+    return [work for work in works if work is not None]
+
+
+__all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]

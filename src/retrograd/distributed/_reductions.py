@@ -1,0 +1,83 @@
+"""How elements of several ranks become one."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+
+
+class ReduceOp(enum.Enum):
+    """What a reduction does with the elements of all ranks.
+
+    >>> ReduceOp.SUM
+    <RedOpType.SUM: 0>
+    """
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<RedOpType.{self.name}: {self.value}>"
+
+
+_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+_OF_COMPLEX = (ReduceOp.SUM, ReduceOp.AVG)
+_IN_MPI = {"AVG": "SUM", "PRODUCT": "PROD"}
+# Of truth values, stored as 0 and 1: "true + true" is true, as in PyTorch.
+_OF_BOOLS = {"SUM": "MAX", "PRODUCT": "MIN"}
+
+
+def check(name: str, op: Any, kind: str) -> None:
+    """Refuse what is not an operation, or not one on elements of this kind."""
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"{name}: op must be one of ReduceOp, not {op!r}")
+    if kind == "c" and op not in _OF_COMPLEX:
+        raise ValueError(f"{name} does not support {op} on complex tensors")
+    if op in _BITS and kind not in "biu":
+        raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
+    if op is ReduceOp.AVG and kind == "b":
+        raise RuntimeError("result type Float can't be cast to the desired output type Bool")
+    if op is ReduceOp.AVG and kind in "iu":
+        raise RuntimeError(
+            "Cannot use ReduceOp.AVG with integral dtype: the average of integers is not one. "
+            "Use SUM, and divide as you need"
+        )
+
+
+def in_mpi(mpi: Any, op: ReduceOp, kind: str) -> Any:
+    """MPI's name of an operation."""
+    if mpi is None:
+        return None
+    name = _OF_BOOLS.get(op.name, op.name) if kind == "b" else op.name
+    return getattr(mpi, _IN_MPI.get(name, name))
+
+
+def workable(array: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """A flat array as MPI computes on it, and the way back for a result. Complex numbers are
+    pairs, truth values bytes; half precision, which MPI lacks, is added up in single."""
+    dtype = array.dtype
+    if dtype.kind == "b":
+        return array.view("u1"), lambda result: result.view(dtype)
+    if dtype.kind == "c":
+        return array.view(f"f{dtype.itemsize // 2}"), lambda result: result.view(dtype)
+    if dtype.itemsize == 2 and dtype.kind == "f":
+        return array.astype("f4"), lambda result: result.astype(dtype)
+    return array, lambda result: result
+
+
+def averaged(array: Any, op: ReduceOp, count: int) -> None:
+    """Divide sums by the number of ranks where an average was asked for."""
+    if op is ReduceOp.AVG:
+        arrays.write(array, array / count)

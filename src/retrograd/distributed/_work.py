@@ -1,0 +1,204 @@
+"""Operations under way, and waiting for them.
+
+An operation is a generator: it yields the MPI requests it needs fulfilled before it can go on.
+Nothing blocks inside MPI. Whoever waits goes round all operations under way and lets each take
+its next step, so that they complete in whatever order their peers get to them, and looks at
+whether all peers are still there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from retrograd._modes import free_in_forks
+from retrograd.distributed._calls import Call
+
+Steps = Iterator[Sequence[Any]]
+
+NOT_YET: tuple[Any, ...] = ()  # yielded by an operation whose turn has not come
+
+_under_way: list[Work] = []
+_given_up: list[Work] = []
+_lock = threading.RLock()
+free_in_forks(_lock)
+_yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
+
+# How waiting goes over from asking all the time to asking now and then: a short wait is over
+# soonest if nobody sleeps, and a long one should leave the processor to those that compute.
+_STEP_ASIDE = 400
+_NAP, _LONG_NAP, _NAPS = 50e-6, 200e-6, 500
+_NEWS_COMES = 1.0
+
+
+class Watch:
+    """Looks after the peers while somebody waits. The liveness module puts its check here, and
+    how often to ask again at once: seldom, where ranks must share processors."""
+
+    check: Callable[[Work], None] = staticmethod(lambda work: None)
+    ask_again = 5
+
+
+class Work:
+    """An operation under way, as ``async_op=True`` and ``isend`` return it.
+
+    >>> import retrograd as torch
+    >>> torch.distributed.init_process_group()
+    >>> work = torch.distributed.all_reduce(torch.ones(2), async_op=True)
+    >>> work.wait(), work.is_completed()
+    (True, True)
+    >>> torch.distributed.destroy_process_group()
+    """
+
+    def __init__(
+        self, call: Call, group: Any, steps: Steps, results: Sequence[Any] = (), peer: int = -1
+    ) -> None:
+        self.call = call
+        self.group = group
+        self.peer = peer  # the one global rank it needs; -1: all of the group, -2: any of it
+        self.number = 0  # of its kind, in its group and with its peer
+        self.tag = 0
+        self._steps = steps
+        self._results = list(results)
+        self._requests: list[Any] = []
+        self._error: BaseException | None = None
+        self._done = False
+        with _lock:
+            if not self._advance():
+                _under_way.append(self)
+        if self._error is not None:
+            raise self._error
+
+    def _advance(self) -> bool:
+        """Take as many steps as can be taken now. Whether the operation is over."""
+        while True:
+            requests = self._requests
+            try:
+                while requests and requests[-1].Test():
+                    requests.pop()
+                if requests:
+                    return False
+                following = next(self._steps)
+            except StopIteration:
+                self._done = True
+                return True
+            except Exception as error:
+                self._error = _explained(self, error)
+                self._done = True
+                return True
+            if following is NOT_YET:
+                return False
+            self._requests = list(following)
+
+    def is_completed(self) -> bool:
+        """Whether the operation is over, without waiting for it."""
+        if not self._done:
+            progress()
+            if not self._done:
+                Watch.check(self)
+        return self._done
+
+    def is_success(self) -> bool:
+        """Whether the operation is over and went well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What went wrong, or None."""
+        return self._error
+
+    def source_rank(self) -> int:
+        """The rank that a received tensor came from."""
+        return self.call.source
+
+    def result(self) -> list[Any]:
+        """The tensors that were written."""
+        return self._results
+
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
+        """Wait until the operation is over. Raises ``PeerError`` if a rank it needs is gone,
+        and RuntimeError after ``timeout`` (a timedelta, or seconds)."""
+        if not self._done:
+            self._poll(timeout)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _poll(self, timeout: timedelta | float | None) -> None:
+        limit = self.group.timeout if timeout is None else timeout
+        seconds = limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
+        deadline: float | None = None
+        turn, ask_again = 0, Watch.ask_again
+        while not self._done:
+            progress()
+            if self._done:
+                return
+            Watch.check(self)
+            turn += 1
+            if turn <= ask_again:
+                continue
+            if turn <= _STEP_ASIDE:
+                _yield_processor()
+                continue
+            now = time.monotonic()
+            if deadline is None:
+                deadline = now + seconds
+            if now > deadline:
+                raise RuntimeError(
+                    f"{self.call} timed out after {seconds:g} seconds, at {self.call.where()}: "
+                    "not all of the ranks that it needs have made the same call"
+                )
+            time.sleep(_NAP if turn < _STEP_ASIDE + _NAPS else _LONG_NAP)
+
+
+def _explained(work: Work, error: Exception) -> Exception:
+    """The error to raise for one: where MPI says only that something failed, the reason may be a
+    rank that is gone, of which there will be news in a moment."""
+    if not type(error).__module__.startswith("mpi4py"):
+        return error
+    end = time.monotonic() + _NEWS_COMES
+    while time.monotonic() < end:
+        try:
+            Watch.check(work)
+        except RuntimeError as known:
+            return known
+        time.sleep(_LONG_NAP)
+    error.add_note(f"in {work.call} at {work.call.where()}")
+    return error
+
+
+def progress() -> None:
+    """Let every operation under way take the steps it can take. Raises what went wrong in one of
+    them: its peers may have stopped for it, and who waits for another would wait in vain."""
+    with _lock:
+        if len(_under_way) == 1:
+            work = _under_way[0]
+            over = [work] if work._advance() else []
+        else:
+            over = [work for work in _under_way if work._advance()]
+        for work in over:
+            _under_way.remove(work)
+    for work in over:
+        if work._error is not None:
+            raise work._error
+
+
+def pending() -> list[Work]:
+    """What is under way."""
+    return list(_under_way)
+
+
+def finish_all() -> None:
+    """Wait for everything under way."""
+    while _under_way:
+        _under_way[0].wait()
+
+
+def give_up_all() -> None:
+    """Take no more steps: peers are gone. What MPI may still write to stays where it is."""
+    with _lock:
+        _given_up.extend(_under_way)
+        _under_way.clear()

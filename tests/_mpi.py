@@ -1,0 +1,200 @@
+"""Starting a program as several ranks, with a watchdog.
+
+Each rank's output goes to files of its own. Whatever happens, nothing that was started is left
+running: the launcher and all ranks are in sessions of their own, found again by a mark in their
+environment, and are killed when the time is up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_MARK = "RETROGRAD_TEST_RUN"
+
+# Runs a program with its output in files of its own rank.
+_WRAPPER = """
+import os, runpy, sys
+folder, program = sys.argv[1:3]
+rank = next(os.environ[n] for n in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
+            if n in os.environ)
+for number, name in ((1, "out"), (2, "err")):
+    file = os.open(f"{folder}/{rank}.{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, number)
+    os.close(file)
+with open(f"{folder}/{rank}.pid", "w") as file:
+    file.write(str(os.getpid()))
+sys.argv = sys.argv[2:]
+sys.path.insert(0, os.path.dirname(program))
+runpy.run_path(program, run_name="__main__")
+"""
+
+
+@dataclass
+class Result:
+    """What a run came to."""
+
+    code: int
+    out: list[str]  # of each rank
+    err: list[str]
+    launcher: str  # what mpiexec itself said
+    seconds: float
+
+    def report(self) -> str:
+        """Everything that was printed, for a failed test."""
+        parts = [f"mpiexec ended with {self.code} after {self.seconds:.1f} s: {self.launcher}"]
+        for rank, (out, err) in enumerate(zip(self.out, self.err, strict=True)):
+            parts.append(f"--- rank {rank} printed\n{out}{err}")
+        return "\n".join(parts)
+
+
+@cache
+def mpiexec() -> str | None:
+    """The launcher: the one installed with this Python before any other."""
+    beside = Path(sys.executable).parent / "mpiexec"
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
+@cache
+def _flags(launcher: str) -> tuple[str, ...]:
+    told = subprocess.run([launcher, "--version"], capture_output=True, text=True, timeout=60)
+    if "Open MPI" in told.stdout + told.stderr:
+        # More ranks than cores, as root in containers, and each free to use any core.
+        return ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
+    return ()
+
+
+def need_mpi() -> None:
+    """Skip a test where MPI is not installed."""
+    if importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("mpi4py is not installed")
+    if mpiexec() is None:
+        pytest.skip("there is no mpiexec")
+
+
+class Run:
+    """A program that runs as several ranks."""
+
+    def __init__(self, program: str | Path, ranks: int, env: Mapping[str, str] | None = None):
+        need_mpi()
+        launcher = mpiexec()
+        assert launcher is not None
+        self.ranks = ranks
+        self.mark = uuid.uuid4().hex
+        self.folder = Path(tempfile.mkdtemp(prefix="ranks"))
+        (self.folder / "wrapper.py").write_text(_WRAPPER)
+        if not isinstance(program, Path):
+            text, program = program, self.folder / "program.py"
+            program.write_text(textwrap.dedent(text))
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            [launcher, *_flags(launcher), "-n", str(ranks), sys.executable, "-u",
+             "-W", "error::ResourceWarning", str(self.folder / "wrapper.py"),
+             str(self.folder), str(program)],
+            env={**os.environ, **dict.fromkeys(_THREADS, "1"),
+                 "OMPI_MCA_mpi_yield_when_idle": "1", _MARK: self.mark,
+                 "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(env or {})},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def pid(self, rank: int, timeout: float = 30) -> int:
+        """The process of a rank, once it has started."""
+        path = self.folder / f"{rank}.pid"
+        for _ in range(int(timeout * 100)):
+            if path.exists() and path.read_text():
+                return int(path.read_text())
+            time.sleep(0.01)
+        raise TimeoutError(f"rank {rank} has not started")
+
+    def printed(self, rank: int, what: str, timeout: float = 30) -> None:
+        """Wait until a rank has printed something."""
+        for _ in range(int(timeout * 100)):
+            if what in self._read(rank, "out"):
+                return
+            time.sleep(0.01)
+        raise TimeoutError(f"rank {rank} has not printed {what!r}: {self._read(rank, 'err')}")
+
+    def _read(self, rank: int, kind: str) -> str:
+        path = self.folder / f"{rank}.{kind}"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def finish(self, timeout: float = 60) -> Result:
+        """Wait for the end, or kill everything when the time is up, and fail."""
+        try:
+            try:
+                said, _ = self.process.communicate(timeout=timeout)
+                in_time = True
+            except subprocess.TimeoutExpired:
+                in_time = False
+                self._kill()
+                said, _ = self.process.communicate(timeout=30)
+            result = Result(
+                self.process.returncode, [self._read(r, "out") for r in range(self.ranks)],
+                [self._read(r, "err") for r in range(self.ranks)], said,
+                time.monotonic() - self.began,
+            )  # fmt: skip
+            if not in_time:
+                pytest.fail(f"still running after {timeout} s\n{result.report()}")
+            left = self.left_over()
+            if left:
+                self._kill()
+                pytest.fail(f"processes {left} were left behind\n{result.report()}")
+            return result
+        finally:
+            self._kill()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def left_over(self, patience: float = 5) -> list[int]:
+        """The processes of this run that are still there, after a moment to go away."""
+        end = time.monotonic() + patience
+        while (found := self._marked()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return found
+
+    def _marked(self) -> list[int]:
+        needle = f"{_MARK}={self.mark}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if needle in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:  # it ended while we looked, or is not ours
+                continue
+        return found
+
+    def _kill(self) -> None:
+        for pid in [self.process.pid, *self._marked()]:
+            if pid != self.process.pid or self.process.poll() is None:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+
+def run(
+    program: str | Path, ranks: int, *, timeout: float = 60, expect: int | None = 0,
+    env: Mapping[str, str] | None = None,
+) -> Result:  # fmt: skip
+    """Run a program (its text, or the path of a script) as several ranks. ``expect`` is the exit
+    code that mpiexec must give; None: any but zero."""
+    result = Run(program, ranks, env).finish(timeout)
+    good = result.code != 0 if expect is None else result.code == expect
+    assert good, result.report()
+    return result

@@ -1,0 +1,336 @@
+"""Ranks that die, fail, leave or do something else: the others stop soon, and say why."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from _distributed_programs import PRELUDE
+from _mpi import Run, run
+
+SOON = 10  # seconds in which every other rank must have stopped
+
+# What the ranks are at when one of them is killed.
+BUSY = {
+    "a collective": "while True: dist.all_reduce(torch.ones(300))",
+    "async collectives": """
+while True:
+    works = [dist.all_reduce(torch.ones(30), async_op=True) for _ in range(8)]
+    for work in works: work.wait()
+""",
+    "a receive": """
+if rank == VICTIM: time.sleep(100)
+dist.recv(torch.ones(3), VICTIM)
+""",
+    "a receive from another": """
+if rank == VICTIM: time.sleep(100)
+dist.recv(torch.ones(3), next(r for r in others if r != VICTIM))
+""",
+    "a large send": "dist.send(torch.ones(5_000_000), (rank + 1) % size)",
+    "a barrier": """
+if rank == VICTIM: time.sleep(100)
+dist.barrier()
+""",
+    "computing": """
+x = torch.ones(100)
+while True: x = x * 1.0
+""",
+    "sleeping": "time.sleep(100)",
+    "a long operation": """
+a = torch.rand(3000, 3000)
+while True: a @ a
+""",
+    "leaving": """
+if rank == VICTIM: time.sleep(100)
+""",
+    "all of it": """
+x = torch.ones(2000)
+while True:
+    for _ in range(20): x = x * 1.0
+    dist.all_reduce(x)
+    works = [dist.isend(x, (rank + 1) % size), dist.irecv(x.clone(), (rank - 1) % size)]
+    for work in works: work.wait()
+    dist.broadcast(x, 1)
+""",
+}
+
+
+def kill(what: str, ranks: int, victim: int, after: float) -> None:
+    program = PRELUDE + f"VICTIM = {victim}\nprint('ready')\n" + BUSY[what]
+    started = Run(program, ranks)
+    try:
+        for rank in range(ranks):
+            started.printed(rank, "ready")
+        time.sleep(after)
+        os.kill(started.pid(victim), signal.SIGKILL)
+    finally:
+        result = started.finish(SOON)
+    assert result.code != 0
+    for rank in set(range(ranks)) - {victim}:
+        said = result.err[rank]
+        assert f"rank {rank} stops" in said, result.report()
+        assert f"rank {victim} (pid " in said, result.report()
+        assert "died" in said, result.report()
+        assert said.count("\n") == 1, result.report()
+
+
+@pytest.mark.parametrize("what", BUSY)
+def test_a_rank_is_killed(what):
+    kill(what, 3, 1, 0.2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rank_is_killed_at_any_moment(seed):
+    chance = random.Random(seed)
+    kill("all of it", chance.choice([2, 3, 4]), chance.randrange(2), chance.uniform(0, 0.5))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3, 20))
+def test_a_rank_is_killed_at_any_moment_again(seed):
+    chance = random.Random(seed)
+    ranks = chance.choice([2, 3, 4])
+    kill("all of it", ranks, chance.randrange(ranks), chance.uniform(0, 1))
+
+
+def test_a_rank_with_workers_is_killed():
+    # Forked workers have their parent's connections; they must not keep them open.
+    program = PRELUDE + """
+class Slow(torch.utils.data.Dataset):
+    def __len__(self): return 100
+    def __getitem__(self, i): time.sleep(0.1); return torch.ones(2)
+batches = iter(torch.utils.data.DataLoader(Slow(), 2, num_workers=2))
+next(batches)
+print("ready")
+if rank == 1: time.sleep(100)
+dist.barrier()
+"""  # fmt: skip
+    started = Run(program, 2)
+    try:
+        started.printed(1, "ready")
+        started.printed(0, "ready")
+        os.kill(started.pid(1), signal.SIGKILL)
+    finally:
+        result = started.finish(SOON)
+    assert "rank 1 (pid " in result.err[0], result.report()
+    assert "died" in result.err[0], result.report()
+
+
+def test_workers_of_ranks():
+    result = run(PRELUDE + """
+class Squares(torch.utils.data.Dataset):
+    def __len__(self): return 6
+    def __getitem__(self, i):
+        raises(RuntimeError, "forked from a rank", dist.get_rank)
+        return torch.tensor(float(i * i))
+for epoch in range(2):
+    total = sum(batch.sum() for batch in torch.utils.data.DataLoader(Squares(), 2, num_workers=2))
+    dist.all_reduce(total)
+assert total.item() == 55 * size
+print("good")
+""", 2)  # fmt: skip
+    assert all("good" in out for out in result.out), result.report()
+
+
+def test_a_rank_is_killed_whose_program_has_ended():
+    # It stays for what others still need of it; without it they would wait for ever.
+    started = Run(PRELUDE + """
+print("ready")
+if rank == 0:
+    dist.isend(torch.ones(3_000_000), 1)
+else:
+    time.sleep(2)
+    dist.recv(torch.ones(3_000_000), 0)
+""", 2)  # fmt: skip
+    try:
+        for rank in (0, 1):
+            started.printed(rank, "ready")
+        time.sleep(0.5)
+        os.kill(started.pid(0), signal.SIGKILL)
+    finally:
+        result = started.finish(SOON)
+    assert "rank 0 (pid " in result.err[1], result.report()
+    assert "died" in result.err[1], result.report()
+
+
+def test_a_rank_raises():
+    result = run(PRELUDE + """
+def train():
+    if rank == 1: raise ValueError("no such thing")
+    dist.all_reduce(torch.ones(2))
+train()
+""", 3, expect=None, timeout=30)  # fmt: skip
+    assert result.err[1].count("Traceback") == 1, result.report()
+    assert result.err[1].endswith("ValueError: no such thing\n"), result.report()
+    for rank in (0, 2):
+        assert result.err[rank].count("\n") == 1, result.report()
+        assert "failed: ValueError: no such thing" in result.err[rank], result.report()
+        assert "rank 1 (pid " in result.err[rank], result.report()
+        assert "program.py" in result.err[rank], result.report()
+
+
+def test_a_rank_says_that_it_failed():
+    result = run(PRELUDE + """
+if rank == 0: dist.fail(OSError("the disk is full"))
+while True: time.sleep(1)
+""", 2, expect=None, timeout=30)  # fmt: skip
+    assert "OSError: the disk is full" in result.err[0]
+    assert "rank 0 (pid " in result.err[1], result.report()
+    assert "failed: OSError: the disk is full" in result.err[1], result.report()
+
+
+@pytest.mark.parametrize(
+    ("last", "how"),
+    [
+        ("sys.exit(0)", "its program ended"),
+        ("sys.exit(3)", "its program ended"),
+        ("dist.destroy_process_group(); time.sleep(60)", "it called destroy_process_group"),
+    ],
+)
+@pytest.mark.parametrize(
+    "needs", ["dist.all_reduce(x)", "dist.recv(x, 1)", "dist.recv(x)", "dist.send(x, 1)"]
+)
+def test_a_rank_leaves_early(last, how, needs):
+    result = run(PRELUDE + f"""
+x = torch.ones(1_000_000)
+for _ in range(3): dist.all_reduce(x)
+if rank == 1:
+    {last}
+{needs}
+""", 2, expect=None, timeout=30)  # fmt: skip
+    said = result.err[0]
+    assert "rank 1 (pid " in said, result.report()
+    assert f"has left ({how}), but rank 0 needs it for" in said, result.report()
+
+
+@pytest.mark.parametrize("destroys", [True, False])
+def test_a_rank_leaves_in_time(destroys):
+    # What it has sent before it left still arrives, however late somebody asks for it.
+    result = run(PRELUDE + f"AT_ONCE = {destroys}" + """
+x = torch.ones(1_000_000)
+if rank == 1:
+    works = [dist.isend(x, 0), dist.all_reduce(torch.ones(2), async_op=True)]
+    if AT_ONCE: dist.destroy_process_group()
+else:
+    time.sleep(1.5)
+    y = torch.zeros(1_000_000)
+    dist.recv(y, 1)
+    z = torch.ones(2)
+    dist.all_reduce(z)
+    assert (y == 1).all() and z.tolist() == [2, 2]
+    print("good")
+""", 2)  # fmt: skip
+    assert "good" in result.out[0]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "words"),
+    [
+        ("dist.all_reduce(x)", "dist.broadcast(x, 0)",
+         ["rank 0: all_reduce(float32[4], SUM)", "rank 1: broadcast(float32[4], src=0)"]),
+        ("dist.all_reduce(x)", "dist.all_reduce(x[:3])",
+         ["rank 0: all_reduce(float32[4], SUM)", "rank 1: all_reduce(float32[3], SUM)"]),
+        ("dist.all_reduce(x)", "dist.all_reduce(x.double()[:2])",
+         ["rank 0: all_reduce(float32[4], SUM)", "rank 1: all_reduce(float64[2], SUM)"]),
+        ("dist.all_reduce(x)", "dist.all_reduce(x, ReduceOp.MAX)",
+         ["rank 0: all_reduce(float32[4], SUM)", "rank 1: all_reduce(float32[4], MAX)"]),
+        ("dist.broadcast(x, 0)", "dist.broadcast(x, 1)",
+         ["rank 0: broadcast(float32[4], src=0)", "rank 1: broadcast(float32[4], src=1)"]),
+        ("dist.barrier()", "dist.new_group([0])", ["rank 0: barrier()", "rank 1: new_group([0])"]),
+        ("dist.new_group([1])", "dist.new_group([0])",
+         ["rank 0: new_group([1])", "rank 1: new_group([0])"]),
+        ("dist.all_reduce(x, async_op=True); dist.recv(x, 1)", "dist.barrier()",
+         ["rank 0: all_reduce(float32[4], SUM)", "rank 1: barrier()"]),
+        ("dist.recv(x, 1)", "dist.send(x.reshape(2, 2), 0); dist.barrier()",
+         ["rank 1 sent float32[2, 2] to rank 0, which receives float32[4]"]),
+        ("dist.recv(x, 1)", "dist.send(x.int(), 0); dist.barrier()",
+         ["rank 1 sent int32[4] to rank 0, which receives float32[4]"]),
+        ("dist.all_to_all_single(x[:3], x, [2, 1], [2, 2])",
+         "dist.all_to_all_single(x[:3], x, [2, 1], [3, 1])",
+         ["rank 1 sends 3 elements to rank 0, which expects 1 in all_to_all_single(float32)"]),
+    ],
+)  # fmt: skip
+def test_ranks_that_do_different_things(mine, theirs, words):
+    result = run(PRELUDE + f"""
+x = torch.arange(4.0)
+try:
+    if rank == 0:
+        {mine}
+    else:
+        {theirs}
+except dist.MismatchError:
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    raise
+""", 2, expect=None, timeout=30)  # fmt: skip
+    told = "".join(result.err)
+    assert "AssertionError" not in told, result.report()
+    for word in words:
+        assert word in told, result.report()
+
+
+def test_an_error_can_be_caught():
+    # A program may save what it has; it is not interrupted in that.
+    started = Run(PRELUDE + """
+print("ready")
+if rank == 1: time.sleep(100)
+try:
+    dist.barrier()
+except dist.PeerError as error:
+    assert error.rank == 1
+    time.sleep(0.1)  # Open MPI leaves half a second before it kills
+    print("saved", flush=True)
+    raise
+""", 2)  # fmt: skip
+    try:
+        for rank in (0, 1):
+            started.printed(rank, "ready")
+        os.kill(started.pid(1), signal.SIGKILL)
+    finally:
+        result = started.finish(SOON)
+    assert "saved" in result.out[0], result.report()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_launcher_is_stopped(number):
+    started = Run(PRELUDE + "print('ready')\nwhile True: dist.all_reduce(torch.ones(3))", 3)
+    try:
+        for rank in range(3):
+            started.printed(rank, "ready")
+        started.process.send_signal(number)
+    finally:
+        result = started.finish(SOON)
+    assert result.code != 0
+    assert not any("died" in err for err in result.err), result.report()
+
+
+def test_one_rank_is_told_to_end():
+    started = Run(PRELUDE + "print('ready')\nwhile True: dist.all_reduce(torch.ones(3))", 2)
+    try:
+        for rank in range(2):
+            started.printed(rank, "ready")
+        os.kill(started.pid(1), signal.SIGTERM)
+    finally:
+        result = started.finish(SOON)
+    assert "rank 1 (pid " in result.err[0], result.report()
+    assert "was ended by SIGTERM" in result.err[0], result.report()
+
+
+def test_nobody_comes():
+    result = run(PRELUDE + """
+from datetime import timedelta
+if rank == 0:
+    work = dist.irecv(torch.ones(2), 1)
+    assert not work.is_completed()
+    raises(RuntimeError, "irecv(float32[2], src=1) timed out after 0.3 seconds", work.wait, 0.3)
+    group = dist.group.WORLD
+    dist.send(torch.ones(2), 1)
+else:
+    dist.recv(torch.ones(2), 0)
+    dist.send(torch.ones(2), 0)
+if rank == 0: work.wait()
+print("good")
+""", 2)  # fmt: skip
+    assert all("good" in out for out in result.out), result.report()
