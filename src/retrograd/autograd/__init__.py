@@ -17,6 +17,7 @@ from retrograd.autograd.variable import Variable
 
 if TYPE_CHECKING:
     from retrograd.autograd import forward_ad, function, functional, graph
+    from retrograd.autograd._explaining import explain
     from retrograd.autograd.function import Function
     from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
 
@@ -27,6 +28,9 @@ def __getattr__(name: str) -> Any:
 
     if name in ("forward_ad", "function", "functional", "graph"):
         return importlib.import_module(f"retrograd.autograd.{name}")
+    if name == "explain":
+        globals()[name] = importlib.import_module("retrograd.autograd._explaining").explain
+        return globals()[name]
     if name == "Function":
         globals()[name] = importlib.import_module("retrograd.autograd.function").Function
         return globals()[name]
@@ -39,7 +43,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ["Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
-           "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck",
+           "explain", "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck",
            "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "no_grad",
            "set_detect_anomaly", "set_grad_enabled",
            "set_multithreading_enabled"]  # fmt: skip

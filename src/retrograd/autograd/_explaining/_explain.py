@@ -1,0 +1,288 @@
+"""``autograd.explain``: why ``.grad`` is None, or what it is, and along which ways it came."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from typing import Any
+
+from retrograd import _source
+from retrograd._modes import modes
+from retrograd.autograd._backward import as_gradients, as_tuple, is_tensor, locate, make_roots
+from retrograd.autograd._explaining import _facts as facts
+from retrograd.autograd._explaining import _reasons as reasons
+from retrograd.autograd._explaining._amounts import together
+from retrograd.autograd._explaining._names import Names
+from retrograd.autograd._explaining._pass import Measured, measure, unmeasured
+from retrograd.autograd._explaining._reasons import Case, Finding
+from retrograd.autograd._explaining._ways import Way, Ways, along, next_numbers, strongest
+from retrograd.autograd._explaining._words import ENDS, Explanation, Part, Path, Step
+from retrograd.autograd._node import FREED, NOWHERE, Node
+from retrograd.autograd._wrap import wrap
+from retrograd.ops._lifted import Lifted
+
+FROZEN = ("changed_in_place", "not_scalar")  # reasons that hold with and without a ``.grad``
+
+
+def explain(
+    tensor: Any,
+    loss: Any = None,
+    *,
+    gradient: Any = None,
+    paths: int = 3,
+    name: str | None = None,
+) -> Explanation:
+    """The story of a gradient, as text: why ``tensor.grad`` is None, or why it is what it is.
+
+    With a ``loss`` whose graph is still there, a backward pass is run and watched. It changes
+    nothing: no ``.grad`` is written, nothing is freed. Ways from the loss to the tensor are
+    counted, and the strongest ``paths`` are listed, with the line and the gradient of each step.
+    ``gradient`` is for a loss with more than one element, as in ``backward``. Users' hooks on
+    tensors and nodes are called, since they are part of the gradient; hooks that wait for
+    ``.grad`` to be written are not.
+
+    What is known and what is only likely are told apart. In a word, ``.reason`` is
+
+    - where ``.grad`` is None: "not_a_leaf", "requires_grad_is_false", "not_floating",
+      "view_in_no_grad", "never_used", "loss_is_cut", "not_connected", "no_gradient", "not_yet",
+      "cleared", "other_inputs", "changed_in_place", "not_scalar" or "unknown";
+    - where it is there: "equal" to the gradient of the loss, "accumulated" (a multiple of it),
+      "different", "freed" (the graph cannot be run again) or "present" (no loss was named).
+
+    >>> import retrograd as torch
+    >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+    >>> y = x * x
+    >>> print(torch.autograd.explain(y))  # doctest: +ELLIPSIS
+    y.grad is None: y is not a leaf.
+      y is the result of mul at ...y = x * x
+      Only leaves keep their gradient; a result does after retain_grad().
+      Gradients go on to x.
+      What to do: Call y.retain_grad() before backward(), or
+                  use torch.autograd.grad(loss, y).
+    >>> story = torch.autograd.explain(x, y.sum())
+    >>> story.reason, story.number_of_paths, story.gradient
+    ('not_yet', 2, tensor([2., 6.]))
+    """
+    if not is_tensor(tensor):
+        raise TypeError(f"explain() takes a Tensor, but got {type(tensor).__name__}")
+    if modes.levels or isinstance(tensor._data, Lifted):
+        raise RuntimeError(
+            "explain() was called inside a function that is being transformed. Call it outside, on "
+            "a loss computed without the transform."
+        )
+    names = Names(_source.user_frame(sys._getframe(1)))
+    losses = () if loss is None else as_tuple(loss)
+    for i, one in enumerate(losses):
+        if not is_tensor(one):
+            raise TypeError(f"the loss must be a Tensor, but element {i} is {type(one).__name__}")
+    called = [names.of(one) for one in losses]
+    loss_name = " and ".join(n for n in called if n) if called and all(called) else "loss"
+    case = Case(tensor, name or names.of(tensor) or "tensor", losses, loss_name, names)
+    if not losses:
+        return _alone(case)
+    return _with_loss(case, as_gradients(gradient, len(losses)), paths)
+
+
+# -- putting it together ---------------------------------------------------------------------
+
+
+def _told(case: Case, found: Finding, **more: Any) -> Explanation:
+    if case.grad is None:
+        colon = "" if found.because.startswith(",") else ": "
+        headline = f"{case.name}.grad is None{colon}{found.because}"
+    else:
+        headline = f"{case.name}.grad {found.because}"
+    return Explanation(
+        found.reason, headline, tuple(found.known), tuple(found.likely), tuple(found.todo),
+        name=case.name, loss=case.loss, **more,
+    )  # fmt: skip
+
+
+def _alone(case: Case) -> Explanation:
+    """What is known from a tensor alone."""
+    if case.grad is None:
+        found = reasons.about_tensor(case)
+    else:
+        found = Finding("present", f"is there, of {facts.kind(case.grad)}.")
+        found.todo.append(case.say("To see where it came from, name a loss whose graph is there:"))
+        found.todo.append(case.say("explain({x}, loss)"))
+        found.known.extend(reasons.hooks(case))
+    node = case.tensor._node
+    if node is not None and node.saved is FREED:
+        found.known.append("The values that its node had saved are freed: a pass has run.")
+    version = case.tensor._version_counter
+    if (
+        version is not None
+        and version.count
+        and (node is None or not _made_by_write(node, version))
+    ):
+        line = facts.short(_source.describe(version.written_at))
+        times = "once" if version.count == 1 else f"{version.count} times, last"
+        found.known.append(f"Its memory was written in place {times} at {line}")
+    return _told(case, found)
+
+
+def _made_by_write(node: Node | None, version: Any) -> bool:
+    """Whether a tensor is the result of the last write to its memory."""
+    return node is not None and bool(version.written_at == (node.code, node.lasti))
+
+
+def _with_loss(case: Case, given: tuple[Any, ...], count: int) -> Explanation:
+    pairs = [(one, g) for one, g in zip(case.losses, given, strict=True) if one.requires_grad]
+    ends = [locate(one) for one, _ in pairs]
+    roots = [(n, number, None) for n, number in ends if n is not None and n is not NOWHERE]
+    if not roots:
+        return _told(case, reasons.about_cut_loss(case) if case.grad is None else _held(case))
+    if not case.tensor.requires_grad or case.node is NOWHERE:
+        return _told(case, reasons.about_tensor(case) if case.grad is None else _held(case))
+    ways = Ways(roots, case.node, case.number) if case.node is not None else None
+    if ways is None or not ways.count:
+        found = reasons.about_unconnected(case, [node for node, _, _ in roots])
+        if case.grad is not None:
+            found.because = f"is there, but {found.because}"
+        return _told(case, found)
+    frozen = _cannot_run(case, ways, pairs)
+    if frozen is not None:
+        listed = _listed(ways, None, count)
+        return _told(case, frozen, number_of_paths=ways.count, paths=listed)
+    ways.roots = make_roots(tuple(o for o, _ in pairs), tuple(g for _, g in pairs), False)
+    return _explained(case, ways, measure(ways), count)
+
+
+def _held(case: Case) -> Finding:
+    """For a ``.grad`` that is there, where the loss cannot lead to the tensor."""
+    return Finding(
+        "present", case.say("is there, but not from {loss}, which does not lead to {x}.")
+    )
+
+
+def _cannot_run(case: Case, ways: Ways, pairs: list[tuple[Any, Any]]) -> Finding | None:
+    """Why no pass can be run over the ways; None if one can."""
+    found = reasons.about_frozen(case, ways)
+    if found is None and not ways.can_run():
+        found = reasons.about_ways(case, ways) if case.tensor._node is None else None
+        found = found or reasons.about_tensor(case)
+        if case.grad is not None:
+            found = Finding("freed", case.say("is there; the graph of {loss} is freed."))
+            found.todo.append("To see the numbers, explain before backward(), or after")
+            found.todo.append("backward(retain_graph=True).")
+    elif found is None:
+        big = next((o for o, g in pairs if g is None and o._data.size != 1), None)
+        if big is not None:
+            size = facts.shape_text(big._data.shape)
+            found = Finding("not_scalar", case.say(f"{{loss}} is not a scalar, but {size}."))
+            found.known.append("backward() then needs the vector v of the product Jᵀ·v:")
+            found.known.append("grad can be implicitly created only for scalar outputs.")
+            found.todo.append(
+                case.say("{loss}.backward(gradient=v), with v of the shape of {loss};")
+            )
+            found.todo.append(case.say("ones give the gradient of {loss}.sum(). Here:"))
+            found.todo.append(case.say("explain({x}, {loss}, gradient=v)"))
+    if found is not None and case.grad is not None and found.reason in FROZEN:
+        found.because = f"is there, but {found.because}"
+    return found
+
+
+def _explained(case: Case, ways: Ways, measured: Measured, count: int) -> Explanation:
+    """With a pass that has been watched."""
+    times = None
+    if measured.gradient is None:
+        found = reasons.about_lost(case, ways, measured)
+    elif case.grad is not None:
+        found, times = reasons.compared(case, measured.gradient)
+    elif case.tensor._node is not None:
+        found = reasons.about_tensor(case)
+    else:
+        found = reasons.about_ways(case, ways)
+    gradient = None if measured.gradient is None else wrap(measured.gradient)
+    listed = _listed(ways, measured, count) if gradient is not None else ()
+    return _told(
+        case, found, gradient=gradient, times=times, number_of_paths=ways.count, paths=listed,
+        parts=_parts(ways, measured),
+        notes=tuple(_notes(case, ways, measured)) if gradient is not None else (),
+    )  # fmt: skip
+
+
+def _parts(ways: Ways, measured: Measured) -> tuple[Part, ...]:
+    """What is added up at the target."""
+    found: list[Part] = []
+    for user, amounts in measured.arrivals(ways.target):
+        name, source = (facts.operation_name(user), user.source) if user else (None, None)
+        found.extend(Part(name, source, amount) for amount in amounts)
+    return tuple(found)
+
+
+def _listed(ways: Ways, measured: Measured | None, count: int) -> tuple[Path, ...]:
+    arrivals = unmeasured(ways) if measured is None else measured.arrivals
+    found = strongest(ways, arrivals, count)
+    first = list(along(found[0][0])) if found else []
+    return tuple(_path(way, share, first, ways, measured) for way, share in found)
+
+
+def _path(way: Way, share: float, first: list[Way], ways: Ways, measured: Measured | None) -> Path:
+    places = list(along(way))
+    pairs = list(itertools.pairwise(places))
+    alike = zip(places[1:], first[1:], strict=False)
+    shared = sum(1 for _ in itertools.takewhile(lambda two: two[0].node is two[1].node, alike))
+    if shared < ENDS or shared == len(pairs):
+        shared = 0
+    pairs = pairs[shared:]
+    hidden = len(pairs) - 2 * ENDS
+    hidden = hidden if hidden > 1 else 0
+    shown = pairs[:ENDS] + pairs[ENDS + hidden :] if hidden else pairs
+    steps = tuple(_step(one, following, ways, measured) for one, following in shown)
+    return Path(places[0].sent[0], steps, shared, hidden, None if measured is None else share)
+
+
+def _step(one: Way, following: Way, ways: Ways, measured: Measured | None) -> Step:
+    node, total, factor = one.node, None, None
+    if measured is not None:
+        before, total = measured.norm(node), measured.amount(following.node)
+        sent = together(a for a in following.sent if a is not None)
+        factor = sent / before if before else None
+    numbers = {next_numbers(user)[i] for user, i in ways.edges[following.node]}
+    return Step(facts.operation_name(node), node.source, factor, following.sent,
+                following.arrivals, total, len(numbers) == 1)  # fmt: skip
+
+
+# -- what is remarkable ----------------------------------------------------------------------
+
+
+def _notes(case: Case, ways: Ways, measured: Measured) -> list[str]:
+    notes = []
+    maker = _first(ways, measured, lambda norm: not math.isfinite(norm))
+    if maker is not None:
+        notes.append(
+            "NaN or infinity first appears in what is passed on by "
+            f"{facts.operation_name(maker)}{facts.at(maker)}"
+        )
+        return notes
+    if measured.norm(ways.target) == 0:
+        cancelled = [n for n in ways.nodes if _cancels(n, measured)]
+        if cancelled:
+            what = case.name if cancelled[0] is ways.target else "one place"
+            notes.append(f"The parts that meet at {what} cancel out: their sum is zero.")
+        zero = _first(ways, measured, lambda norm: norm == 0)
+        if zero is not None and not cancelled:
+            notes.append(f"It becomes zero in {facts.operation_name(zero)}{facts.at(zero)}")
+    return notes
+
+
+def _first(ways: Ways, measured: Measured, odd: Any) -> Node | None:
+    """The first node of the pass that gets a sound gradient and makes an odd one of it."""
+    for node in ways.nodes:
+        norm = measured.norm(node)
+        if norm is not None and odd(norm):
+            for arrival in measured.arrivals(node):
+                sent = [a.norm for a in arrival.amounts if a is not None]
+                before = measured.norm(arrival.user) if arrival.user is not None else None
+                if before is not None and not odd(before) and any(map(odd, sent)):
+                    return arrival.user
+    return None
+
+
+def _cancels(node: Node, measured: Measured) -> bool:
+    arrivals = measured.arrivals(node)
+    parts = [a.norm for arrival in arrivals for a in arrival.amounts if a is not None]
+    return len(parts) > 1 and measured.norm(node) == 0 and any(parts)

@@ -1,0 +1,395 @@
+"""Why ``.grad`` is what it is: what is known, what is likely, and what to do, kept apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from retrograd import _source, arrays
+from retrograd._modes import modes
+from retrograd.arrays import dtypes
+from retrograd.autograd._explaining import _facts as facts
+from retrograd.autograd._explaining._amounts import amount_of
+from retrograd.autograd._explaining._names import Names
+from retrograd.autograd._explaining._pass import Measured
+from retrograd.autograd._explaining._ways import Ways, in_order, reachable
+from retrograd.autograd._history import edge
+from retrograd.autograd._node import FREED, AccumulateGrad, Node
+
+ADDED_UP = "backward() adds to .grad; it never replaces what is there."
+
+
+@dataclass
+class Finding:
+    """A reason, and what speaks for it."""
+
+    reason: str = ""
+    because: str = ""  # ends the sentence that begins with ".grad is None"
+    known: list[str] = field(default_factory=list)
+    likely: list[str] = field(default_factory=list)
+    todo: list[str] = field(default_factory=list)
+
+
+class Case:
+    """A tensor whose gradient is asked about, and the loss that it is of, if one was named."""
+
+    def __init__(self, tensor: Any, name: str, losses: tuple[Any, ...], loss: str, names: Names):
+        self.tensor, self.name, self.names = tensor, name, names
+        self.losses, self.loss = losses, loss
+        self.grad = facts.grad_of(tensor)
+        self.node: Node | None  # where its gradient goes; None: nowhere, or no graph uses it
+        meta = tensor._meta
+        if tensor.grad_fn is not None:
+            self.node = tensor._node
+        elif any(loss is tensor for loss in losses):
+            self.node = edge(tensor)[0]
+        elif meta is not None and meta.requires_grad and meta.ending is not None:
+            self.node = meta.ending()  # not ``edge``, which would make one
+        else:
+            self.node = None
+
+    @property
+    def number(self) -> int | None:
+        number: int | None = self.tensor._number
+        return number
+
+    def say(self, text: str, **more: Any) -> str:
+        """A sentence with names in it. Lines of code come in ``more``: they may have braces."""
+        return text.format(x=self.name, loss=self.loss, **more)
+
+
+# -- from the tensor alone -------------------------------------------------------------------
+
+
+def about_tensor(case: Case) -> Finding:
+    """Why ``.grad`` is None, as far as the tensor itself tells."""
+    tensor = case.tensor
+    if not tensor.requires_grad:
+        return _without_grad(case)
+    if tensor._node is not None:
+        return _result(case)
+    if not tensor._meta.requires_grad:
+        return _view_of_nothing(case)
+    return _leaf(case)
+
+
+def _without_grad(case: Case) -> Finding:
+    tensor, names = case.tensor, case.names
+    found = Finding("requires_grad_is_false", case.say("{x} does not require grad."))
+    dtype = dtypes.from_numpy_dtype(tensor._data.dtype)
+    if tensor._data.dtype.kind not in "fc":
+        found.reason = "not_floating"
+        found.known.append(
+            f"It holds {dtype.name}. Only floating point and complex tensors can require grad."
+        )
+        found.todo.append(case.say("Convert it first: {x} = {x}.float().requires_grad_()"))
+        return found
+    if tensor.is_inference():
+        found.known.append("It was made in inference_mode, where nothing is recorded.")
+    for name, other in facts.shared_with(tensor, names)[:1]:
+        made = f", the result of {facts.operation_name(other._node)}" if other._node else ""
+        found.known.append(
+            f"It shows the same memory as {name}{made}, which requires grad, but without its "
+            "history: detach(), .data and no_grad do that."
+        )
+    used = _uses(case) if case.losses else []
+    found.known.extend(used)
+    if not found.known:
+        found.likely.append(
+            "it was made without requires_grad=True, by detach(), or in a no_grad() block."
+        )
+    found.todo.append(
+        case.say("Call {x}.requires_grad_() before it is used, or make it in grad mode.")
+    )
+    return found
+
+
+def _result(case: Case) -> Finding:
+    tensor, node = case.tensor, case.tensor._node
+    made = f"{facts.operation_name(node)}{facts.at(node)}"
+    version = tensor._version_counter
+    found = Finding("not_a_leaf", case.say("{x} is not a leaf."))
+    if tensor.retains_grad:
+        found = Finding("not_yet", "no gradient has come to it.")
+        found.known.append(
+            case.say("{x} is the result of {made}. It retains its gradient.", made=made)
+        )
+        found.likely.append("backward() was not called after retain_grad().")
+        return found
+    if version is not None and version.count and version.written_at == (node.code, node.lasti):
+        found.known.append(case.say("{x} was overwritten in place, by {made}", made=made))
+    else:
+        found.known.append(case.say("{x} is the result of {made}", made=made))
+    found.known.append("Only leaves keep their gradient; a result does after retain_grad().")
+    leaf = facts.only_reshaped(node)
+    came_from = facts.leaves(reachable([node]), case.names)
+    if leaf is not None:
+        found.known.append(
+            f"It holds the values of {came_from[0]} in another shape or dtype, but is another "
+            f"tensor: gradients go to {came_from[0]}, and that is what an optimizer must hold."
+        )
+    elif came_from:
+        found.known.append(f"Gradients go on to {facts.name_list(came_from)}.")
+    found.todo.append(case.say("Call {x}.retain_grad() before backward(), or"))
+    found.todo.append(case.say("use torch.autograd.grad({loss}, {x})."))
+    return found
+
+
+def _view_of_nothing(case: Case) -> Finding:
+    return Finding(
+        "view_in_no_grad",
+        case.say("{x} is a view that was taken in a no_grad() block."),
+        ["What is done with it is recorded, but its gradient goes nowhere."],
+        todo=["Take the view in grad mode."],
+    )
+
+
+def _leaf(case: Case) -> Finding:
+    found = Finding("unknown", "")
+    meta = case.tensor._meta
+    if meta.ending is None:
+        found.reason, found.because = "never_used", case.say("nothing recorded has used {x}.")
+        found.known.append(case.say("{x} is a leaf that requires grad."))
+        found.likely.append(
+            case.say("the model does not use {x}, or uses a copy of it, or runs in no_grad().")
+        )
+    elif case.node is None:
+        found.because = case.say("no graph that still exists leads to {x}.")
+        found.known.append(case.say("{x} is a leaf that requires grad, and was used before."))
+        found.likely.append("it was set to None since, as optimizer.zero_grad() does, or")
+        found.likely.append("backward() was not called while the loss was there, or with inputs=.")
+    else:
+        found.because = "nothing has been accumulated."
+        found.known.append(case.say("{x} is a leaf that requires grad, and a graph uses it."))
+        found.likely.append("backward() was not called yet, or")
+        found.likely.append(".grad was set to None since, as optimizer.zero_grad() does.")
+        found.todo.append(case.say("To know more, name the loss: explain({x}, loss)"))
+    found.known.extend(hooks(case))
+    return found
+
+
+def hooks(case: Case) -> list[str]:
+    """What is known of hooks that may have had a hand in it."""
+    meta, found = case.tensor._meta, []
+    for registered, what in (
+        (meta.post_hooks, "is called when .grad is written, and may set it to None"),
+        (meta.hooks, "may change its gradient"),
+    ):
+        for hook in (registered or {}).values():
+            code = getattr(hook, "__code__", None)
+            where = f" at {facts.short(_source.describe((code, 0)))}" if code is not None else "."
+            name = getattr(hook, "__name__", type(hook).__name__)
+            found.append(f"A hook {what}: {name}{where}")
+    return found
+
+
+# -- with a loss -----------------------------------------------------------------------------
+
+
+def about_cut_loss(case: Case) -> Finding:
+    """For a loss that has no history at all."""
+    loss = case.losses[0]
+    found = Finding("loss_is_cut", case.say("{loss} does not require grad, so it leads nowhere."))
+    if loss._data.dtype.kind not in "fc":
+        name = dtypes.from_numpy_dtype(loss._data.dtype).name
+        found.known.append(case.say("{loss} holds {kind}, which has no gradient:", kind=name))
+        found.known.append("comparisons, argmax() and conversions to int end a graph.")
+    for name, _ in facts.shared_with(loss, case.names)[:1]:
+        found.known.append(
+            case.say("{loss} shows the memory of " + name + ", without its history.")
+        )
+    if loss.is_inference():
+        found.known.append(case.say("{loss} was made in inference_mode."))
+    if not modes.grad_enabled:
+        found.known.append("Recording is switched off right now: this runs in no_grad().")
+    if not case.tensor.requires_grad:
+        found.known.append(case.say("{x} does not require grad either."))
+    if not found.known:
+        found.likely.append(
+            case.say(
+                "{loss} was computed in no_grad(), by way of detach(), .item() or NumPy, or of "
+                "tensors none of which required grad at the time."
+            )
+        )
+    found.todo.append(case.say("Look at .requires_grad of what {loss} is made of, line by line."))
+    return found
+
+
+def about_unconnected(case: Case, roots: list[Node]) -> Finding:
+    """For a tensor that requires grad, and a loss that does not lead to it."""
+    found = Finding("not_connected", case.say("{loss} does not lead to {x}."))
+    nodes = in_order(reachable(roots))
+    reached = facts.leaves(nodes, case.names)
+    if reached:
+        found.known.append(case.say("{loss} leads to {these}.", these=facts.name_list(reached)))
+    else:
+        found.known.append(case.say("{loss} leads to no leaf at all."))
+    cuts = _uses(case, nodes) + _cuts(case, nodes)
+    found.known.extend(cuts)
+    view = facts.into_nowhere(nodes)
+    if view is not None:
+        found.known.append(f"A view taken in no_grad() is used{facts.at(view)}")
+    if case.node is None:
+        ending = case.tensor._meta.ending
+        never = "No recorded operation has used {x}." if ending is None else (
+            "No graph that still exists leads to {x}.")  # fmt: skip
+        found.known.append(case.say(never))
+    elif roots and case.node.order < min(root.order for root in roots):
+        found.known.append(case.say("{x} came into use only after {loss} was computed."))
+    twins = [n.variable for n in nodes if isinstance(n, AccumulateGrad)
+             and n.variable is not case.tensor and facts.same_memory(n.variable, case.tensor)
+             ]  # fmt: skip
+    for twin in twins[:1]:
+        found.known.append(
+            case.say("{loss} uses another leaf with the memory of {x}: ")
+            + (case.names.of(twin) or facts.kind(twin)) + "."
+        )  # fmt: skip
+    if not cuts and not twins and view is None:
+        found.likely.append(
+            case.say("{x} was not used for {loss}, or its way there was cut by detach(),")
+        )
+        found.likely.append("no_grad(), .item(), NumPy, or a conversion to int and back.")
+    return found
+
+
+def _uses(case: Case, nodes: Any = None) -> list[str]:
+    """Where the loss was computed with a tensor's values as constants."""
+    if nodes is None:
+        made = [loss._node for loss in case.losses if loss._node is not None]
+        nodes = in_order(reachable(made))
+    data = case.tensor._data
+    places = [
+        f"{facts.operation_name(node)}{facts.at_line(node)}"
+        for node, value in facts.constants(nodes)
+        if value is data
+    ]
+    text = "{loss} used the values of {x} as a constant: {places}."
+    return [case.say(text, places=facts.name_list(dict.fromkeys(places)))] if places else []
+
+
+def _cuts(case: Case, nodes: list[Node]) -> list[str]:
+    """Where the loss was computed with the values of something that leads to the tensor, but
+    without its history. Known for what variables hold."""
+    target = case.node
+    if target is None:
+        return []
+    holders = {id(t._data): (name, t) for name, t in case.names.tensors if t._node is not None}
+    for node, value in facts.constants(nodes):
+        name, tensor = holders.get(id(value), ("", None))
+        if tensor is not None and tensor._data is value and facts.leads_to(tensor, target):
+            where = f"{facts.operation_name(node)}{facts.at_line(node)}"
+            return [
+                f"{name} leads to {case.name}, but {where} used its values without its history: "
+                "detach(), .data and no_grad do that."
+            ]
+    return []
+
+
+def about_ways(case: Case, ways: Ways) -> Finding:
+    """For a leaf without ``.grad`` that the loss leads to."""
+    found = Finding("not_yet", case.say("no gradient has been accumulated."))
+    found.known.append(case.say("{loss} leads to {x}."))
+    saves = [n for n in ways.nodes if n.saved is not None]
+    passed = [n for n in in_order(ways.all_nodes()) if n.saved is FREED]
+    if passed and ways.used_up():
+        found.reason, found.because = "cleared", ", though a backward pass has run."
+        found.known.append("The values that the pass needed are freed.")
+        found.likely.append(".grad was set to None since, as optimizer.zero_grad() does, or")
+        found.likely.append("the pass was that of autograd.grad(), which does not write .grad.")
+        found.known.extend(hooks(case))
+        return found
+    if passed:
+        found.reason = "other_inputs"
+        found.because = case.say("a backward pass has run, but not to {x}.")
+        found.known.append(case.say("Values saved on the way to {x} are still there."))
+        one = f"{facts.operation_name(passed[0])}{facts.at(passed[0])}"
+        found.known.append(f"Others in the graph are freed: {one}")
+        found.likely.append("backward(inputs=...) or autograd.grad() named other tensors.")
+        return found
+    if saves:
+        found.known.append("All saved values are there: no pass has used them up.")
+        found.likely.append(case.say("{loss}.backward() was not called yet."))
+    else:
+        found.known.append("Nothing on the way is saved, so a pass would leave no trace.")
+        found.likely.append(case.say("{loss}.backward() was not called yet, or .grad was"))
+        found.likely.append("set to None since, as optimizer.zero_grad() does.")
+    found.known.extend(hooks(case))
+    found.todo.append(case.say("Call {loss}.backward()."))
+    return found
+
+
+def about_lost(case: Case, ways: Ways, measured: Measured) -> Finding:
+    """For a way along which gradients end: a rule, or a hook, gives None for one."""
+    found = Finding("no_gradient", case.say("{loss} leads to {x}, but no gradient comes through."))
+    for node in ways.nodes:
+        if node in measured.received:
+            lost = [n for n in node.next_nodes if n in ways.needed and n not in measured.received]
+            if lost:
+                found.known.append(
+                    "A gradient comes to, and None is given back by, "
+                    f"{facts.operation_name(node)}{facts.at(node)}"
+                )
+                break
+    found.todo.append("Look at the backward() of that Function, and at hooks on it.")
+    return found
+
+
+def compared(case: Case, gradient: Any) -> tuple[Finding, float | None]:
+    """How a ``.grad`` that is there compares with what a pass of the loss brings, and how many
+    times that it is, if it is a whole number of times."""
+    grad = arrays.cast(case.grad._data, gradient.dtype)
+    times = multiple(grad, gradient)
+    if times == 1:
+        return Finding("equal", case.say("is the gradient of {loss}.")), times
+    there, here = amount_of(grad), amount_of(gradient)
+    if times:
+        found = Finding("accumulated", case.say("is {n:g} times the gradient of {loss}.", n=times))
+        found.known.append(ADDED_UP)
+        found.likely.append(f"backward() ran {times:g} times since .grad was last None.")
+    else:
+        found = Finding("different", case.say("is not the gradient of {loss} alone."))
+        rest = amount_of(grad - gradient)
+        text = "In .grad: {a}. One pass of {loss}: {b}. The rest: {c}."
+        found.known.append(case.say(text, a=there, b=here, c=rest))
+        found.known.append(ADDED_UP)
+        found.likely.append(
+            "it is zeros, set by zero_grad(set_to_none=False)."
+            if there.norm == 0
+            else "it holds other passes, or was scaled, clipped or written by hand."
+        )
+    found.todo.append(case.say("For one pass alone, set {x}.grad = None before backward()."))
+    found.known.extend(hooks(case) if case.tensor._node is None else [])
+    return found, times
+
+
+def multiple(grad: Any, gradient: Any) -> float | None:
+    """How many times one gradient is another, if it is a whole number of times."""
+    largest = float(arrays.amax(abs(gradient))) if gradient.size else 0.0
+    if largest == 0:
+        return 1.0 if not arrays.any(grad) else None
+    if not math.isfinite(largest):
+        alike = (grad == gradient) | (arrays.isnan(grad) & arrays.isnan(gradient))
+        return 1.0 if arrays.all(alike) else None
+    place = arrays.argmax(abs(gradient).ravel()).item()
+    ratio = grad.ravel()[place].item() / gradient.ravel()[place].item()
+    times = float(round(ratio.real)) if abs(ratio) < 1e6 else 0.0  # NaN is not below either
+    precise = {2: 1e-2, 4: 1e-4, 8: 1e-10}[abs(gradient).dtype.itemsize]
+    same = times >= 1 and arrays.all(abs(grad - times * gradient) <= precise * times * largest)
+    return times if same else None
+
+
+def about_frozen(case: Case, ways: Ways) -> Finding | None:
+    """For a graph that cannot be run again, or at all: why not."""
+    changed = facts.changed(n for n in ways.nodes if n is not ways.target)
+    if changed is not None:
+        node, written_at = changed
+        saved = f"{facts.operation_name(node)}{facts.at(node)}"
+        where = facts.short(_source.describe(written_at)) or "an unknown line"
+        return Finding(
+            "changed_in_place",
+            case.say("backward() of {loss} cannot run: a value that it needs was overwritten."),
+            [f"It was saved by {saved}", f"It was changed in place at {where}"],
+            todo=["Write x = x + 1 in place of x += 1, or write after backward()."],
+        )
+    return None
