@@ -10,7 +10,9 @@ from typing import NoReturn
 
 from retrograd import __version__, tour
 from retrograd._errors import InterruptedRunError, UserError
+from retrograd.pipeline import command as pipeline
 from retrograd.training import command as training
+from retrograd.viz import command as explaining
 
 DESCRIPTION = "PyTorch's autograd as a library of its own, on NumPy arrays."
 EPILOG = """\
@@ -46,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=lambda arguments: tour.main())
     training.add_to(commands)
+    explaining.add_to(commands)
+    pipeline.add_to(commands)
     return top
 
 

@@ -1,0 +1,217 @@
+"""Checkpoints of a pipeline: a file for each stage, in a folder that appears when all are written.
+
+Everything is kept by its name in the whole model, so that it does not matter which stage it was
+on. ``step-0000000100/stage-0-of-4.safetensors`` has the parameters and buffers of a stage and the
+optimizer's state for each, and ``random-0-0.safetensors`` the random generators of a rank, by stage
+and replica. All are ordinary files of ``retrograd.files``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from retrograd import distributed, files
+from retrograd.files._atomic import _sync_folder
+from retrograd.files._checkpoints import _random_states
+
+if TYPE_CHECKING:
+    from retrograd.pipeline._pipeline import Pipeline
+
+_NAME = re.compile(r"step-(\d{10})(?:\.(\d+))?")
+_STAGE = re.compile(r"stage-(\d+)-of-(\d+)\.safetensors")
+_GROUP_KEYS = ("params", "param_names")
+VERSION = 1
+
+
+# -- saving ------------------------------------------------------------------------------------
+
+
+def save(pipe: Pipeline, folder: str, keep: int | None, values: dict[str, Any]) -> str:
+    """Write a checkpoint, by all ranks together."""
+    if keep is not None and keep < 1:
+        raise ValueError(f"keep must be at least 1, not {keep}")
+    grid = pipe.grid
+    number = -1
+    if grid.rank == 0:
+        os.makedirs(folder, exist_ok=True)
+        taken = [n for step, n in checkpoints_in(folder) if step == pipe.steps]
+        number = max(taken, default=-1) + 1
+    number = grid.agreed([number])[0]
+    name = _name(pipe.steps, number)
+    partial, final = os.path.join(folder, f".{name}.partial"), os.path.join(folder, name)
+    if grid.rank == 0:
+        for left in os.listdir(folder):  # by runs that were killed
+            if left.startswith(".step-") and left.endswith(".partial"):
+                shutil.rmtree(os.path.join(folder, left))
+        os.mkdir(partial)
+    distributed.barrier(group=grid.everybody)
+    if grid.replica == 0:
+        path = f"stage-{grid.stage}-of-{grid.stages}.safetensors"
+        files.save(_contents(pipe, values), os.path.join(partial, path))
+    states = {key: state.get() for key, state in _random_states().items()}
+    files.save(states, os.path.join(partial, f"random-{grid.stage}-{grid.replica}.safetensors"))
+    distributed.barrier(group=grid.everybody)
+    if grid.rank == 0:
+        os.rename(partial, final)
+        _sync_folder(folder)
+        for step, n in sorted(checkpoints_in(folder))[: -keep if keep else 0]:
+            shutil.rmtree(os.path.join(folder, _name(step, n)))
+    distributed.barrier(group=grid.everybody)
+    return final
+
+
+def _name(step: int, number: int) -> str:
+    return f"step-{step:010d}" + (f".{number}" if number else "")
+
+
+def checkpoints_in(folder: str) -> list[tuple[int, int]]:
+    """The steps of the complete checkpoints in a folder; of several of a step, their numbers."""
+    found = map(_NAME.fullmatch, os.listdir(folder))
+    return [(int(match[1]), int(match[2] or 0)) for match in found if match]
+
+
+def _contents(pipe: Pipeline, values: dict[str, Any]) -> dict[str, Any]:
+    layout = {"stages": pipe.grid.stages, "chunks": pipe.chunks, "replicas": pipe.replicas}
+    return {
+        "pipeline": VERSION,
+        "layout": layout,
+        "steps": pipe.steps,
+        "model": dict(pipe.state_dict()),
+        "optimizer": None if pipe.optimizer is None else _optimizer_state(pipe),
+        "scheduler": None if pipe.scheduler is None else pipe.scheduler.state_dict(),
+        "values": values if pipe.stage == 0 else None,
+    }
+
+
+def _names_by_identity(pipe: Pipeline) -> dict[int, str]:
+    """The name that each parameter goes by, the same on all ranks that have it."""
+    return {id(p): pipe._first_name.get(name, name) for name, p in pipe.named_parameters()}
+
+
+def _optimizer_state(pipe: Pipeline) -> dict[str, Any]:
+    names, optimizer = _names_by_identity(pipe), pipe.optimizer
+    return {
+        "kind": type(optimizer).__name__,
+        "state": {names[id(p)]: dict(state) for p, state in optimizer.state.items()},
+        "groups": [
+            {key: value for key, value in group.items() if key not in _GROUP_KEYS}
+            for group in optimizer.param_groups
+        ],
+    }
+
+
+# -- loading -----------------------------------------------------------------------------------
+
+
+def load(pipe: Pipeline, folder: str) -> dict[str, Any]:
+    """Put a pipeline back to where it was. All is checked before anything is changed."""
+    grid = pipe.grid
+    chosen = (-1, 0)
+    if grid.rank == 0 and os.path.isdir(folder):
+        whole = any(map(_STAGE.fullmatch, os.listdir(folder)))
+        chosen = (-2, 0) if whole else max(checkpoints_in(folder), default=(-1, 0))
+    step, number = grid.agreed(chosen)
+    if step == -1:
+        raise FileNotFoundError(f"there is no complete checkpoint of a pipeline in {folder!r}")
+    path = folder if step == -2 else os.path.join(folder, _name(step, number))
+    stages = _read(path)
+    model = {name: x for stage in stages for name, x in stage["model"].items()}
+    layers = set(pipe.module._modules)
+    missing = sorted(name for name in pipe.state_dict() if name not in model)
+    if missing:
+        raise RuntimeError(f"{path} does not fit: it has no {', '.join(missing)}")
+    optimizer = None if pipe.optimizer is None else _new_optimizer_state(pipe, stages, path)
+    schedulers = [s["scheduler"] for s in stages if s["scheduler"] is not None]
+    if pipe.scheduler is not None and not schedulers:
+        raise RuntimeError(f"{path} does not fit: it was saved without a scheduler")
+    random = _random_file(path, pipe, stages[0]["layout"])
+
+    pipe.load_state_dict({n: x for n, x in model.items() if n.partition(".")[0] in layers})
+    if optimizer is not None:
+        pipe.optimizer.load_state_dict(optimizer)
+    if pipe.scheduler is not None:
+        pipe.scheduler.load_state_dict(schedulers[0])
+    own = _random_states()
+    for key, state in random.items():
+        if key in own:
+            own[key].set(state)
+    pipe.steps = stages[0]["steps"]
+    distributed.barrier(group=grid.everybody)
+    values: dict[str, Any] = stages[0]["values"]
+    return values
+
+
+def _read(path: str) -> list[dict[str, Any]]:
+    """The files of all stages."""
+    matches = [match for match in map(_STAGE.fullmatch, sorted(os.listdir(path))) if match]
+    count = int(matches[0][2]) if matches else 0
+    if not count or sorted(int(match[1]) for match in matches) != list(range(count)):
+        raise FileNotFoundError(f"{path!r} is not a complete checkpoint of a pipeline")
+    found = [
+        files.load(os.path.join(path, f"stage-{stage}-of-{count}.safetensors"))
+        for stage in range(count)
+    ]
+    for stage in found:
+        if not isinstance(stage, dict) or stage.get("pipeline") != VERSION:
+            raise files.FileFormatError(f"{path!r} is not a checkpoint of a pipeline")
+    return found
+
+
+def _new_optimizer_state(pipe: Pipeline, stages: list[Any], path: str) -> dict[str, Any]:
+    """What this rank's optimizer is to load, collected from all stages."""
+    saved = [stage["optimizer"] for stage in stages if stage["optimizer"] is not None]
+    own, kind = pipe.optimizer, type(pipe.optimizer).__name__
+    kinds = {state["kind"] for state in saved}
+    if kinds != {kind}:
+        before = " and ".join(sorted(kinds)) or "no optimizer"
+        raise RuntimeError(f"{path} does not fit: it was saved with {before}, not with {kind}")
+    groups, count = saved[0]["groups"], len(own.param_groups)
+    if len(groups) != count:
+        raise RuntimeError(
+            f"{path} does not fit: its optimizer has {len(groups)} groups of parameters, not "
+            f"{count}"
+        )
+    states = {name: state for each in saved for name, state in each["state"].items()}
+    names = _names_by_identity(pipe)
+    in_order = [p for group in own.param_groups for p in group["params"]]
+    numbered = own.state_dict()["param_groups"]
+    return {
+        "state": {
+            i: states[names[id(p)]] for i, p in enumerate(in_order) if names[id(p)] in states
+        },
+        "param_groups": [group | options for group, options in zip(numbered, groups, strict=True)],
+    }
+
+
+def _random_file(path: str, pipe: Pipeline, layout: dict[str, int]) -> dict[str, Any]:
+    """The generators of this rank; where ranks were others then, those of the first."""
+    same = (layout["stages"], layout["replicas"]) == (pipe.grid.stages, pipe.replicas)
+    place = f"{pipe.stage}-{pipe.replica}" if same else "0-0"
+    states: dict[str, Any] = files.load(os.path.join(path, f"random-{place}.safetensors"))
+    return states
+
+
+def whole_state_dict(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The state of the whole model from the newest checkpoint in ``folder``, for use in one
+    process: ``model.load_state_dict(pipeline.whole_state_dict(folder))``.
+
+    >>> import retrograd as torch, tempfile
+    >>> from retrograd import pipeline
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+    >>> pipe = pipeline.Pipeline(model, stages=1, microbatches=1)
+    >>> folder = tempfile.mkdtemp()
+    >>> path = pipe.save_checkpoint(folder)
+    >>> list(pipeline.whole_state_dict(folder))
+    ['0.weight', '0.bias']
+    >>> torch.distributed.destroy_process_group()
+    """
+    path = os.fspath(folder)
+    if not any(map(_STAGE.fullmatch, os.listdir(path))):
+        found = checkpoints_in(path)
+        if not found:
+            raise FileNotFoundError(f"there is no complete checkpoint of a pipeline in {path!r}")
+        path = os.path.join(path, _name(*max(found)))
+    return {name: x for stage in _read(path) for name, x in stage["model"].items()}

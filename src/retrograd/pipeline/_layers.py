@@ -1,0 +1,124 @@
+"""The layers of a model: their names, how they are called, and layers built only where needed."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import retrograd as torch
+from retrograd import nn
+
+Named = tuple[str, Any]  # the name of a layer in the whole model, and the layer
+
+
+class Lazy:
+    """A layer that is built only by the ranks that run it: for models too large for one rank.
+
+    Its random numbers are drawn from a stream of its own, so that it has the same weights
+    whichever rank builds it.
+
+    >>> import retrograd as torch
+    >>> from retrograd import pipeline
+    >>> linear = torch.nn.Linear
+    >>> layers = [pipeline.Lazy(linear, 2, 4), torch.relu, pipeline.Lazy(linear, 4, 1)]
+    >>> model = pipeline.Pipeline(layers, stages=1, microbatches=1)
+    >>> list(model.state_dict())
+    ['0.weight', '0.bias', '2.weight', '2.bias']
+    >>> torch.distributed.destroy_process_group()
+    """
+
+    def __init__(self, build: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        self.build, self.args, self.kwargs = build, args, kwargs
+
+    def __repr__(self) -> str:
+        return f"Lazy({getattr(self.build, '__name__', self.build)})"
+
+
+def mixed(*numbers: int) -> int:
+    """A seed that depends on each of the numbers."""
+    words = struct.pack(f"<{len(numbers)}Q", *(n % (1 << 64) for n in numbers))
+    return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "little")
+
+
+def built(layer: Any, number: int, seed: int) -> Any:
+    """The layer itself; a lazy one is made now."""
+    if not isinstance(layer, Lazy):
+        return layer
+    with torch.random.fork_rng():
+        torch.manual_seed(mixed(seed, number))
+        return layer.build(*layer.args, **layer.kwargs)
+
+
+def named_layers(given: Any) -> list[Named]:
+    """The layers of a model with their names, as they are in its ``state_dict``."""
+    if isinstance(given, (nn.Sequential, nn.ModuleList)):
+        layers = list(given._modules.items())
+    elif isinstance(given, nn.Module):
+        raise TypeError(
+            f"a {type(given).__name__} cannot be cut into stages: it does not say which of its "
+            "modules follow each other. Give an nn.Sequential, or a list of layers"
+        )
+    else:
+        layers = [(str(number), layer) for number, layer in enumerate(given)]
+    if not layers:
+        raise ValueError("a pipeline needs a layer or more")
+    for name, layer in layers:
+        if not callable(layer) and not isinstance(layer, Lazy):
+            raise TypeError(f"layer {name} is a {type(layer).__name__}, which cannot be called")
+    return layers
+
+
+def parameters_of(layer: Any) -> dict[str, Any]:
+    """The parameters of a layer by name, each name of one that is there twice."""
+    if isinstance(layer, Lazy):
+        raise TypeError(
+            'partition="parameters" counts the parameters of layers that exist; of lazy ones it '
+            'cannot. Use "uniform" or "profile", or give boundaries'
+        )
+    if not isinstance(layer, nn.Module):
+        return {}
+    return dict(layer.named_parameters(remove_duplicate=False))
+
+
+def call(layer: Callable[..., Any], value: Any, skipped: Iterable[Any] = ()) -> Any:
+    """A layer is given what the layer before it gave, and what skips to it."""
+    return layer(value, *skipped)
+
+
+# -- shared parameters -------------------------------------------------------------------------
+
+
+def ties_of(layers: Sequence[Named], given: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Names of parameters that are one and the same: those that layers share, and those that a
+    user says are. The first name of each is the one it goes by."""
+    by_identity: dict[int, list[str]] = {}
+    for name, layer in layers:
+        if isinstance(layer, nn.Module):
+            for path, parameter in parameters_of(layer).items():
+                by_identity.setdefault(id(parameter), []).append(f"{name}.{path}")
+    groups = [set(names) for names in by_identity.values() if len(names) > 1]
+    order = {name: number for number, (name, _) in enumerate(layers)}
+    for names in given:
+        if isinstance(names, str) or len(names) < 2:
+            raise ValueError(
+                "tied is a list of tuples of names of parameters, such as "
+                f'[("0.weight", "5.weight")], not {given!r}'
+            )
+        for name in names:
+            if layer_of(name, order) is None:
+                raise ValueError(f"tied: there is no layer for the parameter {name!r}")
+        together = set(names).union(*(group for group in groups if group & set(names)))
+        groups = [group for group in groups if not group & together] + [together]
+
+    def place(name: str) -> tuple[int, str]:
+        return order[layer_of(name, order) or ""], name
+
+    return sorted((tuple(sorted(group, key=place)) for group in groups), key=lambda g: place(g[0]))
+
+
+def layer_of(name: str, layers: Iterable[str]) -> str | None:
+    """The layer that a parameter belongs to by its name."""
+    layer, dot, _ = name.partition(".")
+    return layer if dot and layer in layers else None

@@ -1,0 +1,363 @@
+"""``Pipeline``: a model across the ranks of a grid, trained as if it were in one process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import retrograd as torch
+from retrograd import distributed, nn
+from retrograd.optim.lr_scheduler import ReduceLROnPlateau
+from retrograd.pipeline import _checkpoints, _schedules
+from retrograd.pipeline._channels import Channels
+from retrograd.pipeline._data import Items, Reader
+from retrograd.pipeline._executor import Batch, Executor
+from retrograd.pipeline._grid import Grid
+from retrograd.pipeline._layers import built, layer_of, named_layers, ties_of
+from retrograd.pipeline._partition import Partition, boundaries_of
+from retrograd.pipeline._reduction import Reducer, clip
+from retrograd.pipeline._stage import Recompute, Routes, Stage
+from retrograd.pipeline._stats import Stats
+
+TRAIN, EVALUATE = 1, 2
+
+
+class Pipeline:
+    """A model that is cut into stages, each on a rank of its own.
+
+    Every rank makes the same ``Pipeline``, with the same arguments, and calls the same methods.
+    ``layers`` is an ``nn.Sequential`` or a list of layers that are called one after the other. A
+    rank keeps only the layers of its own stage; layers given as ``pipeline.Lazy`` are not even
+    built elsewhere.
+
+    - ``partition``: where to cut: ``"uniform"`` (as many layers everywhere), ``"parameters"`` (as
+      many parameters), ``"profile"`` (as much time on ``example``, a micro-batch of inputs), or
+      the layers that stages begin with, such as ``[3, 7]``.
+    - ``schedule``, ``microbatches``, ``chunks``: see ``pipeline.schedules``.
+    - ``replicas``: how many pipelines train side by side on different data. By default as many as
+      there are ranks for.
+    - ``loss_fn(outputs, targets)``, ``optimizer(parameters)`` and ``scheduler(optimizer)``:
+      functions, of which each rank calls what it needs.
+    - ``clip_grad_norm``: the largest norm that the gradients of the whole model may have.
+    - ``checkpoint``: layers that are computed again in the backward pass: so many at a time, or
+      those for which ``checkpoint(layer)`` is true.
+    - ``skips``: pairs ``(i, j)``: what layer ``i`` gives (-1: the inputs) is given to layer ``j``
+      as a further argument.
+    - ``tied``: tuples of names of parameters that are one, beside those that layers share anyway.
+
+    >>> import retrograd as torch
+    >>> from retrograd import pipeline
+    >>> _ = torch.manual_seed(0)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    >>> pipe = pipeline.Pipeline(
+    ...     model, stages=1, microbatches=2, loss_fn=torch.nn.functional.mse_loss,
+    ...     optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.05),
+    ... )
+    >>> x = torch.randn(8, 2)
+    >>> data = iter([(x, x.sum(1, keepdim=True))] * 100)  # micro-batches: inputs and targets
+    >>> losses = [pipe.train_batch(data) for _ in range(50)]
+    >>> losses[-1] < losses[0] / 10
+    True
+    >>> torch.distributed.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        layers: Any,
+        stages: int = 1,
+        *,
+        microbatches: int,
+        partition: Partition = "uniform",
+        schedule: str | type[_schedules.Schedule] = "1f1b",
+        chunks: int = 1,
+        replicas: int | None = None,
+        loss_fn: Callable[[Any, Any], Any] | None = None,
+        optimizer: Callable[[list[Any]], Any] | None = None,
+        scheduler: Callable[[Any], Any] | None = None,
+        clip_grad_norm: float | None = None,
+        checkpoint: Recompute = None,
+        skips: Iterable[tuple[int, int]] = (),
+        tied: Iterable[Sequence[str]] = (),
+        example: Any = None,
+        seed: int | None = None,
+    ) -> None:
+        named = named_layers(layers)
+        del layers
+        ties = ties_of(named, list(tied))
+        make = _schedules.get(schedule) if isinstance(schedule, str) else schedule
+        make(stages, microbatches, chunks)  # so that mistakes come to light before messages do
+        self.grid = grid = Grid(stages, replicas)
+        self.seed = grid.agreed([torch.initial_seed() if seed is None else seed])[0]
+        pairs = sorted({(int(i), int(j)) for i, j in skips})
+        # What is measured differs from rank to rank, so one rank decides for all.
+        decides = grid.rank == 0 or partition != "profile"
+        cuts = boundaries_of(partition, named, stages * chunks, pairs, example) if decides else []
+        if partition == "profile":
+            cuts = grid.agreed(cuts or [0] * (stages * chunks + 1))
+        self.routes = Routes(cuts, pairs)
+        self.schedule = make(stages, microbatches, chunks, self.routes.links)
+        grid.check_same(
+            stages=stages, replicas=grid.replicas, chunks=chunks, microbatches=microbatches,
+            schedule=self.schedule.name, boundaries=cuts, skips=[list(s) for s in pairs],
+            tied=[list(names) for names in ties], layers=[name for name, _ in named],
+        )  # fmt: skip
+
+        self.loss_fn, self.clip_grad_norm = loss_fn, clip_grad_norm
+        self.microbatches, self.chunks = microbatches, chunks
+        self.steps = 0  # training steps done
+        self.stats = Stats()
+        self._generator = torch.Generator()  # of the random numbers that layers draw
+        self._calls = 0  # batches of both kinds, by which messages are told apart
+        self._make_stages(named, checkpoint)
+        del named
+        self._make_parameters(ties)
+        self.optimizer: Any = (
+            optimizer(self.parameters()) if optimizer and self.parameters() else None
+        )
+        self.scheduler: Any = scheduler(self.optimizer) if scheduler and self.optimizer else None
+
+    # -- making it -----------------------------------------------------------------------------
+
+    def _make_stages(self, named: list[tuple[str, Any]], checkpoint: Recompute) -> None:
+        grid, cuts = self.grid, self.routes.boundaries
+        self.module = nn.Module()  # the layers of this rank, by their names in the whole model
+        stages = []
+        for number in range(grid.stage, len(cuts) - 1, grid.stages):
+            own = []
+            for i in range(cuts[number], cuts[number + 1]):
+                name, layer = named[i][0], built(named[i][1], i, self.seed)
+                if isinstance(layer, nn.Module):
+                    self.module.add_module(name, layer)
+                own.append((name, layer))
+            stage = Stage(
+                number, own, self.routes, loss_fn=self.loss_fn, seed=self.seed,
+                scale=1 / (self.microbatches * grid.replicas), recompute=checkpoint,
+            )  # fmt: skip
+            stages.append(stage)
+        self._layers_of = [set(stage.names) for stage in stages]
+        self._stage_of = {
+            name: self.routes.stage_of(i) % grid.stages for i, (name, _) in enumerate(named)
+        }
+        self._stages = stages
+
+    def _make_parameters(self, ties: list[tuple[str, ...]]) -> None:
+        """Parameters by name, the groups of ranks that share some, and what runs it all."""
+        grid = self.grid
+        self._first_name = {name: names[0] for names in ties for name in names}
+        own = dict(self.module.named_parameters(remove_duplicate=False))
+        for names in ties:
+            here = [name for name in names if name in own]
+            for name in here[1:]:
+                self._assign(name, own[here[0]])
+        self._named = dict(self.module.named_parameters(remove_duplicate=False))
+        shared, not_counted = [], set()
+        for names in ties:
+            holders = [self._stage_of[layer_of(n, self._stage_of) or ""] for n in names]
+            if len(set(holders)) > 1:
+                group = grid.group_of_stages(set(holders))  # made by all ranks, in the same order
+                here = [name for name in names if name in self._named]
+                if here:
+                    parameter = self._named[here[0]]
+                    distributed.broadcast(parameter, grid.rank_at(holders[0], 0), group=group)
+                    shared.append((parameter, group))
+                    if grid.stage != holders[0]:
+                        not_counted.add(id(parameter))
+        self._replicas = replicas = grid.group_of_replicas()
+        if replicas is not None:
+            for tensor in (*self.parameters(), *self.module.buffers()):
+                distributed.broadcast(tensor, grid.rank_at(grid.stage, 0), group=replicas)
+        self._counted = [p for p in self.parameters() if id(p) not in not_counted]
+        trained = [p for p in self.parameters() if p.requires_grad]
+        channels = Channels(
+            [stage.number for stage in self._stages], self.routes.links,
+            lambda virtual: grid.rank_at(virtual % grid.stages, grid.replica), grid.everybody,
+            self.stats,
+        )  # fmt: skip
+        trained_ties = [(p, group) for p, group in shared if p.requires_grad]
+        self._reducer = Reducer(trained, replicas, self._passes(), trained_ties)
+        self._executor = Executor(
+            grid.stage, grid.stages, self._stages, channels, self._reducer, self._update, self.stats
+        )
+
+    def _assign(self, name: str, parameter: Any) -> None:
+        """Put a parameter in the place of another."""
+        path, _, last = name.rpartition(".")
+        target = self.module.get_submodule(path)
+        if target._parameters[last].shape != parameter.shape:
+            raise ValueError(f"tied: {name!r} has another shape than what it is tied to")
+        setattr(target, last, parameter)
+
+    def _passes(self) -> dict[int, int]:
+        """How many backward passes of a batch reach each parameter."""
+        passes: dict[int, int] = {}
+        for layers in self._layers_of:
+            reached = {id(p) for n, p in self._named.items() if layer_of(n, layers)}
+            for key in reached:
+                passes[key] = passes.get(key, 0) + self.microbatches
+        return passes
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> int:
+        """Which rank of its pipeline this is."""
+        return self.grid.stage
+
+    @property
+    def replica(self) -> int:
+        """Which of the replicas this rank belongs to: the data that it is given must be those of
+        this replica."""
+        return self.grid.replica
+
+    @property
+    def replicas(self) -> int:
+        return self.grid.replicas
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether this rank uses the iterators it is given: on the first and the last stage."""
+        return any(stage.is_first or stage.is_last for stage in self._stages)
+
+    @property
+    def boundaries(self) -> list[int]:
+        """The layers that the stages begin with (with chunks, the virtual stages), and the end."""
+        return list(self.routes.boundaries)
+
+    def parameters(self) -> list[Any]:
+        """The parameters of this rank's layers, each once."""
+        return list({id(p): p for p in self._named.values()}.values())
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """The parameters of this rank's layers, with their names in the whole model."""
+        return iter(self._named.items())
+
+    def train(self, mode: bool = True) -> Pipeline:
+        """Set the layers to training, as ``nn.Module.train`` does."""
+        self.module.train(mode)
+        return self
+
+    def eval(self) -> Pipeline:
+        """Set the layers to evaluation."""
+        return self.train(False)
+
+    # -- batches -------------------------------------------------------------------------------
+
+    def train_batch(self, iterator: Iterable[Any] | None) -> float:
+        """Train on the next ``microbatches`` items of ``iterator``, pairs of inputs and targets,
+        and give back the mean of their losses, the same on all ranks.
+
+        The first stage uses the inputs and the last one the targets, each of its own iterator, so
+        both need iterators over the same data. Other ranks may give None. At the end of the data
+        all ranks raise StopIteration.
+
+        Gradients stay in ``.grad`` until the next batch.
+        """
+        if self.loss_fn is None:
+            raise ValueError("to train, a pipeline needs a loss_fn(outputs, targets)")
+        start = time.perf_counter()
+        items = self._begin(iterator, TRAIN)
+        for p in self.parameters():
+            p.grad = None
+        self._reducer.begin()
+        loss, _ = self._run(items, TRAIN, start, keep_outputs=False)
+        self.steps += 1
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(loss)
+        elif self.scheduler is not None:
+            self.scheduler.step()
+        return loss
+
+    def eval_batch(self, iterator: Iterable[Any] | None, outputs: bool = False) -> Any:
+        """Run the next ``microbatches`` items of ``iterator`` without training, with the layers
+        set to evaluation, and give back the mean of their losses. With ``outputs``, give back
+        ``(loss, outputs)``: a list of what the model gives for each item, on the ranks of the last
+        stage; elsewhere None. Without a ``loss_fn`` the loss is None, and items may be inputs
+        alone."""
+        start = time.perf_counter()
+        items = self._begin(iterator, EVALUATE)
+        training = [module for module in self.module.modules() if module.training]
+        self.module.eval()
+        try:
+            loss, given = self._run(items, EVALUATE, start, keep_outputs=outputs)
+        finally:
+            for module in training:
+                module.training = True
+        shown = None if self.loss_fn is None else loss
+        return (shown, given) if outputs else shown
+
+    def _begin(self, iterator: Iterable[Any] | None, kind: int) -> Items:
+        """Make sure that all ranks are about to do the same, with data or without."""
+        reader = None
+        if self.reads_data:
+            reader = Reader(iterator, self.microbatches, self.grid.rank)
+        state = 2 if reader is None else int(reader.has_more())
+        with self.stats.timed("waiting"):
+            said = self.grid.gathered([kind, self.steps, self._calls, state])
+        self.grid.check_batch(said)
+        if all(rank[3] != 1 for rank in said):
+            raise StopIteration(f"the data have ended after {self.steps} steps")
+        self._calls += 1
+        if self._replicas is not None:  # statistics are those of the first replica
+            for buffer in self.module.buffers():
+                distributed.broadcast(buffer, self.grid.rank_at(self.stage, 0), self._replicas)
+        return Items(reader, self.loss_fn is not None, self._generator)
+
+    def _run(
+        self, items: Items, kind: int, start: float, keep_outputs: bool
+    ) -> tuple[float, list[Any] | None]:  # fmt: skip
+        keeps = keep_outputs and any(stage.is_last for stage in self._stages)
+        batch = Batch(self._calls, items.item, self._moment(kind), outputs=[] if keeps else None)
+        schedule = self.schedule if kind == TRAIN else self.schedule.forward_only()
+        with items.own_random_numbers():
+            self._executor.run(schedule.instructions(self.stage), batch, kind == TRAIN)
+        loss = sum(float(loss) for loss in batch.losses)
+        with self.stats.timed("waiting"):
+            said = self.grid.gathered_floats([loss, items.checksum])
+        self.grid.check_data([checksum for _, checksum in said], self.steps)
+        self.stats.seconds += time.perf_counter() - start
+        self.stats.batches += 1
+        total = sum(loss for loss, _ in said) / (self.microbatches * self.replicas)
+        return total, batch.outputs
+
+    def _moment(self, kind: int) -> Callable[[int], tuple[int, ...]]:
+        """What random numbers depend on beside the layer: not on how the ranks are arranged."""
+        return lambda microbatch: (kind, self.steps, microbatch * self.replicas + self.replica)
+
+    def _update(self) -> None:
+        if self.clip_grad_norm is not None:
+            clip(
+                self.parameters(), self._counted, self.clip_grad_norm, self.replica,
+                self.grid.everybody,
+            )  # fmt: skip
+        if self.optimizer is not None:
+            self.optimizer.step()
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of this rank's layers, by their names in the whole model."""
+        state: dict[str, Any] = self.module.state_dict()
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load this rank's layers from the state of the whole model, or of more than that."""
+        layers = set(self.module._modules)
+        own = {name: x for name, x in state_dict.items() if layer_of(name, layers)}
+        self.module.load_state_dict(own)
+
+    def save_checkpoint(
+        self, folder: str | os.PathLike[str], *, keep: int | None = None, **values: Any
+    ) -> str:
+        """Save where training stands, by all ranks together, in a new folder inside ``folder``
+        that appears once all of it is written: parameters, buffers, the states of optimizer,
+        scheduler and random generators, and ``values``. With ``keep``, older ones are removed but
+        for so many. The path of the new folder is given back."""
+        return _checkpoints.save(self, os.fspath(folder), keep, values)
+
+    def load_checkpoint(self, folder: str | os.PathLike[str]) -> dict[str, Any]:
+        """Go back to the newest checkpoint in ``folder`` (or to the one that it is), and give back
+        the ``values`` that were saved with it. It may have been saved with another number of
+        stages, chunks or replicas."""
+        return _checkpoints.load(self, os.fspath(folder))

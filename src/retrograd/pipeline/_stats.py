@@ -1,0 +1,60 @@
+"""What a pipeline counts while it runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, fields
+
+
+@dataclass
+class Stats:
+    """Where the time of a rank goes, and what it holds, since the pipeline was made or the last
+    ``reset``. Seconds are of this rank alone.
+
+    >>> stats = Stats(seconds=2.0, compute=1.5, communication=0.1, waiting=0.25)
+    >>> stats.bubble
+    0.125
+    """
+
+    batches: int = 0
+    seconds: float = 0.0  # in train_batch and eval_batch
+    compute: float = 0.0  # in forward and backward passes
+    communication: float = 0.0  # sending, and receiving what is already on its way
+    waiting: float = 0.0  # until another stage had something to send
+    loading: float = 0.0  # in the iterator
+    reducing: float = 0.0  # adding up gradients with other ranks, beyond what was overlapped
+    stepping: float = 0.0  # clipping, optimizer and scheduler
+    messages: int = 0  # sent to other ranks
+    bytes: int = 0  # sent to other ranks
+    live_activations: int = 0  # micro-batches between forward and backward, now
+    peak_activations: int = 0  # and at most
+
+    @property
+    def bubble(self) -> float:
+        """The share of the time in which the rank waited for other stages."""
+        return self.waiting / self.seconds if self.seconds else 0.0
+
+    def reset(self) -> None:
+        """Count from zero again."""
+        for field in fields(self):
+            setattr(self, field.name, field.default)
+
+    def timed(self, name: str) -> Timer:
+        """A context whose time is added to one of the seconds."""
+        return Timer(self, name)
+
+
+class Timer:
+    """Adds the time spent in it to a figure."""
+
+    __slots__ = ("name", "start", "stats")
+
+    def __init__(self, stats: Stats, name: str) -> None:
+        self.stats, self.name = stats, name
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *exc: object) -> None:
+        spent = time.perf_counter() - self.start
+        setattr(self.stats, self.name, getattr(self.stats, self.name) + spent)
