@@ -1,0 +1,36 @@
+"""Pictures of graphs and of backward passes: see what ``backward()`` does.
+
+``draw`` makes a picture of a graph, ``explore`` a page that steps through a backward pass,
+``recording`` records a program for both, and ``gradient_flow`` shows how large gradients are.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from retrograd.viz._draw import draw as draw
+
+# Loaded when first used: each needs more than the others do.
+_PLACES = {
+    "draw": "_draw",
+    "explore": "_explore",
+    "gradient_flow": "_flow",
+    "recording": "_recording",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'retrograd.viz' has no attribute '{name}'")
+    found = getattr(importlib.import_module(f"retrograd.viz.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_PLACES]
+
+
+__all__ = ["draw", "explore", "gradient_flow", "recording"]

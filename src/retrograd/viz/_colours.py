@@ -1,0 +1,33 @@
+"""Colours of pictures: yellow data, green leaves, brown results, blue operations.
+
+The green leans to blue and the kinds differ in lightness and shape too, so that those who cannot
+tell red from green can tell these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Palette(NamedTuple):
+    """The colours of one kind of box."""
+
+    fill: str
+    line: str
+    text: str
+
+
+LIGHT = {
+    "data": Palette("#fff4bf", "#b98a00", "#4a3800"),
+    "leaf": Palette("#c4eede", "#0b7a5b", "#043d2d"),
+    "intermediate": Palette("#f1dfcd", "#9a5b22", "#4a2a0d"),
+    "operation": Palette("#d4e4ff", "#2f66c4", "#0c2a5c"),
+    "group": Palette("#e4e1f7", "#6558b1", "#2b2360"),
+}
+DARK = {
+    "data": Palette("#4a3f0b", "#e3bf3a", "#fff2c2"),
+    "leaf": Palette("#0e4435", "#46d3a4", "#d5fff0"),
+    "intermediate": Palette("#4b3420", "#d49a60", "#ffe8d1"),
+    "operation": Palette("#193766", "#7db0ff", "#dfebff"),
+    "group": Palette("#332d5e", "#a79bf0", "#e9e5ff"),
+}
+EDGE = "#8a93a5"  # can be seen on white and on black

@@ -1,0 +1,39 @@
+"""A graph in the DOT language, for Graphviz and whatever else reads it."""
+
+from __future__ import annotations
+
+from retrograd.viz._colours import LIGHT
+from retrograd.viz._scene import Box
+
+_SHAPES = {
+    "operation": 'shape=box style="rounded,filled"',
+    "group": 'shape=box3d style="filled"',
+    "leaf": 'shape=box style="filled,bold"',
+    "intermediate": 'shape=box style="filled"',
+    "data": 'shape=box style="filled,dashed"',
+}
+
+
+def dot(boxes: list[Box], pairs: list[tuple[int, int]]) -> str:
+    """The text of a DOT file: boxes with the text that pictures show, and the edges between."""
+    lines = ["digraph retrograd {", '  node [fontname="Helvetica" fontsize=11];']
+    for box in boxes:
+        colours = LIGHT[box.kind]
+        label = quoted("\n".join(line.text for line in box.lines))
+        peripheries = " peripheries=2" if box.root else ""
+        lines.append(
+            f"  n{box.id} [label={label} {_SHAPES[box.kind]} "
+            f'fillcolor="{colours.fill}" color="{colours.line}"{peripheries}];'
+        )
+    lines += [f"  n{source} -> n{target};" for source, target in pairs]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def quoted(text: str) -> str:
+    r"""A string of the DOT language that is shown as ``text``.
+
+    >>> print(quoted('say "a\\b" & <c>'))
+    "say \"a\\b\" &amp; <c>"
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+    return '"' + escaped.replace("\n", "\\n") + '"'

@@ -1,0 +1,57 @@
+"""``draw``: the graph of a tensor as a picture."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from retrograd._source import user_frame
+from retrograd.viz._model import MAX_NODES, Graph
+from retrograd.viz._naming import Names
+from retrograd.viz._picture import Picture
+from retrograd.viz._text import SHOWS
+
+
+def draw(
+    tensors: Any,
+    params: Any = None,
+    max_nodes: int = MAX_NODES,
+    show: str | Iterable[str] = (),
+    title: str | None = None,
+) -> Picture:
+    """The graph behind a tensor, or behind several, from inputs to results.
+
+    Operations are blue, leaves green, intermediate results brown, and data that needs no gradient
+    yellow. Drawing looks at the graph and changes nothing.
+
+    ``params`` names parameters: a Module, a dictionary of tensors, or ``named_parameters()``.
+    Without it, tensors and Modules in the variables of the code that calls ``draw`` give the names.
+
+    A picture has at most ``max_nodes`` operations. What is more is folded: by Module where the
+    graph was made in ``viz.recording()`` or the names of parameters tell, otherwise by repetition.
+
+    ``show``: what boxes say besides names, shapes and dtypes, any of "values", "gradients", "saved"
+    (what operations keep for backward) and "source" (the lines that made them).
+
+    >>> import retrograd as torch
+    >>> from retrograd import viz
+    >>> x = torch.ones(2, 2, requires_grad=True)
+    >>> y = x + 2
+    >>> out = (y * y * 3).mean()
+    >>> picture = viz.draw(out, show="values")
+    >>> picture.svg[:4]
+    '<svg'
+    >>> picture
+    <Picture: 4 operations, 1 leaf, 4 results; a notebook shows it, .save("graph.svg") writes it>
+    """
+    shown = (show,) if isinstance(show, str) else tuple(show)
+    unknown = [name for name in shown if name not in SHOWS]
+    if unknown:
+        raise ValueError(f"cannot show {unknown[0]!r}: choose from {', '.join(SHOWS)}")
+    if not isinstance(max_nodes, int) or max_nodes < 2:
+        raise ValueError(f"max_nodes must be an integer of at least 2, but is {max_nodes!r}")
+    names = Names.of(params, user_frame(sys._getframe(1)))
+    graph = Graph.of(tensors, max_nodes=max_nodes, names=names)
+    graph.let_go()
+    return Picture(graph, shown, title if title is not None else "The graph of a result")

@@ -1,0 +1,345 @@
+"""What a node of a graph knows by itself: its name, shapes, constants, options, memory.
+
+A node never refers to its output, and keeps of its inputs only what its rules need. So shapes come
+from wherever they are still known: the user of a result, saved values, a recording of the forward
+run. Nothing here unpacks, frees or changes anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from retrograd import arrays
+from retrograd.arrays import dtypes
+from retrograd.autograd._history import CopySlices
+from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
+from retrograd.autograd._operation_node import OperationNode, Packed
+from retrograd.autograd._versions import UNCHANGING
+from retrograd.autograd.function import FunctionCtx
+from retrograd.ops._lifted import Lifted
+from retrograd.ops._operation import Elementwise, Multilinear
+from retrograd.viz._made import Described, made_of
+
+Info = tuple[tuple[int, ...], str | None]  # a shape, and the name of a dtype
+
+
+class Input(NamedTuple):
+    """One input of a node that has a history or is a leaf."""
+
+    node: Node
+    number: int  # which output of that node
+    position: int  # among the inputs
+
+
+class Constant(NamedTuple):
+    """A value that needs no gradient and that a node keeps, or a recording saw."""
+
+    key: Any  # the same for the same value
+    position: int
+    info: Info | None
+    value: Any  # a raw array, or None
+    recorded: Described | None = None  # as a recording describes it
+
+
+class Saved(NamedTuple):
+    """A value that a node keeps for its rule."""
+
+    name: str
+    value: Any  # a raw array; None where it is packed away
+    bytes: int
+
+
+def label_of(node: Node) -> str:
+    """The name of the operation: ``TanhBackward0`` is Tanh. The transpose of a linear operation, as
+    it stands in the graph of a gradient, is named after it."""
+    name = type(node).__name__
+    transposed = name.endswith("_T")
+    short = re.sub(r"Backwards?\d*(_T)?$", "", name) or name
+    return f"{short} transposed" if transposed else short
+
+
+def inputs_of(node: Node) -> Iterator[Input]:
+    """Those inputs that have a history or are leaves."""
+    extras = node.extras
+    numbers = extras.next_numbers if extras is not None else None
+    for position, origin in enumerate(node.next_nodes):
+        if origin is not None and origin is not NOWHERE:
+            yield Input(origin, (numbers[position] if numbers else None) or 0, position)
+
+
+def is_leaf(node: Node) -> bool:
+    """Whether a node is where the gradient of a leaf ends."""
+    return isinstance(node, AccumulateGrad)
+
+
+def is_freed(node: Node) -> bool:
+    """Whether a backward pass has let the node's saved values go."""
+    return node.saved is FREED
+
+
+def info_of(value: Any) -> Info | None:
+    """Shape and dtype of a raw array."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return None if shape is None or dtype is None else info(shape, dtype)
+
+
+def info(shape: Any, dtype: Any) -> Info:
+    """A shape and a raw dtype, as they are shown."""
+    name = None if dtype is None else dtypes.from_numpy_dtype(dtype).name
+    return tuple(int(s) for s in shape), name
+
+
+def array_of(value: Any) -> Any:
+    """A raw array that can be looked at, or None: under a transform there is none."""
+    return value if arrays.is_raw(value) and not isinstance(value, Lifted) else None
+
+
+# -- saved values ----------------------------------------------------------------------------
+
+
+def saved_of(node: Node) -> list[Saved]:
+    """The values that a node keeps, with their names and sizes."""
+    if node.saved is FREED or node.saved is None:
+        return [] if not isinstance(node, CopySlices) else saved_of(node.write)
+    found = []
+    for name, value in _entries(node):
+        if isinstance(value, Packed):
+            found.append(Saved(name, None, 0))
+            continue
+        value = getattr(value, "_data", value)
+        if getattr(value, "shape", None) is not None:
+            found.append(Saved(name, array_of(value), int(value.nbytes)))
+    return found
+
+
+def _entries(node: Node) -> Iterator[tuple[str, Any]]:
+    """The names of saved values and what is kept under them."""
+    if isinstance(node, FunctionCtx):
+        for i, entry in enumerate(node.saved):
+            yield f"saved_tensors[{i}]", entry[0]
+    elif isinstance(node, OperationNode):
+        yield from zip(node.operation.saves, node.saved[::3], strict=False)
+
+
+def memory(nodes: list[Node]) -> list[int | None]:
+    """The bytes that each of some nodes keeps. What several keep is counted for the first."""
+    counted: set[int] = set()
+    sizes: list[int | None] = []
+    for node in nodes:
+        if node.saved is None and not isinstance(node, CopySlices):
+            sizes.append(None)
+            continue
+        size = 0
+        for _, value, size_of_value in saved_of(node):
+            whole = value if getattr(value, "base", None) is None else value.base
+            if id(whole) not in counted or value is None:
+                counted.add(id(whole))
+                size += size_of_value
+        sizes.append(size)
+    return sizes
+
+
+# -- constants and options -------------------------------------------------------------------
+
+
+def constants_of(node: Node) -> list[Constant]:
+    """The inputs that need no gradient, as far as anybody knows of them."""
+    recorded = made_of(node)
+    if recorded is not None:
+        return [
+            Constant(("recorded", d.identity), i, (tuple(d.shape), d.dtype), None, d)
+            for i, d in enumerate(recorded.inputs)
+            if d is not None and d.constant
+        ]
+    if isinstance(node, CopySlices):
+        return constants_of(node.write)
+    if node.saved is FREED or node.saved is None:
+        return []
+    if isinstance(node, FunctionCtx):
+        return [c for c in _kept_by_function(node) if c is not None]
+    found = []
+    if isinstance(node, OperationNode):
+        inputs = node.operation.inputs
+        for k, name in enumerate(node.operation.saves):
+            value, version = node.saved[3 * k], node.saved[3 * k + 1]
+            if name not in inputs or node.next_nodes[inputs.index(name)] is not None:
+                continue
+            is_number = version is UNCHANGING and getattr(value, "shape", None) == ()
+            if getattr(value, "shape", None) is not None and not is_number:
+                position = inputs.index(name)
+                found.append(Constant(id(value), position, info_of(value), array_of(value)))
+    return found
+
+
+def _kept_by_function(node: FunctionCtx) -> Iterator[Constant | None]:
+    """Tensors without a history that a custom Function saved: inputs, or values of its own."""
+    for value, _, _, number, _ in node.saved:
+        if number is None and hasattr(value, "_data") and not value.requires_grad:
+            data = value._data
+            yield Constant(id(data), len(node.next_nodes), info_of(data), array_of(data))
+
+
+def options_of(node: Node) -> list[str]:
+    """Options and numbers that an operation was given, in words: ``exponent=2``."""
+    if isinstance(node, CopySlices):
+        return [f"write: {label_of(node.write)}", *options_of(node.write)]
+    if not isinstance(node, OperationNode):
+        return []
+    words = []
+    operation = node.operation
+    if node.saved is not FREED and node.saved is not None:
+        for k, name in enumerate(operation.saves):
+            value, version = node.saved[3 * k], node.saved[3 * k + 1]
+            number = name in operation.inputs and version is UNCHANGING
+            if number and getattr(value, "shape", None) == () and array_of(value) is not None:
+                words.append(f"{name}={_number(value.item())}")
+    for name, value in (getattr(node, "options", None) or {}).items():
+        text = _option(value)
+        if text is not None and (name, text) not in _USUAL:
+            words.append(f"{name}={text}")
+    return words
+
+
+_USUAL = {("alpha", "1"), ("beta", "1"), ("ignore_index", "-100")}  # what goes without saying
+
+
+def _option(value: Any) -> str | None:
+    """An option in few characters; None where it is more, or says nothing."""
+    if value is None or value is False:
+        return None
+    if isinstance(value, (bool, str)):
+        text = str(value)
+    elif isinstance(value, (int, float, complex)):
+        text = _number(value)
+    elif isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
+        text = "×".join(map(str, value)) if len(value) > 1 else ", ".join(map(str, value))
+    else:
+        return None
+    return text if len(text) <= 24 else None
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+    return str(value)
+
+
+# -- shapes ----------------------------------------------------------------------------------
+
+
+def outputs_of(node: Node) -> dict[int, Info]:
+    """Shapes of a node's outputs as far as it knows them itself."""
+    recorded = made_of(node)
+    if recorded is not None:
+        return {k: (tuple(d.shape), d.dtype) for k, d in enumerate(recorded.outputs)}
+    if isinstance(node, FunctionCtx):
+        return {k: info(*i) for k, i in enumerate(node.output_infos) if i[1] is not None}
+    if isinstance(node, CopySlices):
+        dtype = next((i[1] for i in getattr(node.write, "infos", ()) if i[1] is not None), None)
+        return {0: info(node.part.shape, dtype)}
+    if not isinstance(node, OperationNode):
+        return {}
+    several = getattr(node, "outputs", None)
+    if several is not None:
+        return {k: info(*i) for k, i in enumerate(several) if i[1] is not None}
+    return _one_output(node)
+
+
+def _one_output(node: OperationNode) -> dict[int, Info]:
+    operation = node.operation
+    if node.saved is not None and node.saved is not FREED:
+        for k, name in enumerate(operation.saves):
+            value = node.saved[3 * k]
+            if name in operation.output_names and (found := info_of(value)) is not None:
+                return {operation.output_names.index(name): found}
+    given = _given(node)
+    options = getattr(node, "options", None) or {}
+    if "size" in options and given:
+        return {0: (tuple(options["size"]), given[0][1])}
+    elementwise = isinstance(operation, Elementwise) or operation.name in ("mul", "div")
+    if elementwise and given and len(given) == len(node.next_nodes):
+        shape = _broadcast([i[0] for i in given])
+        if shape is not None:
+            return {0: (shape, None if len({i[1] for i in given}) > 1 else given[0][1])}
+    return {}
+
+
+def _given(node: OperationNode) -> list[Info]:
+    """Shapes of the inputs, where the node was told."""
+    return [info(*i) for i in _infos(node) if i is not None and i[1] is not None]
+
+
+def _infos(node: OperationNode) -> tuple[Any, ...]:
+    """Shapes and raw dtypes of the inputs: as given, or as gradients are to be brought to."""
+    fit = node.extras.fit if node.extras is not None else None
+    return getattr(node, "infos", None) or fit or ()
+
+
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
+    length = max(map(len, shapes))
+    columns = zip(*[(1,) * (length - len(s)) + s for s in shapes], strict=True)
+    result = []
+    for sizes in columns:
+        larger = {s for s in sizes if s != 1}
+        if len(larger) > 1:
+            return None
+        result.append(larger.pop() if larger else 1)
+    return tuple(result)
+
+
+def input_infos(node: Node) -> list[Info | None]:
+    """Shapes of a node's inputs, in the order of ``next_nodes``, as far as it knows them."""
+    recorded = made_of(node)
+    if recorded is not None and len(recorded.inputs) == len(node.next_nodes):
+        return [None if d is None else (tuple(d.shape), d.dtype) for d in recorded.inputs]
+    count = len(node.next_nodes)
+    if isinstance(node, FunctionCtx):
+        infos = [info(*i) for i in node.input_infos if i is not None]
+        return [*infos, *[None] * (count - len(infos))][:count]
+    if isinstance(node, CopySlices):
+        own = next(iter(outputs_of(node).values()), None)
+        return [own, *input_infos(node.write)[1:]][:count]
+    if not isinstance(node, OperationNode):
+        return [None] * count
+    known: list[Info | None] = [None] * count
+    for i, given in enumerate(_infos(node)[:count]):
+        known[i] = info(*given) if given is not None and given[1] is not None else None
+    if node.saved is not None and node.saved is not FREED:
+        for k, name in enumerate(node.operation.saves):
+            if name in node.operation.inputs:
+                i = node.operation.inputs.index(name)
+                known[i] = known[i] or info_of(node.saved[3 * k])
+    return known
+
+
+def keeps_shape(node: Node) -> bool:
+    """Whether a node's output certainly has the shape of each of its inputs: an elementwise
+    operation that had nothing to broadcast."""
+    if not isinstance(node, OperationNode):
+        return False
+    kind = isinstance(node.operation, Elementwise) or (
+        isinstance(node.operation, Multilinear) and node.operation.name == "mul"
+    )
+    return kind and (node.extras is None or node.extras.fit is None) and _alone(node)
+
+
+def _alone(node: OperationNode) -> bool:
+    """Whether nothing but inputs with a history can have given the shape: a constant may be
+    larger, a number is not."""
+    if len(node.next_nodes) == 1:
+        return True
+    names = node.operation.inputs
+    for position, origin in enumerate(node.next_nodes):
+        if origin is None and not _is_number(node, names[position]):
+            return False
+    return True
+
+
+def _is_number(node: OperationNode, name: str) -> bool:
+    """Whether an input is known to have been a Python number."""
+    if node.saved is None or node.saved is FREED or name not in node.operation.saves:
+        return False
+    at = 3 * node.operation.saves.index(name)
+    return node.saved[at + 1] is UNCHANGING and getattr(node.saved[at], "shape", None) == ()

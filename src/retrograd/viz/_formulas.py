@@ -1,0 +1,407 @@
+"""Expressions as people write them: ``g - g * (result * result)`` is grad · (1 − result²).
+
+What only matters to the machine is left out (dtypes, hidden values, the choice of a faster way),
+short helpers are replaced by what they do, sums with a common factor are written as products, and
+operators get their usual signs.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from retrograd.ops._operation import Operation
+from retrograd.viz._algebra import simple
+from retrograd.viz._expressions import TooLongError, expression_of, filled, parameters_of
+
+CHOICE, SUM, PRODUCT, SIGN, POWER, ATOM = range(6)  # how strongly parts hold together
+Text = tuple[str, int]
+
+SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+CONSTANTS = {"_LN2": "ln 2", "_LN10": "ln 10", "math.pi": "π", "_DEGREE": "(π / 180)",
+             "_TWO_OVER_ROOT_PI": "(2 / √π)", "_ROOT_2_PI": "√(2π)", "math.nan": "nan",
+             "math.log(2)": "ln 2"}  # fmt: skip
+# Calls that change nothing that a reader would ask about: what they are called on.
+SAME = {"raw", "to_dtype", "kept", "as_value", "_constant", "asarray", "tuple", "_in_dtype_of",
+        "_as_it_is", "cast", "conj_physical_or_same"}  # fmt: skip
+ZERO = {"zeros_like", "new_zeros", "zeros"}
+RELATIONS = {"eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥",
+             "equal": "=", "less": "<", "greater": ">"}  # fmt: skip
+PRODUCTS = {"mm", "bmm", "mv", "matmul"}
+TURNED = {"transposed", "t", "_turned"}
+NAMES = {"sum_dim": "sum", "sum_all": "sum", "sum_to_shape": "sum_to", "mean_dim": "mean",
+         "slice_": "slice", "pow_scalar": "pow", "scatter_zeros": "scatter", "put_zeros": "place",
+         "add_flat": "add_at", "take_flat": "take", "adjoint": "adjoint"}  # fmt: skip
+AS_OPERATORS: dict[str, ast.operator] = {
+    "total": ast.Add(), "_scaled": ast.Mult(), "scaled": ast.Mult(), "times": ast.Mult(),
+    "over": ast.Div(),
+}  # fmt: skip
+FACTORS = {"alpha", "beta", "value", "scale", "input_scale"}  # options that are one by default
+# Questions whose answer is known for a reader: nothing is hidden, all gradients are wanted.
+FALSE = {"hidden", "isinstance", "is_differentiated"}
+TRUE = {"is_raw"}
+
+
+class Printer:
+    """Writes the expression of one rule."""
+
+    def __init__(
+        self,
+        names: Mapping[str, Any],
+        of: str = "self",
+        outputs: tuple[str, ...] = (),
+        complex_numbers: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.globals = names  # what names mean where the rule was written
+        self.of = of  # the input that the rule is for
+        self.outputs = outputs
+        self.known = Known(complex_numbers, options or {})
+
+    def write(self, expression: ast.expr) -> str:
+        return self.text(simple(self.inlined(expression)))[0]
+
+    # -- before writing ----------------------------------------------------------------------
+
+    def meaning(self, function: ast.expr) -> Any:
+        """What is called: a function or an operation, if it is to be had."""
+        if isinstance(function, ast.Name):
+            return self.globals.get(function.id)
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            return getattr(self.globals.get(function.value.id), function.attr, None)
+        return None
+
+    def inlined(self, expression: ast.expr, depth: int = 3) -> ast.expr:
+        """An expression with short helpers replaced by what they do."""
+        printer = self
+
+        class Inliner(ast.NodeTransformer):
+            def visit_Call(self, node: ast.Call) -> ast.expr:
+                self.generic_visit(node)
+                found = printer.body_of_helper(node)
+                return node if found is None else found
+
+        expression = self.known.ones(copy.deepcopy(expression))
+        for _ in range(depth):
+            before = ast.dump(expression)
+            expression = pruned(Inliner().visit(expression), self.known)
+            if ast.dump(expression) == before:
+                break
+        return expression
+
+    def body_of_helper(self, call: ast.Call) -> ast.expr | None:
+        name, function = name_of(call.func), self.meaning(call.func)
+        plain = SAME | ZERO | TURNED | PRODUCTS | FALSE | TRUE | {"turned_mm", "_outer", "numel"}
+        plain |= set(AS_OPERATORS)
+        if name in plain or isinstance(function, Operation) or not _is_ours(function):
+            return None
+        body = expression_of(function)
+        if body is None or sum(1 for _ in ast.walk(body)) > 60 or not self.means_the_same(body):
+            return None
+        given = dict(zip(parameters_of(function), call.args, strict=False))
+        given.update({k.arg: k.value for k in call.keywords if k.arg is not None})
+        if set(parameters_of(function)) - set(given):
+            return None
+        try:
+            return filled(body, given)
+        except TooLongError:
+            return None
+
+    def means_the_same(self, body: ast.expr) -> bool:
+        """Whether what a helper calls is called the same where the rule is."""
+        called = [n.func for n in ast.walk(body) if isinstance(n, ast.Call)]
+        return all(name_of(f) for f in called)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def text(self, node: ast.expr) -> Text:
+        writer = getattr(self, f"write_{type(node).__name__.lower()}", None)
+        return (self.code(node), ATOM) if writer is None else writer(node)
+
+    def code(self, node: ast.expr) -> str:
+        """A part that there is no better way to write than as code."""
+        try:
+            return ast.unparse(filled(node, {"g": ast.Name("grad", ast.Load())}))
+        except TooLongError:
+            return "…"
+
+    def inside(self, node: ast.expr, level: int) -> str:
+        """A part of something that holds together as strongly as ``level``."""
+        text, own = self.text(node)
+        return text if own >= level else f"({text})"
+
+    def write_name(self, node: ast.Name) -> Text:
+        if node.id == "g":
+            return "grad", ATOM
+        if node.id == "shape":
+            return f"{self.of}.shape", ATOM
+        value = self.globals.get(node.id)
+        if node.id not in CONSTANTS and node.id.startswith("_") and isinstance(value, float):
+            return f"{value:.6g}", ATOM
+        return CONSTANTS.get(node.id, node.id), ATOM
+
+    def write_constant(self, node: ast.Constant) -> Text:
+        return (f"{node.value:g}" if isinstance(node.value, float) else repr(node.value)), ATOM
+
+    def write_attribute(self, node: ast.Attribute) -> Text:
+        whole = ast.unparse(node)
+        return CONSTANTS.get(whole, f"{self.inside(node.value, ATOM)}.{node.attr}"), ATOM
+
+    def write_subscript(self, node: ast.Subscript) -> Text:
+        of_grad = isinstance(node.value, ast.Name) and node.value.id == "g"
+        index = self.code(node.slice)
+        if of_grad and index.isdigit():
+            known = int(index) < len(self.outputs)
+            return (f"grad_{self.outputs[int(index)]}" if known else f"grad[{index}]"), ATOM
+        return f"{self.inside(node.value, ATOM)}[{index}]", ATOM
+
+    def write_unaryop(self, node: ast.UnaryOp) -> Text:
+        if isinstance(node.op, ast.Not):
+            return f"not {self.inside(node.operand, SIGN)}", CHOICE
+        return f"−{self.inside(node.operand, SIGN)}", SIGN
+
+    def write_binop(self, node: ast.BinOp) -> Text:
+        left, right = node.left, node.right
+        if isinstance(node.op, ast.Add):
+            return f"{self.inside(left, SUM)} + {self.inside(right, SUM)}", SUM
+        if isinstance(node.op, ast.Sub):
+            return f"{self.inside(left, SUM)} − {self.inside(right, PRODUCT)}", SUM
+        if isinstance(node.op, ast.Mult):
+            if isinstance(right, ast.Call) and name_of(right.func) == "rsqrt":
+                return (
+                    f"{self.inside(left, PRODUCT)} / sqrt({self.text(right.args[0])[0]})",
+                    PRODUCT,
+                )
+            level = SIGN if _is_ratio(right) else PRODUCT
+            return f"{self.inside(left, PRODUCT)} · {self.inside(right, level)}", PRODUCT
+        if isinstance(node.op, ast.Div):
+            return f"{self.inside(left, PRODUCT)} / {self.inside(right, SIGN)}", PRODUCT
+        if isinstance(node.op, ast.MatMult):
+            return f"{self.inside(left, PRODUCT)} @ {self.inside(right, SIGN)}", PRODUCT
+        if isinstance(node.op, ast.Pow):
+            return self.power(left, right)
+        return ast.unparse(node), SUM
+
+    def power(self, base: ast.expr, exponent: ast.expr) -> Text:
+        text = self.inside(base, ATOM)
+        if isinstance(exponent, ast.Constant) and isinstance(exponent.value, int):
+            return f"{text}{str(exponent.value).translate(SUPERSCRIPT)}", POWER
+        return f"{text}^{self.inside(exponent, ATOM)}", POWER
+
+    def write_compare(self, node: ast.Compare) -> Text:
+        signs = {ast.Eq: "=", ast.NotEq: "≠", ast.Lt: "<", ast.LtE: "≤", ast.Gt: ">",
+                 ast.GtE: "≥", ast.Is: "is", ast.IsNot: "is not", ast.In: "in",
+                 ast.NotIn: "not in"}  # fmt: skip
+        parts = [self.inside(node.left, SUM)]
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            parts += [signs[type(op)], self.inside(right, SUM)]
+        return " ".join(parts), CHOICE
+
+    def write_boolop(self, node: ast.BoolOp) -> Text:
+        word = " and " if isinstance(node.op, ast.And) else " or "
+        return word.join(self.inside(v, SUM) for v in node.values), CHOICE
+
+    def write_ifexp(self, node: ast.IfExp) -> Text:
+        test, _ = self.text(node.test)
+        then = self.inside(node.body, SUM)
+        return f"{then} if {test}, else {self.text(node.orelse)[0]}", CHOICE
+
+    def write_tuple(self, node: ast.Tuple) -> Text:
+        return f"({', '.join(self.text(x)[0] for x in node.elts)})", ATOM
+
+    def write_list(self, node: ast.List) -> Text:
+        return f"[{', '.join(self.text(x)[0] for x in node.elts)}]", ATOM
+
+    def write_listcomp(self, node: ast.ListComp) -> Text:
+        loops = ", ".join(
+            f"for {ast.unparse(loop.target)} in {self.text(loop.iter)[0]}"
+            for loop in node.generators
+        )
+        return f"[{self.text(node.elt)[0]} {loops}]", ATOM
+
+    def write_call(self, node: ast.Call) -> Text:
+        name, args = name_of(node.func), node.args
+        if ast.unparse(node) in CONSTANTS:
+            return CONSTANTS[ast.unparse(node)], ATOM
+        if name in RELATIONS and len(args) == 2:
+            left, right = (self.inside(x, SUM) for x in args)
+            return f"{left} {RELATIONS[name]} {right}", CHOICE
+        if name in ("logical_and", "logical_or") and len(args) == 2:
+            word = " and " if name == "logical_and" else " or "
+            return word.join(self.inside(x, SUM) for x in args), CHOICE
+        if name == "logical_not":
+            return f"not {self.inside(args[0], SUM)}", CHOICE
+        if name == "where" and len(args) == 3:
+            chosen, other = self.inside(args[1], SUM), self.text(args[2])[0]
+            return f"{chosen} where {self.text(args[0])[0]}, else {other}", CHOICE
+        if name == "threshold_backward" and len(args) == 2:
+            first = self.inside(args[0], SUM)
+            return f"{first} where {self.inside(args[1], SUM)} > 0, else 0", CHOICE
+        if name in TURNED and len(args) == 1:
+            return f"{self.inside(args[0], ATOM)}ᵀ", ATOM
+        if name in PRODUCTS and len(args) == 2:
+            return f"{self.inside(args[0], PRODUCT)} @ {self.inside(args[1], SIGN)}", PRODUCT
+        if name == "turned_mm":
+            return f"{self.inside(args[0], ATOM)}ᵀ @ {self.inside(args[1], SIGN)}", PRODUCT
+        if name == "_outer" and len(args) == 2:
+            return f"{self.inside(args[0], PRODUCT)} ⊗ {self.inside(args[1], SIGN)}", PRODUCT
+        if name == "pow_scalar" and node.keywords:
+            return self.power(args[0], node.keywords[0].value)
+        if name == "rsqrt":
+            return f"1 / sqrt({self.text(args[0])[0]})", PRODUCT
+        if name == "abs":
+            return f"|{self.text(args[0])[0]}|", ATOM
+        if name == "numel" and ast.unparse(args[0]) in ("shape", f"{self.of}.shape"):
+            return f"numel({self.of})", ATOM
+        if name == "not_defined":
+            return "not defined", ATOM
+        if name == "isnan":
+            return f"{self.inside(args[0], SUM)} is nan", CHOICE
+        return self.plain_call(node), ATOM
+
+    def plain_call(self, node: ast.Call) -> str:
+        """A call as it is, without saying twice what an option is called."""
+        given = [self.text(x)[0] for x in node.args if not isinstance(x, ast.Starred)]
+        for keyword in node.keywords:
+            value = self.text(keyword.value)[0]
+            same = value in (keyword.arg, f"({keyword.arg})", f"{self.of}.shape")
+            given.append(value if same else f"{keyword.arg}={value}")
+        name = name_of(node.func) or ast.unparse(node.func)
+        return f"{NAMES.get(name, name.removeprefix('_'))}({', '.join(given)})"
+
+
+def _is_ratio(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.MatMult))
+
+
+def _is_ours(function: Any) -> bool:
+    module = getattr(function, "__module__", None) or ""
+    return hasattr(function, "__code__") and module.startswith("retrograd.ops")
+
+
+def name_of(function: ast.expr) -> str:
+    """The last part of what is called."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+# -- what a reader need not see ------------------------------------------------------------------
+
+
+class Known:
+    """What is known of a node: whether its numbers are complex, and simple options."""
+
+    def __init__(self, complex_numbers: bool, options: Mapping[str, Any]) -> None:
+        self.complex_numbers = complex_numbers
+        self.options = options
+
+    def ones(self, expression: ast.expr) -> ast.expr:
+        """An expression without the names of options that are one: a factor of one says nothing."""
+        ones = {n: ast.Constant(1) for n, v in self.options.items() if type(v) is int and v == 1}
+        in_calls = {
+            k.arg for n in ast.walk(expression) if isinstance(n, ast.Call) for k in n.keywords
+        }
+        return filled(expression, {n: v for n, v in ones.items() if n in FACTORS - in_calls})
+
+    def answer(self, test: ast.expr) -> bool | None:
+        """What a question comes to where nothing special is on; None if that depends."""
+        text = ast.unparse(test)
+        if text.endswith((".kind == 'c'", ".kind == 'c')")):
+            return self.complex_numbers
+        if text.endswith(".kind != 'c'"):
+            return not self.complex_numbers
+        names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+        calls = any(isinstance(n, (ast.Call, ast.Attribute)) for n in ast.walk(test))
+        if names and names <= set(self.options) and not calls:
+            return bool(eval(compile(ast.Expression(located(test)), "<option>", "eval"),
+                             {"__builtins__": {}}, dict(self.options)))  # fmt: skip
+        return self.usual_answer(test, text)
+
+    def usual_answer(self, test: ast.expr, text: str) -> bool | None:
+        if isinstance(test, ast.Constant) and isinstance(test.value, bool):
+            return test.value
+        if isinstance(test, ast.Call) and name_of(test.func) in FALSE | TRUE:
+            return name_of(test.func) in TRUE
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.answer(test.operand)
+            if inner is None and ast.unparse(test.operand).endswith("shape"):
+                return False  # a tensor without dimensions: the same formula, written apart
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            answers = [self.answer(v) for v in test.values]
+            settles = isinstance(test.op, ast.Or)
+            if settles in answers:
+                return settles
+            return (not settles) if None not in answers else None
+        if text.startswith("needs["):
+            return True
+        if text == "g is None" or (text.startswith("g[") and text.endswith("is None")):
+            return False
+        return None
+
+
+def located(test: ast.expr) -> ast.expr:
+    """A piece of source as it can be compiled."""
+    return ast.fix_missing_locations(copy.deepcopy(test))
+
+
+def pruned(expression: ast.expr, known: Known) -> ast.expr:
+    """An expression without choices that only the machine has to make."""
+
+    class Pruner(ast.NodeTransformer):
+        def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+            self.generic_visit(node)
+            answer = known.answer(node.test)
+            if answer is not None:
+                return node.body if answer else node.orelse
+            if ast.dump(node.body) == ast.dump(node.orelse):
+                return node.body
+            return node
+
+        def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+            self.generic_visit(node)
+            settles = isinstance(node.op, ast.Or)
+            values = [v for v in node.values if known.answer(v) is not (not settles)]
+            # ``size or 1``: the size, unless there is nothing at all
+            if settles and values and ast.unparse(values[-1]) == "1":
+                values = values[:-1]
+            if not values:
+                return ast.Constant(not settles)
+            return values[0] if len(values) == 1 else ast.BoolOp(node.op, values)
+
+        def visit_Call(self, node: ast.Call) -> ast.expr:
+            self.generic_visit(node)
+            name = name_of(node.func)
+            if name in SAME and node.args:
+                return node.args[0]
+            if name in ZERO:
+                return ast.Constant(0)
+            operator = AS_OPERATORS.get(name)
+            given = [*node.args, *(k.value for k in node.keywords)]
+            if operator is not None and len(given) == 2:
+                return ast.BinOp(given[0], operator, given[1])
+            return node
+
+    result: ast.expr = Pruner().visit(expression)
+    return result
+
+
+def formula(expression: ast.expr, names: Mapping[str, Any], **about: Any) -> str:
+    """An expression as people write it. ``names``: what they mean in it; ``about``: as for
+    ``Printer``.
+
+    >>> formula(ast.parse("g - g * (result * result)", mode="eval").body, {})
+    'grad · (1 − result²)'
+    """
+    return Printer(names, **about).write(expression)
+
+
+def names_in(function: Callable[..., Any]) -> dict[str, Any]:
+    """What names mean inside a function."""
+    names = dict(function.__globals__)
+    closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    names.update((name, cell.cell_contents) for name, cell in closed)
+    return names

@@ -1,0 +1,370 @@
+"""Where boxes go: layers from inputs to results, few crossings, short edges.
+
+Layers and coordinates are found here, where the sizes of boxes are known. The order within layers,
+the hard part, is igraph's: the layered method of Sugiyama, Tagawa and Toda, with its barycenters.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Point = tuple[float, float]
+GAP, BEND_GAP, ROW_GAP = 24.0, 12.0, 25.0  # beside boxes, beside edges, between rows
+BEND = 2.0  # the room that an edge takes where it passes a row
+SWEEPS, STRAIGHTENINGS = 30, 8
+MAX_BENDS = 4000
+PATIENCE = 30_000  # vertices times sweeps: large pictures get fewer
+CLOSE = 8.0  # what is nearer than the head of an arrow is long
+LARGE = 1e9
+
+
+@dataclass
+class Layout:
+    """Boxes by their upper left corners, and the points that edges go through."""
+
+    corners: list[Point]
+    routes: list[list[Point]]
+    width: float
+    height: float
+
+
+def need(module: str) -> Any:
+    """A module of the extra ``viz``, or an error that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise ImportError(
+            f'pictures need {name}, which is not installed: pip install "retrograd[viz]"'
+        ) from error
+
+
+@functools.lru_cache(maxsize=32)  # the repetitions of a structure look the same
+def lay_out(sizes: tuple[tuple[float, float], ...], edges: tuple[tuple[int, int], ...]) -> Layout:
+    """Lay boxes out in rows, so that all edges lead downwards. There must be no cycle."""
+    if not sizes:
+        return Layout([], [], 0.0, 0.0)
+    depths, levels = layers(len(sizes), edges)
+    grid = _Grid(sizes, edges, depths, levels)
+    grid.order()
+    grid.find_columns()
+    grid.straighten()
+    return grid.layout()
+
+
+# -- layers --------------------------------------------------------------------------------------
+
+
+def layers(count: int, edges: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """For each vertex how long the longest way to it is, and the layer to show it in: as far up as
+    can be, then closer to its users where that makes edges shorter on the whole."""
+    after: list[list[int]] = [[] for _ in range(count)]
+    before: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges:
+        after[source].append(target)
+        before[target].append(source)
+    waiting = [len(b) for b in before]
+    order = [v for v in range(count) if not waiting[v]]
+    level = [0] * count
+    for v in order:  # grows while it is walked over
+        for user in after[v]:
+            level[user] = max(level[user], level[v] + 1)
+            waiting[user] -= 1
+            if not waiting[user]:
+                order.append(user)
+    if len(order) < count:
+        raise ValueError("there is a cycle in what is to be drawn")
+    depths = list(level)
+    for v in reversed(order):
+        if after[v]:
+            level[v] = min(level[user] for user in after[v]) - 1
+    return depths, level
+
+
+# -- order and coordinates -----------------------------------------------------------------------
+
+
+class _Grid:
+    """Vertices in rows: boxes, and bends where an edge passes a row."""
+
+    def __init__(
+        self, sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]],
+        depths: list[int], levels: list[int],
+    ) -> None:  # fmt: skip
+        self.sizes = sizes
+        self.edges = edges
+        self.level = list(levels)
+        self.widths = [w for w, _ in sizes]
+        self.boxes = len(sizes)
+        self.chains: list[list[int]] = []
+        self.direct = self.too_long()
+        for number, (source, target) in enumerate(edges):
+            chain = [source]
+            for row in range(levels[source] + 1, levels[target]):
+                if number in self.direct:
+                    break
+                chain.append(len(self.level))
+                self.level.append(row)
+                self.widths.append(BEND)
+            self.chains.append([*chain, target])
+        self.rows: list[list[int]] = [[] for _ in range(max(self.level) + 1)]
+        for v, row in enumerate(self.level):
+            self.rows[row].append(v)
+        self.x = [0.0] * len(self.level)
+        # Neighbours above and below, and how much each counts: long edges should be straight.
+        self.above: list[list[tuple[int, float]]] = [[] for _ in self.level]
+        self.below: list[list[tuple[int, float]]] = [[] for _ in self.level]
+        self.spine = self.longest_ways(depths)
+        for number, upper, lower in self.links():
+            bends = (upper >= self.boxes) + (lower >= self.boxes)
+            weight = 4.0 if number in self.spine and not bends else (1.0, 2.0, 8.0)[bends]
+            self.below[upper].append((lower, weight))
+            self.above[lower].append((upper, weight))
+
+    def too_long(self) -> set[int]:
+        """The longest edges, where there would be too many bends: they go behind the boxes. Nobody
+        can follow single edges in such a picture, and to find ways for them takes minutes."""
+        spans = [(self.level[b] - self.level[a], k) for k, (a, b) in enumerate(self.edges)]
+        room, direct = MAX_BENDS, set()
+        for span, number in sorted(spans):
+            room -= span - 1
+            if room < 0:
+                direct.add(number)
+        return direct
+
+    def links(self) -> Iterator[tuple[int, int, int]]:
+        """The pieces of edges from row to row, with the numbers of the edges."""
+        for number, chain in enumerate(self.chains):
+            if number not in self.direct:
+                for upper, lower in itertools.pairwise(chain):
+                    yield number, upper, lower
+
+    def longest_ways(self, depths: list[int]) -> set[int]:
+        """The edges that carry on the longest way to where they lead: one for each box, and no two
+        from the same box. These make the backbone of a picture."""
+        best: dict[int, tuple[int, int]] = {}
+        for number, (source, target) in enumerate(self.edges):
+            if target not in best or depths[source] > best[target][0]:
+                best[target] = (depths[source], number)
+        longest: dict[int, int] = {}
+        below = [0] * self.boxes  # how long the way on is
+        for v in sorted(range(self.boxes), key=lambda v: -depths[v]):
+            if v in best:
+                source = self.edges[best[v][1]][0]
+                if source not in longest or below[v] + 1 > below[source]:
+                    longest[source] = best[v][1]
+                    below[source] = max(below[source], below[v] + 1)
+        return set(longest.values())
+
+    def order(self) -> None:
+        """Put the vertices of each row in an order with few crossings."""
+        igraph = need("igraph")
+        pairs = [(upper, lower) for _, upper, lower in self.links()]
+        graph = igraph.Graph(len(self.level), pairs, directed=True)
+        found = graph.layout_sugiyama(layers=self.level, maxiter=100)
+        if isinstance(found, tuple):
+            found = found[0]
+        for row in self.rows:
+            row.sort(key=lambda v: (found[v][0], v))
+
+    def spacing(self, left: int, right: int) -> float:
+        bends = (left >= self.boxes) + (right >= self.boxes)
+        gap = (GAP, (GAP + BEND_GAP) / 2, BEND_GAP)[bends]
+        return (self.widths[left] + self.widths[right]) / 2 + gap
+
+    def find_columns(self) -> None:
+        """Centres of all vertices: each as near to its neighbours as its row allows."""
+        for row in self.rows:
+            at = 0.0
+            for k, v in enumerate(row):
+                at += self.spacing(row[k - 1], v) if k else 0.0
+                self.x[v] = at
+            middle = (self.x[row[0]] + self.x[row[-1]]) / 2
+            for v in row:
+                self.x[v] -= middle
+        sweeps = min(SWEEPS, max(8, PATIENCE // len(self.level)))
+        for sweep in range(sweeps):
+            down = sweep % 2 == 0
+            both = sweep >= sweeps * 3 // 4
+            for row in self.rows if down else reversed(self.rows):
+                self.settle(row, down, both)
+
+    def settle(self, row: list[int], down: bool, both: bool) -> None:
+        wanted, weights = [], []
+        for v in row:
+            near = self.above[v] if down else self.below[v]
+            near = [*self.above[v], *self.below[v]] if both or not near else near
+            weight = sum(w for _, w in near)
+            wanted.append(sum(self.x[u] * w for u, w in near) / weight if near else self.x[v])
+            weights.append(max(weight, 0.1))
+        offsets = [0.0]
+        for left, right in itertools.pairwise(row):
+            offsets.append(offsets[-1] + self.spacing(left, right))
+        shifted = [w - o for w, o in zip(wanted, offsets, strict=True)]
+        for v, x, offset in zip(row, increasing(shifted, weights), offsets, strict=True):
+            self.x[v] = x + offset
+
+    # -- straight lines ----------------------------------------------------------------------
+
+    def straighten(self) -> None:
+        """Put what belongs to one line under each other, where its rows have room for that."""
+        lines = self.lines()
+        place = {v: (row, k) for row in self.rows for k, v in enumerate(row)}
+        for _ in range(min(STRAIGHTENINGS, max(3, PATIENCE // len(self.level) // 2))):
+            for line in lines:
+                self.straighten_line(line, place)
+
+    def lines(self) -> list[list[int]]:
+        """Vertices that should stand under each other: the bends of an edge, boxes that have only
+        each other, and the backbone. The most important come last, and have the last word."""
+        following: dict[int, int] = {}
+        taken: set[int] = set()
+        for _, upper, lower in sorted(self.straight_pairs(), reverse=True):
+            if upper not in following and lower not in taken:
+                following[upper] = lower
+                taken.add(lower)
+        lines = []
+        for start in range(len(self.level)):
+            if start in taken:
+                continue
+            line = [start]
+            while line[-1] in following:
+                line.append(following[line[-1]])
+            lines.append(line)
+        return sorted(lines, key=len)
+
+    def straight_pairs(self) -> Iterator[tuple[int, int, int]]:
+        """Neighbours that should stand under each other, and how much."""
+        for number, upper, lower in self.links():
+            bends = (upper >= self.boxes) + (lower >= self.boxes)
+            alone = len(self.below[upper]) == len(self.above[lower]) == 1
+            if bends == 2 or alone or number in self.spine:
+                yield (3 if bends == 2 else 2 if number in self.spine else 1), upper, lower
+
+    def straighten_line(self, line: list[int], place: dict[int, tuple[list[int], int]]) -> None:
+        """Give as many vertices of a line as possible the same column, from the top."""
+        start = 0
+        while start < len(line):
+            low, high = self.room(line[start], place)
+            end = start + 1
+            while end < len(line):
+                left, right = self.room(line[end], place)
+                if max(low, left) > min(high, right):
+                    break
+                low, high, end = max(low, left), min(high, right), end + 1
+            self.move(line[start:end], low, high)
+            start = end
+
+    def room(self, v: int, place: dict[int, tuple[list[int], int]]) -> tuple[float, float]:
+        """Between which columns a vertex can be moved."""
+        row, k = place[v]
+        low = self.x[row[k - 1]] + self.spacing(row[k - 1], v) if k else -LARGE
+        high = self.x[row[k + 1]] - self.spacing(v, row[k + 1]) if k + 1 < len(row) else LARGE
+        return low, max(low, high)
+
+    def move(self, members: list[int], low: float, high: float) -> None:
+        inside = set(members)
+        total = weight = 0.0
+        for v in members:
+            for u, w in (*self.above[v], *self.below[v]):
+                if u not in inside:
+                    total, weight = total + self.x[u] * w, weight + w
+        own = sum(self.x[v] for v in members) / len(members)
+        wanted = total / weight if weight else own
+        x = min(max(wanted, low), high)
+        for v in members:
+            self.x[v] = x
+
+    def layout(self) -> Layout:
+        heights = [0.0] * len(self.rows)
+        for v in range(self.boxes):
+            heights[self.level[v]] = max(heights[self.level[v]], self.sizes[v][1])
+        widest = [0.0] * len(self.rows)  # the longest way aside between a row and the next
+        for _, upper, lower in self.links():
+            row = self.level[upper]
+            widest[row] = max(widest[row], abs(self.x[upper] - self.x[lower]))
+        tops, at = [], 0.0
+        for height, aside in zip(heights, widest, strict=True):
+            tops.append(at)
+            at += height + ROW_GAP + min(aside * 0.06, 50.0)
+        left = min(x - w / 2 for x, w in zip(self.x, self.widths, strict=True))
+        right = max(x + w / 2 for x, w in zip(self.x, self.widths, strict=True))
+        corners = []
+        for v in range(self.boxes):
+            row = self.level[v]
+            y = tops[row] + (heights[row] - self.sizes[v][1]) / 2
+            corners.append((self.x[v] - self.widths[v] / 2 - left, y))
+        routes = self.routes(corners, tops, heights, left)
+        bottom = tops[-1] + heights[-1]
+        return Layout(corners, routes, right - left, bottom)
+
+    def routes(
+        self, corners: list[Point], tops: list[float], heights: list[float], left: float
+    ) -> list[list[Point]]:
+        """From the lower side of a box to the upper side of another: straight down within rows,
+        where other boxes are, and aside only between them. Edges that meet at a box keep apart."""
+        leaving = self.ports(self.below, lower=True)
+        arriving = self.ports(self.above, lower=False)
+        routes = []
+        for number, chain in enumerate(self.chains):
+            source, target = chain[0], chain[-1]
+            start, end = leaving[number] - left, arriving[number] - left
+            bottom = tops[self.level[source]] + heights[self.level[source]]
+            points = [(start, corners[source][1] + self.sizes[source][1])]
+            if bottom - points[0][1] > CLOSE:
+                points.append((start, bottom))
+            for v in chain[1:-1]:
+                x, top = self.x[v] - left, tops[self.level[v]]
+                points += [(x, top), (x, top + heights[self.level[v]])]
+            if corners[target][1] - tops[self.level[target]] > CLOSE:
+                points.append((end, tops[self.level[target]]))
+            points.append((end, corners[target][1]))
+            routes.append(points)
+        return routes
+
+    def ports(self, near: list[list[tuple[int, float]]], lower: bool) -> list[float]:
+        """Where each edge leaves its box (or arrives at it): side by side in the order of the other
+        ends."""
+        at_box: dict[int, list[tuple[float, int]]] = {}
+        for number, chain in enumerate(self.chains):
+            box, neighbour = (chain[0], chain[1]) if lower else (chain[-1], chain[-2])
+            at_box.setdefault(box, []).append((self.x[neighbour], number))
+        places = [0.0] * len(self.chains)
+        for box, ends in at_box.items():
+            ends.sort()
+            middle = self.middle_port(box, ends)
+            reach = max(middle, len(ends) - 1 - middle)  # ports on the longer side
+            step = min(16.0, self.widths[box] * 0.38 / max(reach, 1))
+            for k, (_, number) in enumerate(ends):
+                places[number] = self.x[box] + (k - middle) * step
+        return places
+
+    def middle_port(self, box: int, ends: list[tuple[float, int]]) -> float:
+        """Which of a box's edges gets the middle: one that comes straight down, if there are
+        others on both sides or few."""
+        for k, (x, number) in enumerate(ends):
+            if number in self.spine and abs(x - self.x[box]) < 1.0 and len(ends) <= 5:
+                return k
+        return (len(ends) - 1) / 2
+
+
+def increasing(values: list[float], weights: list[float]) -> list[float]:
+    """The nearest list that never goes down, by weighted squares (pool adjacent violators).
+
+    >>> increasing([1.0, 4.0, 2.0], [1.0, 1.0, 1.0])
+    [1.0, 3.0, 3.0]
+    """
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, how many
+    for value, weight in zip(values, weights, strict=True):
+        count = 1
+        while blocks and blocks[-1][0] > value:
+            mean, more, members = blocks.pop()
+            value = (value * weight + mean * more) / (weight + more)
+            weight, count = weight + more, count + members
+        blocks.append((value, weight, count))
+    return [mean for mean, _, count in blocks for _ in range(count)]

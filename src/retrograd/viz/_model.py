@@ -1,0 +1,272 @@
+"""A graph as things that can be drawn: operations, tensors, and groups of them.
+
+``Graph.of`` walks a graph from some tensors back to its leaves, once and without recursion, folds
+it so that no picture has too many boxes, and makes an item of everything that is to be seen.
+``Graph.to_json`` is the form in which files, pages and tests have it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.autograd._backward import GradientEdge, as_tuple, is_tensor, locate
+from retrograd.autograd._node import NOWHERE, Node
+from retrograd.viz import _facts
+from retrograd.viz._folding import Group, Operations, fold
+from retrograd.viz._modules import modules_of
+from retrograd.viz._naming import Names
+from retrograd.viz._values import Value
+
+MAX_NODES = 80  # operations and groups in one picture
+DETAIL = 4000  # operations of which every one can be looked at
+
+
+@dataclass(slots=True)
+class Item:
+    """One box of a picture."""
+
+    id: int
+    kind: str  # "operation", "leaf", "data", "intermediate" or "group"
+    label: str
+    name: str | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    module: str = ""
+    place: tuple[int, int] | None = None  # number of a file, line
+    group: int | None = None  # the group that it is in
+    bytes: int | None = None  # kept for backward
+    value: Value | None = None
+    grad: Value | None = None
+    count: int | None = None  # groups: how many operations, or, without any, tensors it holds
+    times: int | None = None  # groups of operations: how often a structure is repeated
+    root: bool = False  # whether the picture was asked for of this tensor
+    details: tuple[str, ...] = ()  # options of an operation, what a group consists of
+    saved: tuple[str, ...] = ()  # names of the values that an operation keeps for backward
+    freed: bool = False  # whether a backward pass has let them go
+
+    def to_json(self) -> dict[str, Any]:
+        """As files and pages have it, by the names above."""
+        found: dict[str, Any] = {
+            "id": self.id, "kind": self.kind, "label": self.label, "name": self.name,
+            "shape": None if self.shape is None else list(self.shape), "dtype": self.dtype,
+            "module": self.module, "place": None if self.place is None else list(self.place),
+            "group": self.group, "bytes": self.bytes,
+            "value": None if self.value is None else self.value.to_json(),
+            "grad": None if self.grad is None else self.grad.to_json(),
+            "root": self.root, "details": list(self.details), "saved": list(self.saved),
+            "freed": self.freed,
+        }  # fmt: skip
+        if self.kind == "group":
+            found["count"], found["times"] = self.count, self.times
+        return found
+
+
+class Files:
+    """The files that nodes were made in, by number."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.lines: list[set[int]] = []
+
+    def place(self, file: str, line: int) -> tuple[int, int]:
+        if file not in self.paths:
+            self.paths.append(file)
+            self.lines.append(set())
+        number = self.paths.index(file)
+        self.lines[number].add(line)
+        return number, line
+
+    def name(self, number: int) -> str:
+        """The name of a file, without its folder."""
+        return os.path.basename(self.paths[number])
+
+    def text(self, place: tuple[int, int]) -> str:
+        """The line at a place."""
+        return linecache.getline(self.paths[place[0]], place[1]).strip()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [
+            {"name": os.path.basename(path),
+             "lines": {str(n): linecache.getline(path, n).rstrip("\n") for n in sorted(lines)}}
+            for path, lines in zip(self.paths, self.lines, strict=True)
+        ]  # fmt: skip
+
+
+class Graph:
+    """The items of a graph, and the edges between them in the direction in which data flows.
+
+    >>> import retrograd as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> graph = Graph.of((x * 3).sum())
+    >>> [item.label for item in graph.items]
+    ['leaf', 'Mul', 'result', 'Sum', 'result']
+    >>> graph.edges
+    [(0, 1), (1, 2), (2, 3), (3, 4)]
+    """
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.edges: list[tuple[int, int]] = []
+        self.files = Files()
+        self.nodes: list[Node] = []  # of operations, in the order they were made
+        self.roots: list[int] = []  # items of the tensors asked for
+        self.abridged = False  # whether there are operations without an item of their own
+        self._index: dict[Node, int] = {}  # of operations
+        self._representative: list[int] = []
+        self._operation_items: dict[int, int] = {}  # by number of the operation
+        self._leaf_items: dict[Node, int] = {}
+        self._hidden: list[tuple[int, int, int]] = []  # from, to, group
+
+    @classmethod
+    def of(
+        cls,
+        tensors: Any,
+        params: Any = None,
+        max_nodes: int = MAX_NODES,
+        names: Names | None = None,
+        detail: int = DETAIL,
+    ) -> Graph:
+        """The graph of a tensor, of several, or of gradient edges."""
+        from retrograd.viz._items import Maker
+
+        roots = checked(tensors)
+        graph = cls()
+        graph.nodes, leaves = walk([locate(root)[0] for root in roots])
+        graph._index = {node: i for i, node in enumerate(graph.nodes)}
+        names = names if names is not None else Names.of(params)
+        top = folded(graph, names, max_nodes, detail)
+        Maker(graph, names, roots, leaves, top, detail).run()
+        return graph
+
+    def item_of(self, node: Node) -> int:
+        """The item that stands for a node: an operation, a leaf, or the group that hides it.
+
+        Of a structure that is repeated very often only the first repetition has items; they stand
+        for the others."""
+        if node in self._leaf_items:
+            return self._leaf_items[node]
+        index = self._index.get(node)
+        if index is None:
+            return self._hidden_leaf(node)
+        kept = self._representative[index] if self._representative else index
+        if kept in self._operation_items:
+            return self._operation_items[kept]
+        return self._hiding(kept)
+
+    def _hiding(self, index: int) -> int:
+        low, high = 0, len(self._hidden)
+        while low < high:
+            middle = (low + high) // 2
+            if self._hidden[middle][1] <= index:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(self._hidden) and self._hidden[low][0] <= index:
+            return self._hidden[low][2]
+        raise KeyError("this node is not in the graph")
+
+    def _hidden_leaf(self, leaf: Node) -> int:
+        """The item of a leaf that only operations without items use."""
+        for node in self.nodes:
+            for position, origin in enumerate(node.next_nodes):
+                if origin is leaf:
+                    kept = self._representative[self._index[node]]
+                    there = self.nodes[kept].next_nodes[position]
+                    known = self._leaf_items.get(there) if there is not None else None
+                    return self.item_of(node) if known is None else known
+        raise KeyError("this node is not in the graph")
+
+    def let_go(self) -> None:
+        """Forget the nodes, so that a picture keeps no graph in memory; ``item_of`` then knows none
+        any more."""
+        self.nodes = []
+        self._index, self._leaf_items, self._representative = {}, {}, []
+
+    def groups(self) -> Iterable[Item]:
+        """The items that are groups."""
+        return (item for item in self.items if item.kind == "group")
+
+    def to_json(self, pictures: bool = True, **look: Any) -> dict[str, Any]:
+        """The graph in plain lists and dictionaries. ``look``: what boxes show, as ``draw`` has
+        it."""
+        found: dict[str, Any] = {
+            "items": [item.to_json() for item in self.items],
+            "edges": [list(edge) for edge in self.edges],
+            "files": self.files.to_json(),
+        }
+        if pictures:
+            from retrograd.viz._scene import pictures_of
+
+            found["pictures"] = pictures_of(self, **look)
+        return found
+
+
+def checked(tensors: Any) -> tuple[Any, ...]:
+    """What to draw, as a tuple of tensors and gradient edges."""
+    hint = "draw a tensor, or several in a list: viz.draw(loss)"
+    if not (is_tensor(tensors) or isinstance(tensors, (GradientEdge, tuple, list))):
+        raise TypeError(f"expected a Tensor, but got a {type(tensors).__name__}; {hint}")
+    roots = as_tuple(tensors)
+    if not roots:
+        raise ValueError(f"there is nothing to draw in an empty list; {hint}")
+    for root in roots:
+        if not (is_tensor(root) or isinstance(root, GradientEdge)):
+            raise TypeError(f"expected Tensors, but got a {type(root).__name__} among them; {hint}")
+    return roots
+
+
+def walk(starts: Iterable[Node | None]) -> tuple[list[Node], list[Node]]:
+    """All operations that lead to some nodes, oldest first, and all leaves likewise."""
+    todo = [node for node in starts if node is not None and node is not NOWHERE]
+    seen = set(todo)
+    operations: list[Node] = []
+    leaves: list[Node] = []
+    while todo:
+        node = todo.pop()
+        (leaves if _facts.is_leaf(node) else operations).append(node)
+        for origin in node.next_nodes:
+            if origin is not None and origin is not NOWHERE and origin not in seen:
+                seen.add(origin)
+                todo.append(origin)
+    operations.sort(key=_age)
+    leaves.sort(key=_age)
+    return operations, leaves
+
+
+def _age(node: Node) -> int:
+    return -node.order
+
+
+# -- folding -------------------------------------------------------------------------------------
+
+
+def folded(graph: Graph, names: Names, max_nodes: int, detail: int) -> Group:
+    """The operations in groups, so that no picture has more than ``max_nodes`` of them."""
+    nodes = graph.nodes
+    if len(nodes) <= max_nodes:
+        return Group(0, len(nodes), list(range(len(nodes))))
+    strict, loose = signatures(nodes, graph._index)
+    modules, kinds = modules_of(nodes, graph._index, names)
+    return fold(Operations(strict, loose, modules, kinds), max_nodes, detail)
+
+
+def signatures(nodes: list[Node], index: dict[Node, int]) -> tuple[list[int], list[int]]:
+    """A number for each operation, equal where the operation and its wiring are; and one that is
+    equal where the operation is."""
+    strict: list[int] = []
+    loose: list[int] = []
+    numbers: dict[Any, int] = {}
+    kinds: dict[Any, int] = {}
+    for i, node in enumerate(nodes):
+        kind = type(node)
+        wiring = [
+            -1 if n is None else -2 if (at := index.get(n)) is None else i - at
+            for n in node.next_nodes
+        ]
+        strict.append(numbers.setdefault((kind, *wiring), len(numbers)))
+        loose.append(kinds.setdefault((kind, len(wiring)), len(kinds)))
+    return strict, loose

@@ -1,0 +1,200 @@
+"""Names for tensors: of parameters, of variables that hold them, of what a line assigns to.
+
+A tensor has no name of its own. It is known by the name of the parameter that it is, by a variable
+in the code that asks for a picture, or by the assignment that its operation is the whole right
+side of. The last is exact: Python knows for each instruction which piece of the source it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from collections.abc import Iterable, Mapping
+from types import CodeType, FrameType
+from typing import Any
+
+from retrograd.autograd._node import Node
+from retrograd.nn.module import Module
+from retrograd.tensor._tensor import Tensor
+
+Span = tuple[int, int, int, int]  # first line, last line, first column, last column
+
+
+class Names:
+    """What is known by name: leaves, results and constants."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, str] = {}  # by the id of the tensor
+        self.results: dict[tuple[int, int], str] = {}  # by node and number of the output
+        self.arrays: dict[int, str] = {}  # by the id of the raw array: constants
+        self.parameters: dict[int, str] = {}  # names that have modules in them
+        self.kinds: dict[str, str] = {}  # classes of modules, by their paths
+        self._kept: list[Any] = []  # so that an id stays what it is
+
+    @classmethod
+    def of(cls, params: Any, frame: FrameType | None = None) -> Names:
+        """Names of parameters, and of the variables of a piece of running code."""
+        names = cls()
+        if isinstance(params, Module):
+            names.add_kinds("", params)
+        for name, tensor in named(params):
+            names.parameters[id(tensor)] = name
+            names.add(name, tensor)
+        if frame is not None:
+            names.look_at(frame, with_modules=params is None)
+        return names
+
+    def add(self, name: str, tensor: Any) -> None:
+        """Know a tensor by a name, if it has none yet."""
+        self._kept.append(tensor)
+        self.tensors.setdefault(id(tensor), name)
+        self.arrays.setdefault(id(tensor._data), name)
+        if tensor._node is not None:
+            self.results.setdefault((id(tensor._node), tensor._number or 0), name)
+
+    def add_kinds(self, prefix: str, module: Module) -> None:
+        """Note the classes of a Module and of those in it."""
+        for path, inner in module.named_modules():
+            self.kinds[prefix + path] = type(inner).__name__
+
+    def look_at(self, frame: FrameType, with_modules: bool) -> None:
+        """Take the names of variables, those of the function before those of its file."""
+        found = [
+            (name, value)
+            for name, value in (*variables(frame), *frame.f_globals.items())
+            if not name.startswith("_") and name not in ("In", "Out")
+        ]
+        modules = [(name, value) for name, value in found if isinstance(value, Module)]
+        if with_modules:
+            for name, module in modules:
+                prefix = f"{name}." if len(modules) > 1 else ""
+                self.add_kinds(prefix, module)
+                for path, tensor in module.named_parameters():
+                    self.parameters.setdefault(id(tensor), prefix + path)
+                    self.add(prefix + path, tensor)
+        for name, value in found:
+            if isinstance(value, Tensor):
+                self.add(name, value)
+            elif isinstance(value, (list, tuple)) and len(value) <= 1000:
+                for i, entry in enumerate(value):
+                    if isinstance(entry, Tensor):
+                        self.add(f"{name}[{i}]", entry)
+
+
+def variables(frame: FrameType) -> list[tuple[str, Any]]:
+    """The local variables of a piece of running code."""
+    space = frame.f_locals
+    if space is frame.f_globals:
+        return []
+    found = list(space.items())
+    # Before Python 3.13 a function's frame keeps what it was asked for, and so the graph, until the
+    # function ends. Nobody else has that dictionary, unless he called locals() or is a debugger.
+    if (
+        sys.version_info < (3, 13)
+        and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        and sys.gettrace() is None
+        and sys.getrefcount(space) <= 3
+    ):
+        space.clear()
+    return found
+
+
+def named(params: Any) -> Iterable[tuple[str, Any]]:
+    """Names and tensors of a Module, a dictionary, or what ``named_parameters`` gives."""
+    if params is None:
+        return []
+    if isinstance(params, Module):
+        return [*params.named_parameters(), *params.named_buffers()]
+    pairs = params.items() if isinstance(params, Mapping) else params
+    checked = []
+    for pair in pairs:
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], Tensor)):
+            raise TypeError(
+                "params must be a Module, a dictionary of tensors by name, or pairs of a name and "
+                f"a tensor as named_parameters() gives them, but has {_kind(pair)} in it"
+            )
+        checked.append((str(pair[0]), pair[1]))
+    return checked
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return "a Tensor without a name"
+    return f"a {type(value).__name__}"
+
+
+# -- names in the source -------------------------------------------------------------------------
+
+
+class Source:
+    """The files that a graph was made in: lines, and what they assign to."""
+
+    def __init__(self) -> None:
+        self._positions: dict[CodeType, list[Any]] = {}
+        self._assigned: dict[str, dict[Span, tuple[str, ...]]] = {}
+
+    def span(self, node: Node) -> tuple[str, Span] | None:
+        """The file, and the piece of it that made a node."""
+        code = node.code
+        if code is None:
+            return None
+        if code not in self._positions:
+            self._positions[code] = list(code.co_positions())
+        positions = self._positions[code]
+        at = node.lasti // 2
+        first, last, left, right = positions[at] if at < len(positions) else (None,) * 4
+        line = first or code.co_firstlineno
+        return code.co_filename, (line, last or line, left or 0, right or 0)
+
+    def assigned(self, node: Node, number: int) -> str | None:
+        """The variable that output ``number`` of a node is assigned to where it is made."""
+        several = getattr(node, "outputs", None)
+        found = self.span(node)
+        if found is None:
+            return None
+        file, span = found
+        if file not in self._assigned:
+            self._assigned[file] = assignments("".join(linecache.getlines(file)))
+        targets = self._assigned[file].get(span, ())
+        if several is None:
+            return targets[0] if len(targets) == 1 else None
+        return targets[number] if len(targets) == len(several) else None
+
+
+def assignments(source: str) -> dict[Span, tuple[str, ...]]:
+    """The plain names that statements assign to, by the place of what is assigned.
+
+    >>> assignments("y = x + 2\\na, b = f(x)\\n")
+    {(1, 1, 4, 9): ('y',), (2, 2, 7, 11): ('a', 'b')}
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # a cell with magic commands, or no Python at all
+        return {}
+    found: dict[Span, tuple[str, ...]] = {}
+    for node in ast.walk(tree):
+        target: ast.expr
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[-1], node.value
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            target, value = node.target, node.value
+        elif isinstance(node, ast.AugAssign):
+            if isinstance(node.target, ast.Name):
+                found[_span(node)] = (node.target.id,)
+            continue
+        else:
+            continue
+        several = isinstance(target, ast.Tuple | ast.List)
+        parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+        if len(parts) == 1 and several:  # unpacks a list of one: not a result, but what holds it
+            continue
+        if all(isinstance(p, ast.Name) for p in parts):
+            found[_span(value)] = tuple(p.id for p in parts if isinstance(p, ast.Name))
+    return found
+
+
+def _span(node: ast.AST) -> Span:
+    places: Any = node
+    return (places.lineno, places.end_lineno, places.col_offset, places.end_col_offset)

@@ -1,0 +1,133 @@
+"""A story as one HTML file that needs nothing else: no network, no server, no other file.
+
+What a browser may do is said in the file itself, by a policy: run this one script, whose hash it
+names, use this one style, and load nothing at all. The story is data in a script element that is
+not run, with every ``<`` written otherwise, so that no text of the user's can end the element.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import tempfile
+import webbrowser
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from retrograd.files._atomic import written_whole
+
+SCRIPTS = ("values", "story", "overview", "graph", "source", "panel", "keys", "page")
+HEIGHT = 760  # of the page inside a notebook, in pixels
+
+
+class Page:
+    """A page that steps through backward passes, as :func:`retrograd.viz.explore` makes it.
+
+    A notebook shows it where it is the value of a cell. ``save`` writes it to a file, and ``show``
+    opens it in the browser.
+    """
+
+    def __init__(
+        self, story: dict[str, Any], title: str | None = None, first_pass: int = 0
+    ) -> None:
+        self.story = story
+        text = str(story.get("title") or "retrograd") if title is None else title
+        self.title = text.encode("utf-8", "replace").decode("utf-8")  # half a character is none
+        self.first_pass = first_pass
+
+    @property
+    def html(self) -> str:
+        """The whole file."""
+        return page_of(self.story, self.title, self.first_pass)
+
+    def save(self, path: Any) -> None:
+        """Write the page to a file, whole or not at all."""
+        content = self.html.encode("utf-8")
+        with written_whole(str(path)) as file:
+            written = memoryview(content)
+            while written:
+                written = written[file.write(written) :]
+
+    def show(self) -> None:
+        """Open the page in the browser, from a file in the system's folder for temporary ones."""
+        path = Path(tempfile.mkdtemp(prefix="retrograd-")) / "page.html"
+        self.save(path)
+        if not webbrowser.open(path.as_uri()):
+            print(f"No browser was found. The page is {path}")
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, which can neither see nor change the notebook."""
+        return (
+            f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" width="100%" '
+            f'height="{HEIGHT}" style="border: 1px solid #8884; border-radius: 8px" '
+            f'srcdoc="{html.escape(self.html)}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        steps = sum(len(one["steps"]) for one in self.story["passes"])
+        return f"<Page {self.title!r}: {steps} steps; .show() opens it, .save(path) writes it>"
+
+
+def page_of(story: dict[str, Any], title: str, first_pass: int = 0) -> str:
+    """The HTML of a story."""
+    style, script = _style(), _script()
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "title": html.escape(title),
+        "style": style,
+        "script": script,
+        "story": as_data(story),
+        "pass": str(first_pass),
+    }
+    # In one go: what is put in is not looked through for more places.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
+
+
+def as_data(story: dict[str, Any]) -> str:
+    """JSON that stays inside a script element, whatever it says.
+
+    >>> print(as_data({"name": "</script>"}))
+    {"name":"\\u003c/script>"}
+    """
+    text = json.dumps(story, separators=(",", ":"), allow_nan=False)
+    if re.search(r"[\[,:]-?\d{16}", text):
+        text = json.dumps(_large_as_text(story), separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _large_as_text(part: Any) -> Any:
+    """With integers that a browser would round as text. (A story is not deep.)"""
+    if isinstance(part, dict):
+        return {name: _large_as_text(value) for name, value in part.items()}
+    if isinstance(part, (list, tuple)):
+        return [_large_as_text(value) for value in part]
+    return str(part) if isinstance(part, int) and abs(part) > 2**53 else part
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+@cache
+def _style() -> str:
+    return _file("page.css")
+
+
+@cache
+def _script() -> str:
+    """All scripts as one, in a scope of its own."""
+    return '(() => {\n"use strict";\n' + "\n".join(_file(f"{s}.js") for s in SCRIPTS) + "})();\n"
+
+
+def _file(name: str) -> str:
+    return (resources.files("retrograd.viz") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,117 @@
+"""What ``draw`` gives: a picture to look at in a notebook, or to save."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from retrograd.files._atomic import write_all, written_whole
+from retrograd.viz._dot import dot
+from retrograd.viz._html import page
+from retrograd.viz._model import Graph
+from retrograd.viz._png import png
+from retrograd.viz._scene import Scene, contents, scene_of
+from retrograd.viz._svg import svg
+
+_WORDS = {
+    "operation": ("operation", "operations"),
+    "leaf": ("leaf", "leaves"),
+    "data": ("constant", "constants"),
+    "intermediate": ("result", "results"),
+    "group": ("folded group", "folded groups"),
+}
+
+
+class Picture:
+    """A picture of a graph. A notebook shows it; ``save`` writes it to a file.
+
+    >>> import retrograd as torch
+    >>> from retrograd import viz
+    >>> w = torch.ones(3, requires_grad=True)
+    >>> viz.draw((w * 2).sum())
+    <Picture: 2 operations, 1 leaf, 2 results; a notebook shows it, .save("graph.svg") writes it>
+    """
+
+    def __init__(self, graph: Graph, show: tuple[str, ...], title: str) -> None:
+        self.graph = graph
+        self.show = show
+        self.title = title
+
+    @functools.cached_property
+    def scene(self) -> Scene:
+        """Boxes and edges with their places."""
+        return scene_of(self.graph, None, self.show, title=self.title)
+
+    @functools.cached_property
+    def svg(self) -> str:
+        """The picture as the text of an SVG file."""
+        return svg(self.scene)
+
+    @property
+    def png(self) -> bytes:
+        """The picture as the bytes of a PNG file."""
+        return png(self.scene)
+
+    @property
+    def dot(self) -> str:
+        """The graph in the DOT language."""
+        return dot(*contents(self.graph, None, self.show))
+
+    @property
+    def html(self) -> str:
+        """A page with the picture, and below it the insides of what is folded."""
+        return page(self.graph, self.scene, self.show)
+
+    def to_json(self) -> dict[str, Any]:
+        """Items, edges and places in plain lists and dictionaries."""
+        return self.graph.to_json(show=self.show)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow:auto;max-height:80vh">{self.svg}</div>'
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture. The ending of the name says how: .svg, .png, .dot, .html or .json."""
+        name = os.fspath(path)
+        ending = os.path.splitext(name)[1].lower()
+        if ending not in _FORMATS:
+            known = ", ".join(_FORMATS)
+            raise ValueError(
+                f"cannot tell from {name!r} what to write: the name must end in one of {known}"
+            )
+        content = _FORMATS[ending](self)
+        # What UTF-8 has no bytes for becomes an escape, which is what JSON calls it too.
+        data = (
+            content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+        )
+        with written_whole(name) as file:
+            write_all(file, data)
+
+    def __repr__(self) -> str:
+        kinds = Counter(item.kind for item in self.graph.items if item.group is None)
+        counts = [
+            f"{kinds[kind]} {words[kinds[kind] > 1]}" for kind, words in _WORDS.items()
+            if kinds[kind]
+        ]  # fmt: skip
+        folded = [i for i in self.graph.groups() if i.group is None and i.times is not None]
+        hidden = sum(item.count or 0 for item in folded)
+        inside = f" with {hidden:,} operations" if hidden else ""
+        return (
+            f"<Picture: {', '.join(counts)}{inside}; a notebook shows it, "
+            '.save("graph.svg") writes it>'
+        )
+
+
+_FORMATS: dict[str, Callable[[Picture], str | bytes]] = {
+    ".svg": lambda picture: picture.svg,
+    ".png": lambda picture: picture.png,
+    ".dot": lambda picture: picture.dot,
+    ".html": lambda picture: picture.html,
+    ".json": lambda picture: json.dumps(picture.to_json(), ensure_ascii=False) + "\n",
+}

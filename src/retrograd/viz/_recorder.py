@@ -1,0 +1,185 @@
+"""Noting on each node what its operation was given and gave, as the program runs.
+
+Operations are seen by an interceptor, which the careful way of calling them asks first. In-place
+writes, custom Functions and what leaves the graph (``detach``, ``item``) are told by themselves, to
+the ``observer`` of the thread. Each node that comes about gets a ``Made``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograd._modes import modes
+from retrograd._source import user_place
+from retrograd.autograd._engine import _running
+from retrograd.autograd._node import Node
+from retrograd.ops._operation import Operation
+from retrograd.tensor._calls import apply
+from retrograd.tensor._tensor import Tensor
+from retrograd.utils.checkpoint._interception import Interceptor
+from retrograd.viz._made import Described, Made, made_of, note
+from retrograd.viz._record_modules import Modules
+from retrograd.viz._record_tensors import Tensors
+
+
+class Recorder(Interceptor):
+    """Sees the operations of a thread and notes on their nodes what they were given and gave."""
+
+    def __init__(self, tensors: Tensors, modules: Modules) -> None:
+        super().__init__()
+        self.tensors = tensors
+        self.modules = modules
+        self.paused = False  # whether nothing is noted any more
+        self._inside = 0  # of how many custom Functions the forward is running
+
+    # -- operations --------------------------------------------------------------------------
+
+    def handle(
+        self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
+    ) -> Any:
+        result = apply(op, args, options, computed)
+        if self.paused:
+            return result
+        operands = list(args[0]) if op.inputs == ("tensors",) else list(args)
+        results = [x for x in as_results(result) if isinstance(x, Tensor)]
+        node = next((x._node for x in results if x._node is not None), None)
+        if node is None:
+            self._note_cut(op, operands, results)
+        elif made_of(node) is None:
+            self._note_origins(operands)
+            given = [self.tensors.describe(x) for x in operands]
+            more = [x for x in options.values() if isinstance(x, Tensor) and not x.requires_grad]
+            self._note(node, given, [self.tensors.describe(x) for x in more], results)
+        return result
+
+    def write(
+        self, write_in_place: Callable[..., Any], op: Operation, operands: list[Any],
+        options: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        """Do an in-place write, and note the node that it leaves on the tensor, and on its base."""
+        if self._is_elsewhere():
+            return self._without(write_in_place, op, operands, options)
+        target = operands[0]
+        base = target._base if target._is_view() else None
+        self._note_origins(operands)
+        given = [self.tensors.describe(x) for x in operands]
+        whole = self.tensors.describe(base)
+        result = self._without(write_in_place, op, operands, options)
+        node = target._node
+        if node is None:
+            self._note_cut(op, operands[1:], [target])
+        elif base is None:
+            self._note(node, given, [], [target])
+        elif base._node is not None:
+            self._note(base._node, [whole, *given[1:]], [], [base])
+            self._note(node, [self.tensors.describe(base)], [], [target])
+        return result
+
+    def custom(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """Run a custom Function, and note its node. What happens inside is its own affair."""
+        if self._is_elsewhere():
+            return self._without(function.apply, *args)
+        tensors = [x for x in args if isinstance(x, Tensor)]
+        self._note_origins(tensors)
+        given = [self.tensors.describe(x) for x in tensors]
+        self._inside += 1
+        try:
+            result = self._without(function.apply, *args)
+        finally:
+            self._inside -= 1
+        results = [x for x in as_results(result) if isinstance(x, Tensor)]
+        node = next((x._node for x in results if x._node is not None), None)
+        if node is None:
+            self._note_cut(None, tensors, results)
+        elif made_of(node) is None:
+            self._note(node, given, [], results)
+        return result
+
+    def _without(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call what would otherwise tell us of itself."""
+        modes.observer = None
+        try:
+            return function(*args)
+        finally:
+            modes.observer = self
+
+    def _is_elsewhere(self) -> bool:
+        """Whether a transform is at work on the parts of values, or a checkpoint is running its
+        function again: there operations are not told of either."""
+        return modes.interceptor is None or self.paused
+
+    def _note(
+        self, node: Node, given: Sequence[Described | None], more: Sequence[Described | None],
+        results: Sequence[Tensor],
+    ) -> None:  # fmt: skip
+        if made_of(node) is not None:
+            return
+        inputs = list(given)
+        count = len(node.next_nodes)
+        if len(inputs) > count and all(x is None for x in inputs[count:]):
+            inputs = inputs[:count]  # numbers that became options
+        call = self.modules.current
+        outputs = [self.tensors.describe(x) for x in results]
+        note(
+            node,
+            Made(
+                outputs=tuple(x for x in outputs if x is not None),
+                inputs=(*inputs, *more),
+                module=call.path,
+                module_types=call.types,
+            ),
+        )
+
+    def _note_origins(self, operands: Sequence[Any]) -> None:
+        """Note what can still be seen of nodes that nobody told of: made before the recording, or
+        by a view that found its base written."""
+        for x in operands:
+            if not isinstance(x, Tensor) or x._node is None or made_of(x._node) is not None:
+                continue
+            if getattr(x._node, "outputs", None) is None:
+                described = self.tensors.describe(x)
+                assert described is not None
+                unknown: tuple[Described | None, ...] = (None,) * len(x._node.next_nodes)
+                note(x._node, Made((described,), unknown))
+
+    # -- leaving the graph -------------------------------------------------------------------
+
+    def _is_outside(self) -> bool:
+        """Whether it is the user's program that is running, not a rule or a custom Function."""
+        return not self._inside and not _running.tasks and not self._is_elsewhere()
+
+    def _note_cut(
+        self, op: Operation | None, operands: Sequence[Any], results: Sequence[Tensor]
+    ) -> None:
+        """Results without a history, of operands that have one or were cut off from one."""
+        if self._inside or _running.tasks or (op is not None and not op.differentiable):
+            return
+        known = next((cut for x in operands if (cut := self.tensors.is_cut(x)) is not None), None)
+        has_history = any(isinstance(x, Tensor) and x.requires_grad for x in operands)
+        if known is None and not modes.grad_enabled and has_history:
+            known = ("no_grad", user_place(2))
+        if known is not None:
+            for x in results:
+                if x._data.dtype.kind in "fc" and not x.requires_grad:
+                    self.tensors.cut(x, *known)
+
+    def left(self, source: Tensor, result: Tensor) -> None:
+        """``detach`` or ``.data`` has given the same memory without its history."""
+        if not self._is_outside():
+            return
+        if source.requires_grad:
+            self.tensors.cut(result, "detach", user_place(2))
+        elif (known := self.tensors.is_cut(source)) is not None:
+            self.tensors.cut(result, *known)
+
+    def number(self, source: Tensor, value: Any) -> Any:
+        """``item`` has taken a number out of a tensor."""
+        if self._is_outside() and source.requires_grad:
+            self.tensors.number(value, user_place(2))
+        return value
+
+
+def as_results(result: Any) -> tuple[Any, ...]:
+    """What an operation gave, as a tuple."""
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)

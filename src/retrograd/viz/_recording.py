@@ -1,0 +1,213 @@
+"""``viz.recording``: what a program does, as it runs; ``record_pass``: one pass, to look at."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import set_modes
+from retrograd._source import user_place
+from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
+from retrograd.autograd._engine import Task
+from retrograd.autograd._node import FREED, AccumulateGrad, Node
+from retrograd.autograd._wrap import wrap
+from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
+from retrograd.viz import _facts
+from retrograd.viz._model import walk
+from retrograd.viz._record_modules import Modules
+from retrograd.viz._record_passes import PassRecord, observed
+from retrograd.viz._record_tensors import Tensors
+from retrograd.viz._recorder import Recorder
+from retrograd.viz._story import Story
+from retrograd.viz._values import MAX_ELEMENTS
+
+MAX_STEPS = 2000  # operations of a pass that are kept with all values
+MAX_PASSES = 10
+
+
+class recording:  # noqa: N801 - a context manager, called like a function
+    """Record what happens in a block: operations and the Modules they run in, and every backward
+    pass. Gives a ``Story``, which ``viz.explore`` shows and ``to_json`` writes out.
+
+    Only this thread is recorded. Values are copied where arrays have at most ``max_elements``
+    elements and summarised otherwise. Of each pass ``max_steps`` operations are kept whole, and
+    ``max_passes`` passes are; the story says what was left out. ``params``, a Module or named
+    tensors, gives names, and says which parameters should have been used.
+
+    >>> import retrograd as torch
+    >>> from retrograd import viz
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> with viz.recording() as story:
+    ...     y = x * x
+    ...     y.backward()
+    >>> [step.node.name() for step in story.passes[0].steps]
+    ['MulBackward0', 'torch::autograd::AccumulateGrad']
+    >>> story.passes[0].steps[-1].after.to_json()["data"]
+    [4.0]
+    """
+
+    def __init__(
+        self,
+        params: Any = None,
+        *,
+        title: str = "",
+        max_elements: int = MAX_ELEMENTS,
+        max_steps: int = MAX_STEPS,
+        max_passes: int = MAX_PASSES,
+    ) -> None:
+        self.tensors = Tensors(max_elements)
+        self.modules = Modules(self.tensors.name_by_module)
+        self.story = Story(self.tensors, self.modules, params, title=title)
+        self._recorder = Recorder(self.tensors, self.modules)
+        self._max_steps = max_steps
+        self._max_passes = max_passes
+        self._outer: dict[str, Any] | None = None
+        self._hooks: list[Any] = []
+        self._thread = 0
+
+    def __enter__(self) -> Story:
+        if self._outer is not None:
+            raise RuntimeError(
+                "this recording is open already; make another one with viz.recording()"
+            )
+        self._recorder.__enter__()
+        self._outer = set_modes(observer=self._recorder, pass_observer=self._run_pass)
+        self._thread = threading.get_ident()
+        self._hooks = [
+            register_module_forward_pre_hook(self._enter_module),
+            register_module_forward_hook(self._leave_module, always_call=True),
+        ]
+        return self.story
+
+    def _enter_module(self, module: Any, args: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.modules.enter(module)
+
+    def _leave_module(self, module: Any, args: Any, result: Any) -> None:
+        if threading.get_ident() == self._thread:
+            self.modules.leave(module)
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._outer is not None
+        for hook in self._hooks:
+            hook.remove()
+        set_modes(**self._outer)
+        self._outer = None
+        self._recorder.__exit__(*exc)
+        self.tensors.name_by_frames(sys._getframe(1))
+        self.story.ends()
+
+    def _run_pass(self, task: Task, loop: Callable[[Task], Any]) -> Any:
+        """In place of the loop of a pass: the same, told to the story."""
+        if len(self.story.passes) >= self._max_passes:
+            self.story.passes_left_out += 1
+            return loop(task)
+        self.tensors.name_by_frames(sys._getframe(1))
+        record = new_record(task, self.tensors.max_elements, self._max_steps)
+        self.story.add(record)
+        with observed(task, record):
+            captured = loop(task)
+        # What is computed from now on is part of no pass that will be kept.
+        self._recorder.paused = len(self.story.passes) >= self._max_passes
+        return captured
+
+
+def new_record(task: Task, max_elements: int, max_steps: int) -> PassRecord:
+    """The record of a pass that is about to begin, with what the graph keeps in memory now."""
+    record = PassRecord(task.roots, user_place(2), max_elements, max_steps)
+    nodes, _ = walk([node for node, _ in record.roots])
+    sizes = zip(nodes, _facts.memory(nodes), strict=True)
+    record.memory = [(node, size) for node, size in sizes if size]
+    return record
+
+
+def record_pass(
+    tensors: Any,
+    grad_tensors: Any = None,
+    *,
+    params: Any = None,
+    title: str = "",
+    max_elements: int = MAX_ELEMENTS,
+    max_steps: int = MAX_STEPS,
+) -> Story:
+    """Run a backward pass from ``tensors`` to look at it, and leave everything as it was.
+
+    It is the engine that runs, over the graph as it is, with the hooks that are set on tensors and
+    nodes: what they change is part of what flows. Afterwards each ``.grad`` is the same object with
+    the same elements as before, the graph is not freed, and hooks that wait for a gradient to be
+    accumulated, which may step an optimizer, have not been called.
+
+    >>> import retrograd as torch
+    >>> from retrograd.viz._recording import record_pass
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> story = record_pass(x * x)
+    >>> story.passes[0].steps[-1].after.to_json()["data"], x.grad
+    ([6.0], None)
+    """
+    outputs = as_tuple(tensors)
+    roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), recorded=False)
+    nodes, leaves = walk([node for node, _, _ in roots])
+    check_not_freed(nodes)
+    seen = Tensors(max_elements)
+    story = Story(seen, Modules(seen.name_by_module), params, title=title)
+    seen.name_by_frames(sys._getframe(1))
+
+    def observe(task: Task, loop: Callable[[Task], Any]) -> Any:
+        record = new_record(task, max_elements, max_steps)
+        story.add(record)
+        with observed(task, record):
+            return loop(task)
+
+    with untouched([*nodes, *leaves]):
+        before = set_modes(pass_observer=observe)
+        try:
+            differentiate(roots, keep_graph=True, recorded=False)
+        finally:
+            set_modes(**before)
+    story.ends()
+    return story
+
+
+def check_not_freed(nodes: Sequence[Node]) -> None:
+    """RuntimeError if a pass has gone through a graph and let its values go."""
+    for node in nodes:
+        if node.saved is FREED:
+            made = f" (made at {node.source})" if node.source else ""
+            raise RuntimeError(
+                f"there is nothing left to look at: a backward pass has freed the values that "
+                f"{node.name()}{made} had saved. Look before calling backward(), call "
+                "backward(retain_graph=True), or record the pass itself with viz.recording()."
+            )
+
+
+@contextmanager
+def untouched(nodes: Sequence[Node]) -> Iterator[None]:
+    """Put back every ``.grad`` that a pass may write, and let no hook hear of it."""
+    kept: list[tuple[Any, Any, Any]] = []  # meta of a tensor, its .grad, its post-hooks
+    try:
+        for meta in with_gradients(nodes):
+            kept.append((meta, meta.grad, meta.post_hooks))
+            grad = meta.grad
+            if grad is not None:
+                data = grad._data
+                meta.grad = wrap(arrays.copy(data) if arrays.is_raw(data) else data)
+            meta.post_hooks = None
+        yield
+    finally:
+        for meta, grad, hooks in kept:
+            meta.grad, meta.post_hooks = grad, hooks
+
+
+def with_gradients(nodes: Sequence[Node]) -> Iterator[Any]:
+    """The metas of the tensors to whose ``.grad`` a pass over ``nodes`` adds."""
+    for node in nodes:
+        if isinstance(node, AccumulateGrad):
+            yield node.variable._meta
+        for reference in ((node.extras.retained if node.extras else None) or {}).values():
+            tensor = reference()
+            if tensor is not None:
+                yield tensor._meta

@@ -1,0 +1,217 @@
+"""The rule of a node, in words and as formulas.
+
+Formulas come from the source of the rules themselves: what a node runs and what a reader sees is
+the same text, rearranged (``_expressions``, ``_formulas``). A rule that is more than a formula is
+shown as the call that it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
+
+from retrograd.autograd._history import CopySlices
+from retrograd.autograd._node import AccumulateGrad, Node
+from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd.function import Function, FunctionCtx
+from retrograd.ops._operation import Operation, Rule
+from retrograd.viz import _words
+from retrograd.viz._expressions import expression_of
+from retrograd.viz._formulas import formula, names_in
+
+LONGEST = 180  # characters of a formula; beyond, a rule is shown as a call
+
+
+@dataclass(slots=True)
+class Described:
+    """A rule as it is shown."""
+
+    words: str
+    formulas: list[str] = field(default_factory=list)  # one for each input; "" where there is none
+    source: str | None = None  # of a backward that the user wrote
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"words": self.words, "formulas": list(self.formulas)}
+        if self.source is not None:
+            found["source"] = self.source
+        return found
+
+
+# -- operations of the table ---------------------------------------------------------------------
+
+
+def expression_for(operation: Operation, position: int) -> ast.expr | None:
+    """The gradient of one input as an expression in ``g`` and in what the rule names."""
+    rule = operation.joint or operation.rules[position]
+    if rule is None:
+        return None
+    name = operation.inputs[position]
+    written = _words.EXPRESSIONS.get(operation.name, {}).get(name)
+    if written is not None:
+        return ast.parse(written, mode="eval").body
+    found = expression_of(rule.function)
+    if operation.joint is not None and isinstance(found, ast.List):
+        return found.elts[position] if position < len(found.elts) else None
+    return found
+
+
+@lru_cache(maxsize=4096)
+def formulas(
+    operation: Operation, complex_numbers: bool = False, options: tuple[tuple[str, Any], ...] = ()
+) -> tuple[str, ...]:
+    """For each input of an operation, how its gradient is computed; "" where it has none. Options
+    that are known decide which way a rule goes.
+
+    >>> from retrograd.ops import elementwise, products
+    >>> formulas(elementwise.tanh)
+    ('grad_self = grad · (1 − result²)',)
+    >>> formulas(products.mm)
+    ('grad_self = grad @ mat2ᵀ', 'grad_mat2 = selfᵀ @ grad')
+    """
+    found = []
+    about = {"complex_numbers": complex_numbers, "options": dict(options)}
+    for position, name in enumerate(operation.inputs):
+        rule = operation.joint or operation.rules[position]
+        right = "" if rule is None else _right_side(operation, rule, position, about)
+        found.append(f"grad_{name} = {right}" if right else "")
+    return tuple(found)
+
+
+def _right_side(operation: Operation, rule: Rule, position: int, about: dict[str, Any]) -> str:
+    name = operation.inputs[position]
+    text = _words.TEXTS.get(operation.name, {}).get(name)
+    if text is not None:
+        return text
+    expression = expression_for(operation, position)
+    if expression is not None:
+        names = {} if operation.name in _words.EXPRESSIONS else names_in(rule.function)
+        outputs = operation.output_names if operation.output_names != ("result",) else ()
+        found = formula(expression, names, of=name, outputs=outputs, **about)
+        if len(found) <= LONGEST:
+            return found
+    own = rule.function.__name__.strip("_")
+    kernel = own if own not in ("<lambda>", "rule") else f"{operation.name}_backward"
+    place = f"[{position}]" if operation.joint and len(operation.inputs) > 1 else ""
+    needed = [n for n in rule.names if n not in ("shape", "shapes", "needs")]
+    return f"{kernel}({', '.join(['grad', *needed])}){place}"
+
+
+@cache
+def words(operation: Operation) -> str:
+    """What the rule of an operation does.
+
+    >>> from retrograd.ops import elementwise
+    >>> words(elementwise.relu)
+    'Where the result is positive the gradient passes unchanged; elsewhere it is zero.'
+    """
+    known = _words.WORDS.get(operation.name)
+    if known is not None:
+        return known
+    right = [f.partition(" = ")[2] for f in formulas(operation) if f]
+    if right and all(x == "grad" for x in right):
+        return _words.UNCHANGED
+    if right and all(x == "0" for x in right):
+        return _words.NOTHING
+    if right and all(x == "not defined" for x in right):
+        return _words.NOT_DEFINED
+    return _words.BY_FAMILY[operation.family].format(name=operation.name)
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+def rule_of(node: Node, shape: tuple[int, ...] | None = None) -> Described:
+    """The rule of a node, with what is special about this one. ``shape``: of the gradient that
+    comes to it, if that is known."""
+    if isinstance(node, AccumulateGrad):
+        return Described("A leaf: what arrives is added to its .grad.", [".grad = .grad + grad"])
+    if isinstance(node, CopySlices):
+        inner = rule_of(node.write)
+        return Described(
+            "A view was written in place. Where the view lies, the rule of the write applies: "
+            f"{inner.words} Elsewhere the gradient passes unchanged.",
+            inner.formulas,
+            inner.source,
+        )
+    if isinstance(node, FunctionCtx):
+        return _rule_of_function(node)
+    if isinstance(node, OperationNode):
+        return _rule_of_operation(node, shape)
+    about = (inspect.getdoc(type(node)) or type(node).__name__).split("\n\n")[0]
+    return Described(" ".join(about.split()), ["" for _ in node.next_nodes])
+
+
+def _rule_of_operation(node: OperationNode, shape: tuple[int, ...] | None) -> Described:
+    operation, extras = node.operation, node.extras
+    complex_numbers = extras is not None and extras.conjugate
+    simple = (bool, int, float, str, type(None))
+    options = getattr(node, "options", None) or {}
+    known = tuple((k, v) for k, v in options.items() if type(v) in simple)
+    found = list(formulas(operation, complex_numbers, known))
+    if operation.inputs == ("tensors",):
+        one = found[0].removeprefix("grad_tensors = ") if found else ""
+        found = [f"grad_tensors[{i}] = {one}" for i in range(len(node.next_nodes))]
+    said = words(operation)
+    if extras is not None and extras.fit is not None and _was_broadcast(node, found, shape):
+        said += " What was broadcast gets the sum over the dimensions that it was repeated along."
+    if complex_numbers:
+        said += " The numbers are complex: the values in the formula are conjugated."
+    return Described(said, found)
+
+
+def _was_broadcast(node: OperationNode, formulas: list[str], shape: tuple[int, ...] | None) -> bool:
+    """Whether a gradient has to be summed, because the input was smaller than the result."""
+    fit = node.extras.fit if node.extras is not None else None
+    for to, needed, text in zip(node.next_nodes, fit or (), formulas, strict=False):
+        passes_on = node.operation.broadcasts or text.partition(" = ")[2] in ("grad", "grad · beta")
+        if to is None or needed is None or not passes_on:
+            continue
+        if (shape if shape is not None else needed[0]) != needed[0]:
+            return True
+    return False
+
+
+def _rule_of_function(node: FunctionCtx) -> Described:
+    """A backward that the user wrote: where it is, and its text."""
+    function = type(node).function
+    backward = function.vjp if function.vjp is not Function.vjp else function.backward
+    backward = inspect.unwrap(backward)
+    code = getattr(backward, "__code__", None)
+    where = f" at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+    if getattr(backward, "__module__", "").startswith("retrograd."):
+        text = " ".join((inspect.getdoc(function) or function.__name__).split("\n\n")[0].split())
+        return Described(text, ["" for _ in node.next_nodes])
+    try:
+        source = inspect.cleandoc("\n" + inspect.getsource(backward))
+    except (OSError, TypeError):  # typed at a prompt, or made by exec
+        source = None
+    call = f"{function.__name__}.backward(ctx, {_gradient_names(node)})"
+    names = _input_names(node, function)
+    several = len(node.is_tensor) > 1
+    formulas = [
+        f"grad_{name} = {call}{f'[{i}]' if several else ''}"
+        for i, name in enumerate(names)
+        if node.is_tensor[i]
+    ]
+    return Described(f"Defined by you{where}: {function.__name__}.backward.", formulas, source)
+
+
+def _gradient_names(node: FunctionCtx) -> str:
+    count = len(node.output_infos)
+    return "grad" if count == 1 else ", ".join(f"grad_{i}" for i in range(count))
+
+
+def _input_names(node: FunctionCtx, function: Any) -> list[str]:
+    """What forward calls its inputs."""
+    try:
+        names = list(inspect.signature(function.forward).parameters)
+    except (TypeError, ValueError):
+        names = []
+    if function.setup_context is Function.setup_context:
+        names = names[1:]  # without ctx
+    count = len(node.is_tensor)
+    return [names[i] if i < len(names) else f"input{i}" for i in range(count)]

@@ -1,0 +1,216 @@
+"""A picture before it is drawn: boxes with their text, edges, a legend; in points of a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from retrograd.viz._layout import Point, lay_out
+from retrograd.viz._model import Graph, Item
+from retrograd.viz._text import LINE, SMALL, Line, lines_of, shape_text, shortened
+
+MARGIN = 16.0
+MAX_STUBS = 40  # things outside a group that the picture of its inside shows
+MAX_BOXES = 1000  # in a picture; the inside of a larger bundle of tensors is left out
+PADDING = (14.0, 6.0)  # beside and above the text of a box
+LEGEND = {
+    "data": "data, no gradient",
+    "leaf": "leaf",
+    "intermediate": "intermediate result",
+    "operation": "operation",
+    "group": "folded operations",
+}
+
+
+@dataclass
+class Box:
+    """A box with its upper left corner."""
+
+    id: int
+    kind: str
+    lines: list[Line]
+    width: float
+    height: float
+    x: float = 0.0
+    y: float = 0.0
+    root: bool = False
+    stub: bool = False  # stands for something outside the group that is shown
+    tip: str = ""
+
+
+@dataclass
+class Arrow:
+    """An edge, from the side of a box to the side of another."""
+
+    source: int
+    target: int
+    points: list[Point]
+
+
+@dataclass
+class Scene:
+    """All that a picture consists of."""
+
+    width: float
+    height: float
+    boxes: list[Box]
+    arrows: list[Arrow]
+    legend: list[Box]
+    title: str = ""
+
+
+def box_of(graph: Graph, item: Item, show: Iterable[str], stub: bool = False) -> Box:
+    """The box of an item, large enough for its text."""
+    lines = lines_of(graph, item, show)
+    if stub:
+        lines = [Line(shortened(item.name or shape_text(item) or item.label, 20))]
+    return measured(item.id, item.kind, lines, item.root, stub, tip(graph, item))
+
+
+def measured(
+    number: int, kind: str, lines: list[Line], root: bool = False, stub: bool = False, tip: str = ""
+) -> Box:
+    beside, above = (10.0, 5.0) if stub else PADDING
+    if kind == "operation":
+        beside += 4.0  # its ends are round
+    wide = max(line.width for line in lines) + 2 * beside
+    high = sum(line.size * LINE for line in lines) + 2 * above
+    return Box(number, kind, lines, round(max(wide, 44.0)), round(high), root=root, stub=stub,
+               tip=tip)  # fmt: skip
+
+
+def tip(graph: Graph, item: Item) -> str:
+    """What is said of an item where one points at it: all of its name, and where it was made."""
+    lines = [" ".join(filter(None, [item.name, shape_text(item)])) or item.label]
+    if item.kind in ("operation", "group"):
+        lines = [item.label, *item.details]
+    if item.module:
+        lines.append(f"in {item.module}")
+    if item.place is not None:
+        lines.append(f"{graph.files.name(item.place[0])}:{item.place[1]}: "
+                     f"{graph.files.text(item.place)}")  # fmt: skip
+    return "\n".join(lines)
+
+
+class Visible:
+    """Which box of a picture stands for an item: itself, or the group it is folded in. Of what lies
+    outside, the outermost group that does not hold the picture too."""
+
+    def __init__(self, graph: Graph, group: int | None) -> None:
+        self.items = graph.items
+        self.around: set[int | None] = {None}
+        at = group
+        while at is not None:
+            self.around.add(at)
+            at = graph.items[at].group
+        self.inside = {item.id for item in graph.items if item.group == group}
+        self.known: dict[int, int] = {}
+
+    def __call__(self, number: int) -> int:
+        """The number of the box."""
+        if number not in self.known:
+            at = number
+            while (parent := self.items[at].group) not in self.around:
+                assert parent is not None  # None is around everything
+                at = parent
+            self.known[number] = at
+        return self.known[number]
+
+
+def scene_of(graph: Graph, group: int | None = None, show: Iterable[str] = (),
+             legend: bool = True, title: str = "") -> Scene:  # fmt: skip
+    """The picture of the whole graph, or of the inside of a group."""
+    boxes, pairs = contents(graph, group, show)
+    return arranged(boxes, pairs, legend, title)
+
+
+def contents(
+    graph: Graph, group: int | None = None, show: Iterable[str] = ()
+) -> tuple[list[Box], list[tuple[int, int]]]:
+    """What a picture shows, without places: boxes, and the edges between them."""
+    show = tuple(show)
+    visible = Visible(graph, group)
+    pairs: list[tuple[int, int]] = []
+    stubs: dict[int, None] = {}
+    once: set[tuple[int, int]] = set()
+    for source, target in graph.edges:
+        start, end = visible(source), visible(target)
+        outside = [n for n in (start, end) if n not in visible.inside]
+        if start == end or len(outside) == 2:
+            continue
+        if (start, end) != (source, target):  # something is folded: one edge for all
+            if (start, end) in once:
+                continue
+            once.add((start, end))
+        if outside and outside[0] not in stubs:
+            if len(stubs) >= MAX_STUBS:
+                continue
+            stubs[outside[0]] = None
+        pairs.append((start, end))
+    numbers = [*sorted(visible.inside), *sorted(stubs)]
+    return [box_of(graph, graph.items[n], show, n in stubs) for n in numbers], pairs
+
+
+def arranged(boxes: list[Box], pairs: list[tuple[int, int]], legend: bool, title: str) -> Scene:
+    place = {box.id: k for k, box in enumerate(boxes)}
+    sizes = tuple((b.width, b.height) for b in boxes)
+    found = lay_out(sizes, tuple((place[a], place[b]) for a, b in pairs))
+    kinds = [kind for kind in LEGEND if any(b.kind == kind and not b.stub for b in boxes)]
+    keys = legend_boxes(kinds, max(found.width, 400.0)) if legend else []
+    top = max((key.y + key.height for key in keys), default=0.0)
+    top += 26.0 if keys else 0.0
+    wide = max([found.width, *(key.x + key.width for key in keys)])
+    left = MARGIN + (wide - found.width) / 2
+    for key in keys:
+        key.x, key.y = key.x + MARGIN, key.y + MARGIN
+    for box, (x, y) in zip(boxes, found.corners, strict=True):
+        box.x, box.y = round(x + left, 1), round(y + top + MARGIN, 1)
+    arrows = [
+        Arrow(a, b, [(round(x + left, 1), round(y + top + MARGIN, 1)) for x, y in points])
+        for (a, b), points in zip(pairs, found.routes, strict=True)
+    ]
+    width, height = wide + 2 * MARGIN, found.height + top + 2 * MARGIN
+    return Scene(round(width), round(height), boxes, arrows, keys, title)
+
+
+def legend_boxes(kinds: list[str], width: float) -> list[Box]:
+    """The meaning of colours and shapes, in rows of a width."""
+    keys: list[Box] = []
+    x = y = 0.0
+    for kind in kinds:
+        key = measured(-1, kind, [Line(LEGEND[kind], False, SMALL)], stub=True)
+        if x and x + key.width > width:
+            x, y = 0.0, y + key.height + 8.0
+        key.x, key.y, key.stub = x, y, False
+        x += key.width + 10.0
+        keys.append(key)
+    return keys
+
+
+def pictures_of(graph: Graph, show: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The picture of the whole and those of the insides of groups, in numbers."""
+    show = tuple(show)
+    groups = [None, *groups_with_inside(graph)]
+    return [picture_json(scene_of(graph, group, show, legend=False), group) for group in groups]
+
+
+def groups_with_inside(graph: Graph) -> list[int]:
+    """The groups that can be looked into."""
+    sizes = Counter(item.group for item in graph.items)
+    return [item.id for item in graph.groups() if 0 < sizes[item.id] <= MAX_BOXES]
+
+
+def picture_json(scene: Scene, group: int | None) -> dict[str, Any]:
+    return {
+        "group": group,
+        "width": scene.width,
+        "height": scene.height,
+        "boxes": {str(b.id): [b.x, b.y, b.width, b.height] for b in scene.boxes},
+        "stubs": [b.id for b in scene.boxes if b.stub],
+        "edges": [
+            {"from": a.source, "to": a.target, "points": [list(p) for p in a.points]}
+            for a in scene.arrows
+        ],
+    }

@@ -1,0 +1,332 @@
+"""A recording and the graph that it is about, as one JSON document: a story.
+
+The document has the keys that ``to_json`` puts together below. Beside what the name of a key says:
+
+- ``place`` is a number of ``files`` and a line. The files of ``graph`` come first and have the same
+  numbers here; for those that are not the program's own (site-packages) no lines are given.
+- A pass has ``roots`` (all items that it began with), ``count`` (how many steps it took in all),
+  ``left_out`` (steps beyond ``max_steps`` that are not in ``steps``; leaves are always there) and
+  ``error`` (what ended it early, or null).
+- A step has ``name`` (of the node, as PyTorch gives it), ``number`` (its place among all steps of
+  the pass), ``options`` (of the operation), ``arrived`` (as ``incoming``, before hooks changed it;
+  null if none did), ``captured`` (the gradient was taken out here, by ``autograd.grad`` or
+  ``inputs=``; it may go on from here nevertheless) and ``done`` (false for the step at which an
+  error ended the pass). Its ``parts`` are there where more than one arrived, each with ``output``,
+  the number of the output that it is for; one that is from null is what the pass was started with.
+  Its rule has ``source`` where the user wrote it.
+- ``limits``: the most elements of which all are given, and how many passes were left out.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sysconfig
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from retrograd._source import Place, is_own, line_number
+from retrograd.autograd._backward import GradientEdge
+from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
+from retrograd.viz._marks import Mark, marks_of
+from retrograd.viz._model import Graph, walk
+from retrograd.viz._naming import Names, named
+from retrograd.viz._record_modules import Modules
+from retrograd.viz._record_passes import PassRecord, Step
+from retrograd.viz._record_tensors import Tensors
+from retrograd.viz._rules import rule_of
+from retrograd.viz._values import Value
+
+VERSION = 1
+MOST_NUMBERS = 400_000  # elements in a document; larger arrays are summarised until it fits
+MOST_LINES = 3000  # of a file
+MOST_MEMORY = 1000  # items of which the memory is given
+TAKEN_OUT = "The gradient is taken out here, because it was asked for; nothing is added to .grad."
+LIMITS = (256, 64, 16, 4, 0)  # on the elements of an array, until the document is small enough
+
+
+class Story:
+    """What was recorded: forward on the nodes of a graph, backward in ``passes``."""
+
+    def __init__(
+        self, tensors: Tensors, modules: Modules, params: Any = None, title: str = ""
+    ) -> None:
+        self.passes: list[PassRecord] = []
+        self.passes_left_out = 0
+        self.title = title
+        self.tensors = tensors
+        self.modules = modules
+        self.params = None if params is None else list(named(params))
+        for name, tensor in self.params or ():
+            tensors.name(tensor, name)
+
+    def add(self, record: PassRecord) -> None:
+        """Begin a pass."""
+        self.passes.append(record)
+        self.ends()
+
+    def ends(self) -> None:
+        """Forget what was worked out so far: more has been recorded."""
+        for known in ("graph", "leaves", "marks"):
+            self.__dict__.pop(known, None)
+
+    # -- what it is about --------------------------------------------------------------------
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph of all that passes began with."""
+        if not self.passes:
+            raise RuntimeError(
+                "nothing was recorded that could be shown: no backward pass was run in the "
+                "recording. Call backward() or autograd.grad() inside it."
+            )
+        roots = dict.fromkeys(root for record in self.passes for root in record.roots)
+        edges = [GradientEdge(node, number) for node, number in roots]
+        return Graph.of(edges, names=self._names())
+
+    def _names(self) -> Names:
+        names = Names.of(self.params)
+        for name, tensor in self.parameters():
+            names.parameters.setdefault(id(tensor), name)
+            names.add(name, tensor)
+        for name, tensor in self.tensors.named():
+            names.add(name, tensor)
+        return names
+
+    @cached_property
+    def leaves(self) -> list[AccumulateGrad]:
+        """The ends of the graph."""
+        _, leaves = walk([node for record in self.passes for node, _ in record.roots])
+        return [leaf for leaf in leaves if isinstance(leaf, AccumulateGrad)]
+
+    @cached_property
+    def marks(self) -> list[Mark]:
+        """What deserves a look."""
+        return marks_of(self)
+
+    def parameters(self) -> Iterator[tuple[str, Any]]:
+        """The parameters that should have been used: those given, or those of modules called."""
+        if self.params is not None:
+            yield from self.params
+            return
+        for number, reference in enumerate(self.modules.roots):
+            module = reference()
+            if module is not None:
+                prefix = self.modules.path_of(module) if number else ""
+                for name, tensor in module.named_parameters():
+                    yield (f"{prefix}.{name}" if prefix else name), tensor
+
+    def kept(self) -> list[tuple[Node, int]]:
+        """Which nodes kept how many bytes, before the pass that found most."""
+        totals = [sum(size for _, size in record.memory) for record in self.passes]
+        if not totals:
+            return []
+        return self.passes[totals.index(max(totals))].memory
+
+    def to_json(self, pictures: bool = True, **look: Any) -> dict[str, Any]:
+        """The story in plain lists, dictionaries, strings and numbers, the same every time."""
+        return Writer(self).write(pictures, look)
+
+
+class Writer:
+    """Makes the document of one story."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.graph = story.graph
+        self.paths = list(self.graph.files.paths)
+        self.lines: list[set[int]] = [set(lines) for lines in self.graph.files.lines]
+        self.limit = limit_for(story)
+        self._items: dict[Node, int | None] = {}
+
+    def write(self, pictures: bool, look: dict[str, Any]) -> dict[str, Any]:
+        story = self.story
+        marks = story.marks
+        by_step: dict[tuple[int, int], list[int]] = {}
+        for i, mark in enumerate(marks):
+            if mark.step is not None:
+                by_step.setdefault(mark.step, []).append(i)
+        kept = self.memory()
+        graph = self.graph.to_json(pictures=pictures, **look)
+        sizes = dict(kept)
+        for item in graph["items"]:
+            if not item["bytes"] and item["id"] in sizes:
+                item["bytes"] = sizes[item["id"]]
+        passes = [self.one_pass(i, record, by_step) for i, record in enumerate(story.passes)]
+        shown = [self.mark(mark) for mark in marks]
+        return {
+            "version": VERSION,
+            "title": story.title or (passes[0]["how"] if passes else ""),
+            "files": self.files(),
+            "graph": graph,
+            "passes": passes,
+            "marks": shown,
+            "memory": {
+                "total": sum(size for _, size in story.kept()),
+                "items": [list(entry) for entry in kept[:MOST_MEMORY]],
+            },
+            "limits": {
+                "elements": min(self.limit, story.tensors.max_elements),
+                "passes_left_out": story.passes_left_out,
+            },
+        }
+
+    # -- passes ------------------------------------------------------------------------------
+
+    def one_pass(
+        self, i: int, record: PassRecord, marks: dict[tuple[int, int], list[int]]
+    ) -> dict[str, Any]:
+        roots = [item for node, _ in record.roots if (item := self.item(node)) is not None]
+        steps = []
+        for k, step in enumerate(record.steps):
+            if step.node is not NOWHERE:
+                steps.append(self.step(step, record.numbers[k], marks.get((i, k), [])))
+        return {
+            "root": roots[0] if roots else None,
+            "roots": roots,
+            "how": self.how(record.place),
+            "place": self.place(record.place),
+            "steps": steps,
+            "count": record.count,
+            "left_out": record.count - len(record.steps),
+            "error": record.error,
+        }
+
+    def step(self, step: Step, number: int, marks: list[int]) -> dict[str, Any]:
+        changed = any(a is not b for a, b in zip(step.arrived, step.incoming, strict=False))
+        several = len(step.parts) > 1
+        return {
+            "item": self.item(step.node),
+            "incoming": self.values(step.incoming),
+            "parts": [
+                {"from": self.item(part.sender), "output": part.number,
+                 "value": self.value(part.value)}
+                for part in (step.parts if several else ())
+            ],
+            "rule": self.rule(step),
+            "saved": [{"name": name, "value": self.value(value)} for name, value in step.saved],
+            "outgoing": [
+                {"to": self.item(to), "value": self.value(value)} for to, value in step.outgoing
+            ],
+            "accumulate": self.accumulated(step),
+            "marks": marks,
+            "name": step.node.name(),
+            "number": number,
+            "options": step.options,
+            "arrived": self.values(step.arrived) if changed else None,
+            "captured": step.captured,
+            "done": step.ran,
+        }  # fmt: skip
+
+    def rule(self, step: Step) -> dict[str, Any]:
+        if step.captured and not step.outgoing:
+            return {"words": TAKEN_OUT, "formulas": []}
+        first = step.incoming[0] if step.incoming else None
+        return rule_of(step.node, None if first is None else first.shape).to_json()
+
+    def accumulated(self, step: Step) -> dict[str, Any] | None:
+        if not isinstance(step.node, AccumulateGrad) or step.captured or step.after is None:
+            return None
+        return {
+            "leaf": self.item(step.node),
+            "before": self.value(step.before),
+            "after": self.value(step.after),
+        }
+
+    def values(self, values: list[Value | None]) -> list[dict[str, Any] | None]:
+        return [self.value(value) for value in values]
+
+    def value(self, value: Value | None) -> dict[str, Any] | None:
+        return None if value is None else value.to_json(self.limit)
+
+    def item(self, node: Node | None) -> int | None:
+        """The item that stands for a node; None where nothing does."""
+        if node is None or node is NOWHERE:
+            return None
+        if node not in self._items:
+            self._items[node] = self.graph.item_of(node)
+        return self._items[node]
+
+    def how(self, place: Place) -> str:
+        """The line that started a pass."""
+        code, offset = place
+        if code is None:
+            return "backward()"
+        line = linecache.getline(code.co_filename, line_number(code, offset)).strip()
+        return line or "backward()"
+
+    # -- the rest ----------------------------------------------------------------------------
+
+    def mark(self, mark: Mark) -> dict[str, Any]:
+        return {
+            "kind": mark.kind,
+            "item": self.item(mark.node),
+            "step": None if mark.step is None else list(mark.step),
+            "place": None if mark.place is None else self.place(mark.place),
+            "text": mark.text,
+        }
+
+    def memory(self) -> list[tuple[int, int]]:
+        """Items and the bytes that they keep, the largest first."""
+        sizes: dict[int, int] = {}
+        for node, size in self.story.kept():
+            item = self.item(node)
+            if item is not None:
+                sizes[item] = sizes.get(item, 0) + size
+        return sorted(sizes.items(), key=lambda entry: (-entry[1], entry[0]))
+
+    def place(self, place: Place) -> list[int] | None:
+        code, offset = place
+        if code is None or is_own(code.co_filename):
+            return None
+        if code.co_filename not in self.paths:
+            self.paths.append(code.co_filename)
+            self.lines.append(set())
+        number, line = self.paths.index(code.co_filename), line_number(code, offset)
+        self.lines[number].add(line)
+        return [number, line]
+
+    def files(self) -> list[dict[str, Any]]:
+        return [source_of(path, lines) for path, lines in zip(self.paths, self.lines, strict=True)]
+
+
+def source_of(path: str, used: set[int]) -> dict[str, Any]:
+    """A file of the program, or the part of it that matters where it is very long."""
+    lines = [] if is_installed(path) else [x.rstrip("\n") for x in linecache.getlines(path)]
+    first = 1
+    if len(lines) > MOST_LINES:
+        first = max(min(used, default=1) - 50, 1)
+        lines = lines[first - 1 : first - 1 + MOST_LINES]
+    return {"name": os.path.basename(path), "first_line": first, "lines": lines}
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file is a library's, not the program's."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    return is_own(path) or any(path.startswith(place + os.sep) for place in places if place)
+
+
+def limit_for(story: Story) -> int:
+    """The largest arrays of which all elements are given, so that the document does not get too
+    long to open."""
+    counts = [
+        value.size
+        for record in story.passes
+        for step in record.steps
+        for value in all_values(step)
+        if value is not None and value.complete
+    ]
+    largest = story.tensors.max_elements
+    for limit in (largest, *(x for x in LIMITS if x < largest)):
+        if sum(count for count in counts if count <= limit) <= MOST_NUMBERS:
+            return limit
+    return 0
+
+
+def all_values(step: Step) -> Iterator[Value | None]:
+    yield from step.incoming
+    yield from (part.value for part in step.parts)
+    yield from (value for _, value in step.saved)
+    yield from (value for _, value in step.outgoing)
+    yield from (step.before, step.after)

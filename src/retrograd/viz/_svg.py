@@ -1,0 +1,106 @@
+"""A scene as SVG. It brings its colours for light and dark with it, and needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+from retrograd.viz._colours import DARK, EDGE, LIGHT, Palette
+from retrograd.viz._scene import Arrow, Box, Scene
+from retrograd.viz._text import LINE
+
+_FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+FONT = "'Helvetica Neue', 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
+
+
+def svg(scene: Scene) -> str:
+    """The text of an SVG file."""
+    width, height = f"{scene.width:g}", f"{scene.height:g}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="retrograd-graph" width="{width}" '
+        f'height="{height}" viewBox="0 0 {width} {height}" role="img" '
+        f'font-family="{escape(FONT)}">',
+        f"<title>{text(scene.title)}</title>",
+        f"<style>{style()}</style>",
+    ]
+    parts += map(arrow_svg, scene.arrows)
+    parts += map(box_svg, [*scene.boxes, *scene.legend])
+    parts.append("</svg>")
+    return "\n".join(parts) + "\n"
+
+
+def text(words: str) -> str:
+    """Text as XML has it, without the characters that XML cannot have."""
+    return escape(_FORBIDDEN.sub("\ufffd", words))
+
+
+def style() -> str:
+    """Colours where the reader prefers dark ones. Light ones are on the shapes themselves, for
+    readers that know no style sheets."""
+    rules = []
+    for kind, palette in DARK.items():
+        of_kind = f".retrograd-graph .{kind}"
+        rules.append(f"{of_kind} .shape{{fill:{palette.fill};stroke:{palette.line}}}")
+        rules.append(f"{of_kind} text{{fill:{palette.text}}}")
+    return "@media (prefers-color-scheme: dark){" + "".join(rules) + "}"
+
+
+def arrow_svg(arrow: Arrow) -> str:
+    """A smooth line with a head."""
+    (x, y), *rest = arrow.points
+    tip_x, tip_y = rest[-1]
+    path = f"M{x:g},{y:g}"
+    *between, (last_x, last_y) = rest
+    for next_x, next_y in [*between, (last_x, last_y - 6)]:
+        if next_x == x:
+            path += f"V{next_y:g}"
+        else:
+            middle = (y + next_y) / 2
+            path += f"C{x:g},{middle:g} {next_x:g},{middle:g} {next_x:g},{next_y:g}"
+        x, y = next_x, next_y
+    head = f"M{tip_x:g},{tip_y:g}l-3.5,-7h7z"
+    return (
+        f'<g class="edge"><path d="{path}" fill="none" stroke="{EDGE}" stroke-width="1.4"/>'
+        f'<path d="{head}" fill="{EDGE}"/></g>'
+    )
+
+
+def box_svg(box: Box) -> str:
+    palette = LIGHT[box.kind]
+    parts = [f'<g class="{box.kind}"{" opacity=" + quoteattr("0.65") if box.stub else ""}>']
+    if box.tip:
+        parts.append(f"<title>{text(box.tip)}</title>")
+    if box.kind == "group":  # a heap of cards
+        parts += [_rectangle(box, palette, offset) for offset in (6.0, 3.0)]
+    parts.append(_rectangle(box, palette, 0.0))
+    y = box.y + (box.height - sum(line.size * LINE for line in box.lines)) / 2
+    for line in box.lines:
+        y += line.size * LINE
+        weight = ' font-weight="bold"' if line.bold else ""
+        parts.append(
+            f'<text x="{box.x + box.width / 2:g}" y="{y - line.size * 0.36:g}" '
+            f'text-anchor="middle" font-size="{line.size:g}"{weight} fill="{palette.text}">'
+            f"{text(line.text)}</text>"
+        )
+    parts.append("</g>")
+    return "".join(parts)
+
+
+def corner(box: Box) -> float:
+    """How round the corners are: operations have round ends, tensors have corners."""
+    return {"operation": min(box.height / 2, 16.0), "group": 8.0}.get(box.kind, 2.0)
+
+
+def _rectangle(box: Box, palette: Palette, offset: float) -> str:
+    dashes = ' stroke-dasharray="4 3"' if box.kind == "data" else ""
+    return (
+        f'<rect class="shape" x="{box.x + offset:g}" y="{box.y + offset:g}" '
+        f'width="{box.width:g}" height="{box.height:g}" rx="{corner(box):g}" '
+        f'fill="{palette.fill}" stroke="{palette.line}" '
+        f'stroke-width="{line_width(box):g}"{dashes}/>'
+    )
+
+
+def line_width(box: Box) -> float:
+    """How strong the line around a box is: results asked for and leaves stand out."""
+    return 2.6 if box.root else 2.0 if box.kind == "leaf" else 1.3

@@ -1,0 +1,170 @@
+"""Text in boxes: how wide it is, and what a box says."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from retrograd.viz._model import Graph, Item
+from retrograd.viz._values import Value
+
+SHOWS = ("values", "gradients", "saved", "source")
+LARGE, SMALL = 13.0, 11.0  # sizes of letters
+LINE = 1.35  # height of a line, in sizes of letters
+LONGEST = 34  # characters in a line
+
+# Widths of the characters from space to ~ in hundredths of the size of letters, in DejaVu Sans, the
+# widest of the usual typefaces: what fits in it fits in all of them.
+_PLAIN = (
+    32, 40, 46, 84, 64, 95, 78, 28, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64,
+    64, 64, 64, 34, 34, 84, 84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 78, 75, 30, 30, 66, 56, 86,
+    75, 79, 60, 79, 70, 64, 61, 73, 68, 99, 69, 61, 69, 39, 34, 39, 84, 50, 50, 61, 64, 55, 64,
+    62, 35, 64, 63, 28, 28, 58, 28, 97, 63, 61, 64, 64, 41, 52, 39, 63, 59, 82, 59, 59, 53, 64,
+    34, 64, 84,
+)  # fmt: skip
+_BOLD = (
+    35, 46, 52, 84, 70, 100, 87, 31, 46, 46, 52, 84, 38, 42, 38, 37, 70, 70, 70, 70, 70, 70, 70,
+    70, 70, 70, 40, 40, 84, 84, 84, 58, 100, 77, 76, 73, 83, 68, 68, 82, 84, 37, 37, 77, 64, 100,
+    84, 85, 73, 85, 77, 72, 68, 81, 77, 110, 77, 72, 73, 46, 37, 46, 84, 50, 50, 67, 72, 59, 72,
+    68, 44, 72, 71, 34, 34, 67, 34, 104, 71, 69, 72, 72, 49, 60, 48, 71, 65, 92, 65, 65, 58, 71,
+    37, 71, 84,
+)  # fmt: skip
+_OTHER, _WIDE = 108, 140  # letters of other scripts; ideographs and emoji
+
+
+class Line(NamedTuple):
+    """A line of a box."""
+
+    text: str
+    bold: bool = False
+    size: float = SMALL
+
+    @property
+    def width(self) -> float:
+        return width(self.text, self.size, self.bold)
+
+
+def width(text: str, size: float, bold: bool = False) -> float:
+    """How wide a text is at most.
+
+    >>> width("Tanh", 13.0) < width("Tanh", 13.0, bold=True) < 45
+    True
+    """
+    widths, total = _BOLD if bold else _PLAIN, 0
+    for character in text:
+        code = ord(character)
+        if 32 <= code < 127:
+            total += widths[code - 32]
+        elif unicodedata.combining(character):
+            continue
+        else:
+            total += _WIDE if unicodedata.east_asian_width(character) in "WF" else _OTHER
+    return total / 100 * size
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """A text in one line, without what a line cannot show, and with its middle left out if it is
+    long.
+
+    >>> shortened("a_very_long_name_of_some_parameter.weight", 20)
+    'a_very_lon…er.weight'
+    """
+    plain = "".join(c if c.isprintable() else " " for c in text).strip()
+    if len(plain) <= longest:
+        return plain
+    left = longest // 2
+    return f"{plain[:left]}…{plain[-(longest - left - 1) :]}"
+
+
+def shape_text(item: Item) -> str:
+    """``[2, 3] float32``."""
+    if item.shape is None:
+        return ""
+    shape = f"[{', '.join(map(str, item.shape))}]" if item.shape else "scalar"
+    return f"{shape} {item.dtype or ''}".strip()
+
+
+def number_text(x: Any) -> str:
+    """A number in few digits."""
+    if isinstance(x, list):
+        return f"{number_text(x[0])}{'+' if not str(x[1]).startswith('-') else ''}" + (
+            f"{number_text(x[1])}i"
+        )
+    return x if isinstance(x, str) else f"{x:.4g}"
+
+
+def value_text(value: Value | None) -> str:
+    """A value in one short line: its elements if they are few, otherwise the range."""
+    if value is None:
+        return ""
+    found = value.to_json()
+    data = found["data"]
+    if data is not None and not value.shape:
+        return number_text(data[0])
+    if data is not None and len(data) <= 6:
+        text = "[" + ", ".join(map(number_text, data)) + "]"
+        if len(text) <= LONGEST:
+            return text
+    if found["min"] is None:
+        return f"norm {number_text(found['norm'])}" if found["norm"] is not None else ""
+    bad = [f"{found[kind]} {kind}" for kind in ("nan", "inf") if found[kind]]
+    return ", ".join([f"{number_text(found['min'])} … {number_text(found['max'])}", *bad])
+
+
+def lines_of(graph: Graph, item: Item, show: Iterable[str]) -> list[Line]:
+    """What the box of an item says."""
+    show = set(show)
+    if item.kind in ("operation", "group"):
+        lines = _operation_lines(item)
+    else:
+        shape = shape_text(item)
+        title = item.name or ("" if shape else item.label)
+        lines = [Line(shortened(title), True, LARGE)] if title else []
+        if shape:
+            lines.append(Line(shape))
+        if "values" in show and (text := value_text(item.value)):
+            lines.append(Line(f"= {text}"))
+        if "gradients" in show and (text := value_text(item.grad)):
+            lines.append(Line(f"grad {text}"))
+        lines += [Line(shortened(detail)) for detail in item.details]
+    if "saved" in show and item.kind == "operation" and item.bytes is not None:
+        lines.append(Line("saved values freed" if item.freed else saved_text(item)))
+    if "source" in show and item.place is not None and item.kind in ("operation", "group"):
+        number, line = item.place
+        where = f"{graph.files.name(number)}:{line}"
+        text = graph.files.text(item.place)
+        lines.append(Line(shortened(where)))
+        if text:
+            lines.append(
+                Line(shortened(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"))
+            )
+    return lines
+
+
+def _operation_lines(item: Item) -> list[Line]:
+    lines = [Line(shortened(item.label), True, LARGE)]
+    if item.kind == "group" and item.name and item.name != item.label:
+        lines.append(Line(shortened(item.name)))
+    if item.details:
+        lines.append(Line(shortened(", ".join(item.details))))
+    return lines
+
+
+def saved_text(item: Item) -> str:
+    """What an operation keeps: ``saves self, other: 48 bytes``."""
+    custom = item.saved and item.saved[0].startswith("saved_tensors")
+    what = f"{len(item.saved)} tensors" if custom else ", ".join(item.saved) or "nothing"
+    return shortened(f"saves {what}: {bytes_text(item.bytes or 0)}")
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in a few characters.
+
+    >>> bytes_text(48), bytes_text(3_500_000)
+    ('48 B', '3.5 MB')
+    """
+    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 999.5 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:.3g} {units[0]}"

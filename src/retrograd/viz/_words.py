@@ -1,0 +1,254 @@
+"""What the rules of the operations that most programs use do, in words, and a few formulas.
+
+Formulas are derived from the source of the rules (``_rules``). Here are those of rules that hand
+the work to a kernel: as expressions, which a test evaluates against the engine, or, where there is
+no short expression, as text.
+"""
+
+from __future__ import annotations
+
+BY_FAMILY = {
+    "elementwise": "Each element of the incoming gradient is multiplied by the slope of {name} at "
+    "that element.",
+    "linear": "{name} is linear, so its rule is its transpose: every element of the gradient goes "
+    "back to where the elements of the result came from.",
+    "multilinear": "{name} is linear in each input with the others fixed: the gradient for one is "
+    "the incoming gradient combined with the others.",
+    "selecting": "Each element of the result is an element of the input. The gradient goes to the "
+    "elements that were chosen; all others get zero.",
+    "operation": "The rule of {name} turns the gradient of the result into those of its inputs.",
+    "constant": "A small change of the input changes nothing in the result: nothing flows back.",
+}
+UNCHANGED = "The gradient passes through unchanged."
+NOTHING = "A small change of the input does not change the result: the gradient is zero."
+NOT_DEFINED = "This operation has no derivative that is implemented: running its rule is an error."
+
+_RESHAPED = "The same elements in another shape: the gradient is given the shape of the input."
+_MOVED = "Dimensions are moved back: the gradient is transposed the other way round."
+_PADDED = "The gradient goes to the elements that were taken; all others get zero."
+_EXTREME = (
+    "The gradient goes to the element that is the extreme; several that are equal share it. All "
+    "others get zero."
+)
+_PICKED = (
+    "The gradient goes to the elements that were picked, at the places that were noted; all others "
+    "get zero."
+)
+_POOL = "The gradient of each window goes to its largest element; all others get nothing from it."
+_AVERAGE = "The gradient of each window is divided by its size and goes to all elements in it."
+_NORM = (
+    "The incoming gradient, times weight, minus its mean and minus its share along the normalised "
+    "values, is divided by the standard deviation: what would only shift or stretch all values "
+    "changes nothing."
+)
+_JOINED = "The gradient is cut into pieces, and each input gets the piece that it contributed."
+_CUT = "The gradients of the pieces are put together again; a piece that got none counts as zeros."
+_SLOPE_OF = "Each element of the gradient is multiplied by the slope of the curve at that element."
+
+WORDS = {
+    "add": "A sum passes the gradient to both inputs unchanged.",
+    "add_scaled": "A sum passes the gradient on: as it is to the first, times alpha to the second.",
+    "sub": "A difference passes the gradient on: unchanged to the first, negated to the second.",
+    "sub_scaled": "A difference passes the gradient on; the second input gets it times −alpha.",
+    "rsub": "The input is subtracted: it gets the gradient negated.",
+    "mul": "Each input gets the incoming gradient times the other input.",
+    "div": "The numerator gets the gradient divided by the denominator; the denominator gets it "
+    "times −self/other².",
+    "neg": "The gradient is negated.",
+    "pow_scalar": "The slope of a power is exponent · self^(exponent − 1).",
+    "pow_tensor": "The base gets the slope of a power, the exponent that of an exponential: the "
+    "result times the logarithm of the base.",
+    "sqrt": "The slope of a square root is one over twice the root.",
+    "exp": "The slope of exp is its own result: the gradient is multiplied by it.",
+    "log": "The slope of the logarithm is one over the input: small inputs get large gradients.",
+    "sin": "The slope of the sine is the cosine.",
+    "cos": "The slope of the cosine is minus the sine.",
+    "tanh": "The slope of tanh is 1 − result²: near 1 in the middle, near 0 where it saturates.",
+    "sigmoid": "The slope of the sigmoid is result · (1 − result): at most a quarter, and near 0 "
+    "where it saturates.",
+    "relu": "Where the result is positive the gradient passes unchanged; elsewhere it is zero.",
+    "leaky_relu": "Where the input is positive the gradient passes unchanged; elsewhere it is "
+    "multiplied by negative_slope.",
+    "gelu": _SLOPE_OF, "silu": _SLOPE_OF, "elu": _SLOPE_OF, "mish": _SLOPE_OF, "celu": _SLOPE_OF,
+    "softplus": "The slope of softplus is the sigmoid of the input.",
+    "abs": "The gradient passes where the input is positive, and is negated where it is "
+    "negative; at zero it is zero.",
+    "maximum": "The gradient goes to the larger of the two; where they are equal each gets half.",
+    "minimum": "The gradient goes to the smaller of the two; where they are equal each gets half.",
+    "clamp": "Within the limits the gradient passes unchanged; beyond them it is zero.",
+    "where": "Each element of the gradient goes to the input that the element was taken from.",
+    "masked_fill": "The gradient is zero where the mask was filled, and passes elsewhere.",
+    "masked_fill_number": "The gradient is zero where the mask was filled, and passes elsewhere.",
+    "clone": "A copy passes the gradient unchanged.",
+    "to_dtype": "Only the dtype changes: the gradient passes, in the dtype of the input.",
+    "copy": "What was there before was overwritten, and gets zero; what was copied gets it all.",
+    "fill_number": "What was there before was overwritten: it gets zero.",
+    "zero": "What was there before was overwritten: it gets zero.",
+    "times_number": "The gradient is multiplied by the same number.",
+    "over_number": "The gradient is divided by the same number.",
+    "lerp": "Each end gets the gradient times its share; the weight gets it times the difference.",
+    "view": _RESHAPED, "unsafe_view": _RESHAPED, "reshape_alias": _RESHAPED, "squeeze": _RESHAPED,
+    "squeeze_dim": _RESHAPED, "squeeze_dims": _RESHAPED, "unsqueeze": _RESHAPED,
+    "unsafe_squeeze": _RESHAPED,
+    "transpose": _MOVED, "permute": _MOVED, "t": "The transpose of the gradient.",
+    "expand": "An element that was repeated gets the sum of the gradients of its copies.",
+    "repeat": "An element that was repeated gets the sum of the gradients of its copies.",
+    "select": _PADDED, "slice": _PADDED, "index": "Each picked element gets its gradient back; one "
+    "that was picked several times gets the sum, one that was not gets zero.",
+    "take_flat": "The gradient goes to the places that were taken of the base, others get zero.",
+    "index_select": "Each picked row gets its gradient back; one that was picked several times "
+    "gets the sum, one that was not gets zero.",
+    "gather": "Each gathered element gets its gradient back, added up where it was taken more than "
+    "once.",
+    "index_put": "Where values were put, the gradient goes to them; elsewhere to what was there "
+    "before.",
+    "embedding": "Each row of the table that was looked up gets the gradients of its uses, added "
+    "up; all others get zero.",
+    "cat": _JOINED, "stack": "The gradient is taken apart: each input gets its own slice.",
+    "split": _CUT, "split_with_sizes": _CUT, "unbind": _CUT, "unsafe_split": _CUT,
+    "unsafe_split_with_sizes": _CUT,
+    "sum": "Every element that was summed gets the gradient of the sum.",
+    "sum_dim": "Every element that was summed gets the gradient of its sum.",
+    "mean": "Every element gets the same share: the gradient of the mean, divided by how many "
+    "elements there are.",
+    "mean_dim": "Every element gets the gradient of its mean, divided by how many were averaged.",
+    "cumsum": "An element is part of all later sums: it gets the sum of their gradients.",
+    "flip": "The gradient is flipped back.",
+    "prod": "Each element gets the gradient times the product of all the others.",
+    "var": "Each element gets the gradient times twice its distance from the mean, divided by how "
+    "many there are (less the correction).",
+    "std": "As for the variance, divided by twice the standard deviation.",
+    "logsumexp": "Each element gets the gradient times its share of the sum: softmax.",
+    "mm": "Matrix product: one factor gets the gradient times the other factor, transposed, from "
+    "the side where that stood.",
+    "bmm": "A matrix product for each entry of the batch: each factor gets the gradient times the "
+    "other factor, transposed.",
+    "mv": "The matrix gets the outer product of gradient and vector; the vector gets the "
+    "transposed matrix times the gradient.",
+    "dot": "Each vector gets the gradient times the other vector.",
+    "addmm": "What was added (the bias) gets the gradient itself; each factor of the matrix "
+    "product gets it times the other factor, transposed.",
+    "baddbmm": "What was added gets the gradient itself; each factor of the matrix products "
+    "gets it times the other factor, transposed.",
+    "max": _EXTREME, "min": _EXTREME, "amax": _EXTREME, "amin": _EXTREME, "median": _EXTREME,
+    "max_dim": _PICKED, "min_dim": _PICKED, "sort": _PICKED, "topk": _PICKED, "median_dim": _PICKED,
+    "softmax": "The gradient minus its average, weighted by the probabilities, times the "
+    "probabilities: only differences between the inputs matter.",
+    "log_softmax": "The gradient minus the probabilities times its sum: only differences between "
+    "the inputs matter.",
+    "nll_loss": "The gradient, negated and divided by how many were averaged, goes to the element "
+    "of the right class of each row; all others get zero.",
+    "nll_loss_2d": "The gradient, negated and divided by how many were averaged, goes to the "
+    "element of the right class at each place; all others get zero.",
+    "mse_loss": "Twice the difference, times the gradient, divided by how many were averaged.",
+    "binary_cross_entropy": "The difference of prediction and target over self · (1 − self), times "
+    "the gradient of each element.",
+    "binary_cross_entropy_with_logits": "The difference between sigmoid and target, times the "
+    "gradient of each element.",
+    "convolution": "The input gets the gradient spread by the same weights, turned round; the "
+    "weight gets the products of gradient and input at each offset, added up; the bias gets the "
+    "sum of the gradient over everything but the channels.",
+    "native_layer_norm": _NORM, "native_batch_norm": _NORM, "native_group_norm": _NORM,
+    "max_pool2d_with_indices": _POOL, "max_pool3d_with_indices": _POOL,
+    "avg_pool2d": _AVERAGE, "avg_pool3d": _AVERAGE,
+    "adaptive_avg_pool2d": _AVERAGE, "adaptive_avg_pool3d": _AVERAGE,
+    "constant_pad_nd": "The gradient without the frame that was put around.",
+    "scaled_dot_product_attention": "The values get the gradient, weighted by the attention; the "
+    "scores get it through softmax, and pass it on to queries and keys as a matrix product does.",
+    "lstm_layer": "The gradient goes back through time, step by step: through the gates of each "
+    "step to its inputs, and through the state to the step before.",
+    "gru_layer": "The gradient goes back through time, step by step, through the gates of each.",
+    "rnn_layer": "The gradient goes back through time, step by step.",
+    "linalg_inv_ex": "The slope of the inverse: minus the inverse on both sides, transposed.",
+    "linalg_det": "The gradient times the determinant times the inverse, transposed.",
+    "linalg_solve_ex": "The right side gets the solution with the transposed matrix; the matrix "
+    "gets minus the outer product of that and the solution.",
+    "tril": "The lower triangle of the gradient.", "triu": "The upper triangle of the gradient.",
+}  # fmt: skip
+
+# Expressions for rules that call a kernel. Names mean what they mean to users; ``g`` is the
+# gradient, and g[0] that of the first of several outputs.
+_SIG, _SP = "sigmoid(self)", "tanh(softplus(self))"
+EXPRESSIONS: dict[str, dict[str, str]] = {
+    "silu": {"self": f"g * ({_SIG} * (1 + self * (1 - {_SIG})))"},
+    "mish": {"self": f"g * ({_SP} + self * {_SIG} * (1 - {_SP} * {_SP}))"},
+    "gelu": {
+        "self": "g * (0.5 * (1 + erf(self / math.sqrt(2))) + self * exp(-0.5 * self * self) / "
+        "math.sqrt(2 * math.pi)) if approximate == 'none' else gelu_slope(g, self)"
+    },
+    "softplus": {"self": "where(self * beta > threshold, g, g * sigmoid(self * beta))"},
+    "log_sigmoid": {"self": "g[0] * sigmoid(-self)"},
+    "hardtanh": {"self": "where(logical_and(self > min_val, self < max_val), g, zeros_like(g))"},
+    "threshold": {"self": "where(self > threshold, g, zeros_like(g))"},
+    "hardsigmoid": {"self": "where(abs(self) < 3, g / 6, zeros_like(g))"},
+    "hardswish": {
+        "self": "where(self < -3, zeros_like(g), where(self <= 3, g * (self / 3 + 0.5), g))"
+    },
+    "softshrink": {"self": "where(abs(self) > lambd, g, zeros_like(g))"},
+    "hardshrink": {"self": "where(abs(self) > lambd, g, zeros_like(g))"},
+    "leaky_relu": {"self": "where(self > 0, g, g * negative_slope)"},
+    "elu": {
+        "self": "where(self > 0, g * scale, g * (alpha * scale * input_scale * "
+        "exp(self * input_scale)))"
+    },
+    "celu": {
+        "self": "where(self > 0, g * scale, g * (alpha * scale * input_scale * "
+        "exp(self * input_scale)))"
+    },
+    "softmax": {"self": "result * (g - sum(g * result, dim=dim, keepdim=True))"},
+    "log_softmax": {"self": "g - exp(result) * sum(g, dim=dim, keepdim=True)"},
+    "logsumexp": {"self": "g * exp(self - result)"},
+}
+
+# Text where there is no expression to evaluate: "grad_NAME = " is put before.
+_SHARE = {"self": "grad / (how many are equal to result) where self = result, else 0"}
+TEXTS: dict[str, dict[str, str]] = {
+    "max": _SHARE, "min": _SHARE, "median": _SHARE, "nanmedian": _SHARE,
+    "mean_dim": {"self": "expand(grad / n, self.shape), with n how many each mean is of"},
+    "block_diag": {"tensors": "the block of grad that this input was"},
+    "prod": {"self": "grad · (product of all other elements of self)"},
+    "prod_dim": {"self": "grad · (product of all other elements of self along dim)"},
+    "cat": {"tensors": "the piece of grad along dim that this input contributed"},
+    "stack": {"tensors": "the slice of grad along dim at the number of this input"},
+    "split": {"self": "cat(gradients of the pieces, dim)"},
+    "split_with_sizes": {"self": "cat(gradients of the pieces, dim)"},
+    "unsafe_split": {"self": "cat(gradients of the pieces, dim)"},
+    "unsafe_split_with_sizes": {"self": "cat(gradients of the pieces, dim)"},
+    "unbind": {"self": "stack(gradients of the pieces, dim)"},
+    "convolution": {
+        "input": "transposed convolution of grad with weight",
+        "weight": "sum over places of grad · input, for each offset of the kernel",
+        "bias": "sum(grad) over all dimensions but the channels",
+    },
+    "native_layer_norm": {
+        "input": "rstd · (h − mean(h) − x̂ · mean(h · x̂)), with h = grad · weight and "
+        "x̂ = (input − mean) · rstd",
+        "weight": "sum(grad · x̂)", "bias": "sum(grad)",
+    },
+    "native_batch_norm": {
+        "input": "rstd · (h − mean(h) − x̂ · mean(h · x̂)), with h = grad · weight and "
+        "x̂ = (input − mean) · rstd; in eval mode rstd · h",
+        "weight": "sum(grad · x̂)", "bias": "sum(grad)",
+    },
+    "native_group_norm": {
+        "input": "rstd · (h − mean(h) − x̂ · mean(h · x̂)), with h = grad · weight and "
+        "x̂ = (input − mean) · rstd",
+        "weight": "sum(grad · x̂)", "bias": "sum(grad)",
+    },
+    "nll_loss": {"self": "−grad · weight[target] / total_weight at each row's target, else 0 "
+                 "(with reduction='sum' or 'none' not divided)"},
+    "nll_loss_2d": {"self": "−grad · weight[target] / total_weight at each place's target, else 0 "
+                    "(with reduction='sum' or 'none' not divided)"},
+    "scaled_dot_product_attention": {
+        "query": "scale · s @ key, with s = p · (grad @ valueᵀ − sum(p · (grad @ valueᵀ))) and "
+        "p = softmax(scale · query @ keyᵀ)",
+        "key": "scale · sᵀ @ query", "value": "pᵀ @ grad",
+    },
+    "var": {"self": "2 · grad · (self − mean(self, dim)) / (n − correction), with n how many there "
+            "are along dim"},
+    "std": {"self": "grad · (self − mean(self, dim)) / ((n − correction) · result), with n how "
+            "many there are along dim"},
+    "linalg_solve_ex": {"A": "−(A⁻ᵀ @ grad) @ resultᵀ", "B": "A⁻ᵀ @ grad"},
+    "linalg_det": {"A": "grad · result · A⁻ᵀ"},
+    "linalg_slogdet": {"A": "grad_logabsdet · A⁻ᵀ"},
+}  # fmt: skip

@@ -1,0 +1,305 @@
+"""``retrograd explain``: run a script, record it, and write the page that explains it."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from retrograd._errors import UserError, one_line
+
+ABOUT = "run a script and write a page that steps through its backward passes"
+DESCRIPTION = """\
+Run a script, record what it computes and every backward pass that it makes, and write a page that
+shows its source beside its graph and steps through the passes, gradient by gradient. The page is
+one file that needs no network: open it in a browser."""
+EPILOG = """\
+examples:
+  retrograd explain program.py
+  retrograd explain program.py --out why.html --pass 3
+  retrograd explain --as-torch train.py --epochs 1
+
+Options come before or right after the script. What follows, or stands after --, is for the script.
+If the script ends with an error, its traceback is shown and the page has what came before it."""
+LISTED = 6  # marks that are printed
+INTERRUPTED = 130  # the exit code after Ctrl-C
+
+
+# fmt: off
+def add_to(commands: Any) -> None:
+    """Add the command to a parser's others."""
+    command = commands.add_parser(
+        "explain", help=ABOUT, description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False,
+        usage="retrograd explain [--out PAGE] [--pass N] [--as-torch] SCRIPT [arguments]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_options(command)
+    command.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    command.set_defaults(run=run)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--out", type=Path, metavar="PAGE",
+        help="where the page goes (default: script-explained.html beside the script)")
+    add("--pass", type=_positive, metavar="N", dest="first_pass",
+        help="the backward pass to open the page at (default: the first)")
+    add("--as-torch", action="store_true",
+        help="run a script that imports torch: retrograd answers in its place")
+# fmt: on
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a script under recording. The exit code is the script's."""
+    if not options.words:
+        raise UserError("say which script to run: retrograd explain program.py")
+    arguments = _with_options_after(options)
+    script = Path(options.words[0]).absolute()  # it may go to another folder
+    code = _compiled(script)
+    out = _page_for(script, options.out)
+    recording = _recording()
+    more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
+    with recording(title=script.name, **more) as story:
+        exit_code = _outcome(script, code, arguments, options.as_torch)
+    sys.stdout.flush()
+    if story.passes:
+        _write(story.to_json(), out, options.first_pass or 1)
+    elif exit_code == 0:
+        raise UserError(
+            "the script made no backward pass, so there is no page; does it call .backward(), and "
+            "import retrograd (or torch, with --as-torch)?"
+        )
+    else:
+        print("retrograd: no backward pass came before that, so no page", file=sys.stderr)
+    if exit_code == INTERRUPTED:
+        raise KeyboardInterrupt
+    return exit_code
+
+
+def _page_for(script: Path, given: Path | None) -> Path:
+    """Where the page goes. A name of its own: there may be a script.html that is something else."""
+    out = (script.with_name(f"{script.stem}-explained.html") if given is None else given).absolute()
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {_short(out.parent)} to write the page to")
+    if out.is_dir():
+        raise UserError(f"{_short(out)} is a folder; give the name of a file")
+    return out
+
+
+def _recording() -> Any:
+    """What records. That a library is missing should be said before the script runs."""
+    from retrograd.viz._layout import need
+    from retrograd.viz._recording import recording
+
+    try:
+        need("igraph")
+    except ImportError as error:
+        raise UserError(one_line(error)) from None
+    return recording
+
+
+def _with_options_after(options: argparse.Namespace) -> list[str]:
+    """Take our options that stand right after the script; the rest is the script's."""
+    rest: list[str] = options.words[1:]
+    own = 0
+    while own < len(rest) and rest[own].split("=")[0] in ("--out", "--pass", "--as-torch"):
+        own += 1 if "=" in rest[own] or rest[own] == "--as-torch" else 2
+    parser = argparse.ArgumentParser(
+        prog="retrograd explain", add_help=False, allow_abbrev=False, exit_on_error=False
+    )
+    _add_options(parser)
+    try:
+        parser.parse_args(rest[:own], options)
+    except argparse.ArgumentError as error:
+        raise UserError(f"{error}; see retrograd explain --help") from None
+    return rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
+
+
+# -- running it ----------------------------------------------------------------------------------
+
+
+def _compiled(script: Path) -> Any:
+    if not script.exists():
+        raise UserError(f"there is no file {_short(script)!r}")
+    if script.is_dir():
+        raise UserError(f"{_short(script)} is a folder; give the name of a script")
+    try:
+        with open(script, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        raise UserError(one_line(error)) from None
+    try:
+        return compile(source, str(script), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        where = f"{_short(script)}:{error.lineno}" if error.lineno else _short(script)
+        raise UserError(f"{where}: {error.msg}") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise UserError(f"{_short(script)} is not a Python script: {one_line(error)}") from None
+
+
+def _outcome(script: Path, code: Any, arguments: Sequence[str], as_torch: bool) -> int:
+    """Run the script, and show the error that ends it. The exit code that it has by itself."""
+    try:
+        _run_as_main(script, code, arguments, as_torch)
+    except SystemExit as error:
+        return _exit_code(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        _print_traceback(error, str(script))
+        return 1
+    return 0
+
+
+def _run_as_main(script: Path, code: Any, arguments: Sequence[str], as_torch: bool) -> None:
+    """Run code as Python runs a script: as ``__main__``, with its own arguments and folder."""
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=str(script), __builtins__=builtins)
+    before = sys.argv, sys.path[:], sys.modules.get("__main__")
+    linecache.checkcache(str(script))
+    try:
+        sys.argv = [str(script), *arguments]
+        sys.path[0:1] = [str(script.parent)]
+        sys.modules["__main__"] = main
+        with _torch_answered() if as_torch else _nothing():
+            exec(code, main.__dict__)
+    finally:
+        sys.argv, sys.path[:] = before[0], before[1]
+        if before[2] is not None:
+            sys.modules["__main__"] = before[2]
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def _print_traceback(error: BaseException, script: str) -> None:
+    """The traceback from the script on: how it was started is not its affair."""
+    shown = error.__traceback__
+    while shown is not None and shown.tb_frame.f_code.co_filename != script:
+        shown = shown.tb_next
+    sys.stdout.flush()
+    traceback.print_exception(type(error), error, shown or error.__traceback__)
+
+
+class _Torch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers ``import torch`` and ``import torch.nn`` with the modules of this package, the very
+    same ones: a second copy would have tensors of its own."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != "torch" and not name.startswith("torch."):
+            return None
+        return importlib.machinery.ModuleSpec(name, self)
+
+    def create_module(self, spec: Any) -> ModuleType:
+        name = "retrograd" + spec.name.removeprefix("torch")
+        parent, _, last = name.rpartition(".")
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            module = getattr(sys.modules.get(parent), last, None) if parent else None  # type: ignore[assignment]
+            if not isinstance(module, ModuleType):
+                raise ModuleNotFoundError(
+                    f"No module named {spec.name!r}: retrograd has no {name}", name=spec.name
+                ) from error
+        self._own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own  # the import system has put that of `torch` there
+
+
+@contextmanager
+def _torch_answered() -> Iterator[None]:
+    hidden = {n: m for n, m in sys.modules.items() if n == "torch" or n.startswith("torch.")}
+    for name in hidden:
+        del sys.modules[name]
+    finder = _Torch()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+            del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+# -- what is written and said --------------------------------------------------------------------
+
+
+def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
+    from retrograd.viz._page import Page
+
+    passes = told["passes"]
+    first = min(wanted, len(passes))
+    try:
+        Page(told, first_pass=first - 1).save(out)
+    except OSError as error:
+        raise UserError(one_line(error)) from None
+    print(summary(told))
+    print(f"\nThe page is {_short(out)}", flush=True)
+    if wanted > first:
+        count = f"{len(passes)} backward pass{'es' * (len(passes) != 1)}"
+        raise UserError(
+            f"there is no pass {wanted}: {count} were recorded; the page opens at {first}"
+        )
+
+
+def summary(told: dict[str, Any]) -> str:
+    """A story in a few lines: its passes, how large its graph is, and what stands out."""
+    lines = []
+    for number, one in enumerate(told["passes"], start=1):
+        place = _place(told, one.get("place"))
+        steps = len(one["steps"])
+        ended = f", ended early: {one['error']}" if one["error"] else ""
+        lines.append(f"pass {number}: {one['how']}{place}, {steps} steps{ended}")
+    if len(lines) > 2 * LISTED:
+        lines[LISTED:-1] = [f"... {len(lines) - LISTED - 1} more passes"]
+    if told["limits"]["passes_left_out"]:
+        lines.append(f"... {told['limits']['passes_left_out']} later passes were not recorded")
+    total = told["memory"]["total"]
+    if total:
+        lines.append(f"the graph keeps {total:,} bytes for the backward pass")
+    marks = told["marks"]
+    for mark in marks[:LISTED]:
+        lines.append(f"{mark['kind']}: {mark['text']}{_place(told, mark.get('place'))}")
+    if len(marks) > LISTED:
+        lines.append(f"... {len(marks) - LISTED} more marks in the page")
+    return "\n".join(lines)
+
+
+def _place(told: dict[str, Any], place: Any) -> str:
+    return f" ({told['files'][place[0]]['name']}:{place[1]})" if place else ""
+
+
+def _short(path: Path) -> str:
+    """A path as the user would write it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,267 @@
+// The panel: what happens in this step, and what was picked.
+
+const MARK_WORDS = {
+  nan: "NaN", inf: "infinite", exploding: "exploding", vanishing: "vanishing", detached: "detached",
+  no_grad: "no_grad", unused: "unused", memory: "memory",
+};
+const KIND_WORDS = {
+  operation: "operation", leaf: "leaf", data: "data, needs no gradient",
+  intermediate: "intermediate result", group: "group",
+};
+
+class Panel {
+  constructor(story, on) {
+    Object.assign(this, { story, on });
+    this.root = document.getElementById("panel");
+    this.pickedCard = h("div", { class: "picked-card" });
+    this.step = h("article", { class: "step-card" });
+    this.grads = h("section", { class: "card grads" });
+    this.root.append(this.pickedCard, this.step, this.grads);
+  }
+
+  // -- pieces ------------------------------------------------------------------------------------
+
+  link(id) {
+    const item = this.story.items.get(id);
+    if (!item) return h("span", null, "the start of the pass");
+    return h("button", { class: `link ${item.kind}`, data: { item: id }, onclick: () => this.on.goTo(id) },
+      h("bdi", null, this.story.title(id)));
+  }
+
+  placeLink(place) {
+    if (!place) return null;
+    return h("button", { class: "place", onclick: () => this.on.pickLine(place) },
+      h("bdi", null, this.story.placeText(place)));
+  }
+
+  card(title, kind, ...content) {
+    return h("section", { class: `card ${kind}` }, h("h3", null, title), ...content);
+  }
+
+  chip(index) {
+    const mark = this.story.marks[index];
+    return h("button", {
+      class: `chip ${mark.kind}`, title: mark.text, data: { mark: index },
+      onclick: () => this.on.goToMark(index),
+    }, h("span", { class: "sign", "aria-hidden": "true" }, MARK_SIGNS[mark.kind] ?? "!"),
+    h("b", null, MARK_WORDS[mark.kind] ?? mark.kind), h("bdi", { class: "said" }, mark.text));
+  }
+
+  head(item, ...more) {
+    return h("header", { class: "head" },
+      h("h2", null, h("span", { class: `swatch ${item.kind}`, "aria-hidden": "true" }),
+        h("bdi", null, this.story.title(item.id))),
+      h("p", { class: "quiet" }, [item.name && item.label !== item.name ? item.label : null,
+        item.module ? `module ${item.module}` : null, item.shape ? `${item.dtype ?? ""} ${shapeText(item.shape)}` : null]
+        .filter(Boolean).map((text, i) => [i ? " · " : "", h("bdi", null, text)]).flat(),
+      item.place ? " " : "", this.placeLink(item.place)), ...more);
+  }
+
+  // -- a step ------------------------------------------------------------------------------------
+
+  showStep(pass, position) {
+    const step = position ? pass.steps[position - 1] : null;
+    this.step.replaceChildren(...(step ? this.stepCards(step, pass) : this.overview(pass)));
+    this.step.dataset.step = position;
+    this.root.scrollTop = 0;
+  }
+
+  stepCards(step, pass) {
+    const item = this.story.items.get(step.item);
+    const options = Object.entries(step.options ?? {});
+    return [
+      this.head(item, step.name ? h("p", { class: "quiet" }, h("code", null, h("bdi", null, step.name))) : null,
+        h("div", { class: "chips" }, (step.marks ?? []).map((i) => this.chip(i)))),
+      step.done === false ? h("p", { class: "trouble", role: "note" }, h("bdi", null,
+        `An error ended the pass here. ${pass.error ?? ""}`)) : null,
+      this.card("Arrives", "arrives", ...this.incoming(step),
+        step.captured ? h("p", { class: "quiet" }, "It is taken out here, as was asked for.") : null),
+      step.rule ? this.card("Rule", "rule", h("p", { class: "words" }, h("bdi", null, step.rule.words ?? "")),
+        (step.rule.formulas ?? []).filter(Boolean).map((formula) =>
+          h("p", { class: "formula", dir: "ltr" }, formula)),
+        options.length ? h("p", { class: "quiet with" }, "with ", h("code", null, h("bdi", null,
+          options.map(([name, text]) => `${name}=${text}`).join(", ")))) : null,
+        step.rule.source ? h("pre", { class: "rule-source", dir: "ltr" }, step.rule.source) : null) : null,
+      step.saved?.length ? this.card("Uses, kept from the forward run", "uses",
+        step.saved.map(({ name, value }) => this.named(name, value, "saved"))) : null,
+      step.outgoing?.length ? this.card("Leaves", "leaves",
+        step.outgoing.map(({ to, value }) => this.leaving(to, value))) : null,
+      step.accumulate ? this.accumulation(step.accumulate) : null,
+    ].filter(Boolean);
+  }
+
+  /** What arrives, in its parts, and as hooks left it where they changed it. */
+  incoming(step) {
+    if (!step.arrived) return this.arriving(step, step.incoming ?? [], "incoming");
+    return [...this.arriving(step, step.arrived, "arrived"),
+      h("p", { class: "quiet hooked" }, "A hook made of it:"),
+      ...step.incoming.map((value) => h("div", { class: "entry" }, valueView(value, "incoming")))];
+  }
+
+  arriving(step, values, role) {
+    const parts = step.parts ?? [];
+    const shown = values.map((value, number) => h("div", { class: "entry" },
+      values.length > 1 ? h("span", { class: "which" }, `output ${number}`) : null,
+      valueView(value, role)));
+    if (parts.length < 2) {
+      if (parts.length === 1) {
+        shown.push(h("p", { class: "quiet from" }, "from ", this.link(parts[0].from)));
+      }
+      return shown;
+    }
+    if (values.length === 1 && values[0] && parts.every(({ value }) => value?.shape.length === 0)) {
+      return [this.sum(parts, values[0], role)];
+    }
+    return [...shown, h("details", { class: "parts", open: parts.length <= 3 },
+      h("summary", null, `the sum of ${parts.length} that arrived`),
+      parts.map(({ from, output, value }) => h("div", { class: "entry part" },
+        h("span", { class: "which" }, "from ", this.link(from),
+          values.length > 1 ? ` for output ${output ?? 0}` : null), valueView(value, "part"))))];
+  }
+
+  /** 3.0 + 1.5 = 4.5 */
+  sum(parts, total, role) {
+    const pieces = [];
+    parts.forEach(({ from, value }, number) => {
+      if (number) pieces.push(h("span", { class: "sign" }, "+"));
+      pieces.push(h("span", { class: "term" },
+        h("span", { data: { role: "part" } }, entryView("span", value.data[0], value.dtype, 0)),
+        h("small", null, "from ", this.link(from))));
+    });
+    return h("div", { class: "sum" }, pieces, h("span", { class: "sign" }, "="),
+      valueView(total, role));
+  }
+
+  named(name, value, role) {
+    return h("div", { class: "entry" }, h("span", { class: "which" }, h("bdi", null, name)),
+      valueView(value, role));
+  }
+
+  leaving(to, value) {
+    const known = to !== null && to !== undefined;
+    return h("div", { class: "entry", data: { to: known ? to : "" } },
+      h("span", { class: "which" }, "→ ", known ? this.link(to) : "nobody asks for it"),
+      valueView(value, "outgoing"));
+  }
+
+  accumulation({ leaf, before, after }) {
+    const scalar = after.shape.length === 0;
+    return this.card("Accumulates", "accumulates",
+      h("p", { class: "which" }, this.link(leaf), h("code", null, ".grad")),
+      h("div", { class: scalar ? "change inline" : "change" },
+        h("div", null, h("span", { class: "which" }, "before"), valueView(before, "before")),
+        h("span", { class: "becomes", "aria-label": "becomes" }, "→"),
+        h("div", null, h("span", { class: "which" }, "after"), valueView(after, "after"))));
+  }
+
+  // -- before the first step ---------------------------------------------------------------------
+
+  overview(pass) {
+    const { memory } = this.story.data;
+    const steps = pass?.steps.length ?? 0;
+    const cards = [h("header", { class: "head" }, h("h2", null, pass ? "Before the pass" : "The graph"),
+      pass ? h("p", null, h("code", null, pass.how ?? "backward()"), " ", this.placeLink(pass.place)) : null,
+      h("p", { class: "quiet" }, pass
+        ? `${plural(steps, "step", "steps")}, the newest node first.` : "No backward pass was recorded."))];
+    if (pass?.left_out) {
+      cards.push(h("p", { class: "trouble", role: "note" }, `The pass took ${plural(pass.count, "step", "steps")}; `
+        + `${plural(pass.left_out, "was", "were")} not kept.`));
+    }
+    if (pass?.error) {
+      cards.push(h("p", { class: "trouble", role: "note" }, h("bdi", null, `It ended early. ${pass.error}`)));
+    }
+    const lost = this.story.data.limits?.passes_left_out;
+    if (lost) cards.push(h("p", { class: "quiet" }, `${plural(lost, "later pass was", "later passes were")} not recorded.`));
+    if (pass && steps) {
+      cards.push(this.card("Starts at", "", h("p", null, this.link(pass.root)),
+        h("button", { class: "plain", onclick: () => this.on.go(1) }, "First step ▶")));
+    }
+    if (memory?.total) cards.push(this.memory(memory));
+    return cards;
+  }
+
+  memory({ total, items }) {
+    const most = [...(items ?? [])].sort((a, b) => b[1] - a[1]).slice(0, 8);
+    const row = ([id, bytes]) => {
+      const bar = h("span", { class: "bar-of", "aria-hidden": "true" });
+      bar.style.setProperty("--part", `${((bytes / most[0][1]) * 100).toFixed(1)}%`);
+      return h("li", null, this.link(id), bar, h("span", { class: "n" }, bytesText(bytes)));
+    };
+    return this.card("Kept in memory by the graph", "memory-card",
+      h("p", null, h("b", null, bytesText(total)), " of values saved for the backward pass"),
+      h("ol", { class: "bars" }, most.map(row)));
+  }
+
+  // -- what is in .grad now ----------------------------------------------------------------------
+
+  /** Make the list of leaves of a pass, in the order in which they are reached. */
+  prepareGrads(pass) {
+    this.leaves = new Map();
+    (pass?.steps ?? []).forEach((step, index) => {
+      if (step.accumulate) listIn(this.leaves, step.accumulate.leaf).push([index + 1, step.accumulate]);
+    });
+    this.gradRows = new Map();
+    const rows = [...this.leaves.keys()].slice(0, 200).map((leaf) => {
+      const cell = h("td");
+      this.gradRows.set(leaf, cell);
+      return h("tr", { data: { leaf } }, h("th", { scope: "row" }, this.link(leaf)), cell);
+    });
+    this.grads.hidden = !rows.length;
+    const more = this.leaves.size - rows.length;
+    this.grads.replaceChildren(h("h3", null, h("code", null, ".grad"), " at this point"),
+      h("table", { class: "now" }, h("tbody", null, rows)),
+      more > 0 ? h("p", { class: "quiet" }, `and ${more} more`) : "");
+  }
+
+  /** What .grad holds at a position, for the leaves given or all. */
+  updateGrads(position, leaves) {
+    for (const leaf of leaves ?? this.gradRows.keys()) {
+      const cell = this.gradRows.get(leaf);
+      if (!cell) continue;
+      const events = this.leaves.get(leaf);
+      const last = events.findLast(([at]) => at <= position);
+      const value = last ? last[1].after : events[0][1].before;
+      cell.replaceChildren(valueInline(value));
+      cell.parentElement.classList.toggle("fresh", last?.[0] === position);
+    }
+  }
+
+  // -- what was picked ---------------------------------------------------------------------------
+
+  showItem(id, isStep) {
+    const item = this.story.items.get(id);
+    const rows = [["is", KIND_WORDS[item.kind] ?? item.kind]];
+    if (item.kind === "group") rows.push(["holds", plural(item.count ?? 0, "node", "nodes")]);
+    if (item.bytes) rows.push(["keeps", bytesText(item.bytes)]);
+    this.pickedCard.replaceChildren(h("section", { class: "card picked", data: { item: id } },
+      h("button", { class: "close icon", "aria-label": "Close", onclick: () => this.on.pick(null) }, "×"),
+      this.head(item),
+      h("dl", { class: "facts" }, rows.map(([name, text]) => [h("dt", null, name), h("dd", null, text)]).flat()),
+      h("div", { class: "chips" }, (this.story.marksOf.get(id) ?? []).slice(0, 6).map((i) => this.chip(i))),
+      item.kind === "group" && this.story.pictures.has(id)
+        ? h("button", { class: "plain", onclick: () => this.on.open(id) }, "Look into it") : null,
+      item.value ? this.named("value", item.value, "value") : null,
+      item.grad ? this.named(".grad", item.grad, "grad") : null,
+      isStep ? null : h("p", { class: "quiet" },
+        item.kind === "group" ? "" : "It has no step of its own in this pass.")));
+  }
+
+  showLine(place, ids, times) {
+    this.pickedCard.replaceChildren(h("section", { class: "card picked", data: { line: place[1] } },
+      h("button", { class: "close icon", "aria-label": "Close", onclick: () => this.on.pick(null) }, "×"),
+      h("h3", null, h("bdi", null, this.story.placeText(place))),
+      h("p", { class: "quiet" }, ids.length
+        ? `made ${plural(ids.length, "node", "nodes")}:` : "made nothing that a gradient goes through."),
+      h("ul", { class: "made-list" }, ids.slice(0, 50).map((id) => {
+        const item = this.story.items.get(id);
+        const at = times.items.get(id)?.[0];
+        return h("li", null, this.link(id), h("span", { class: "quiet" },
+          ` ${shapeText(item.shape)}${at ? ` step ${at}` : ""}`));
+      })),
+      ids.length > 50 ? h("p", { class: "quiet" }, `and ${ids.length - 50} more`) : null));
+  }
+
+  clearPicked() {
+    this.pickedCard.replaceChildren();
+  }
+}

@@ -1,0 +1,491 @@
+"""Real programs on the page: what it shows is compared with what hooks of the engine saw.
+
+A program is run twice: once with hooks on every node, which note the gradients as they come and go,
+and once recorded for the page. Step by step, the page must show those very numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import _viz_stories as stories
+import numpy as np
+import pytest
+from _viz_browser import OVERLAPS, Open, agrees, clicked_through, read, started, watched
+
+import retrograd as torch
+from retrograd import tour, viz
+from retrograd.autograd import _backward
+from retrograd.tour._programs import NOTES
+from retrograd.utils.checkpoint import checkpoint
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    yield from started()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    yield from watched(browser, tmp_path)
+
+
+# -- what hooks see ------------------------------------------------------------------------------
+
+
+class Hooked:
+    """The gradients of all passes that are run in a block, as hooks on the nodes see them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passes: list[list[tuple[list[Any], list[Any]]]] = []
+        self.accumulated: list[list[Any]] = []
+        differentiate = _backward.differentiate
+
+        def watched(roots: Any, *args: Any, **options: Any) -> Any:
+            handles = self._hook([node for node, *_ in roots])
+            try:
+                return differentiate(roots, *args, **options)
+            finally:
+                for handle in handles:
+                    handle.remove()
+
+        monkeypatch.setattr(_backward, "differentiate", watched)
+
+    def _hook(self, todo: list[Any]) -> list[Any]:
+        steps: list[Any] = []
+        accumulated: list[Any] = []
+        self.passes.append(steps)
+        self.accumulated.append(accumulated)
+        seen, handles = set(todo), []
+        while todo:
+            node = todo.pop()
+            if hasattr(node, "variable"):
+                handles.append(node.register_prehook(lambda came: steps.append((arrays(came), []))))
+                note = lambda leaf: accumulated.append(array(leaf.grad))
+                handles.append(node.variable.register_post_accumulate_grad_hook(note))
+            else:
+                note = lambda sent, came: steps.append((arrays(came), arrays(sent)))
+                handles.append(node.register_hook(note))
+            for origin, _ in node.next_functions:
+                if origin is not None and origin not in seen:
+                    seen.add(origin)
+                    todo.append(origin)
+        return handles
+
+
+def array(x: Any) -> Any:
+    return None if x is None else np.array(x.detach().numpy())
+
+
+def arrays(xs: Any) -> list[Any]:
+    return [array(x) for x in xs]
+
+
+def is_shown(shown: dict[str, Any] | None, seen: Any) -> bool:
+    """Whether the page has just these elements."""
+    if shown is None or seen is None:
+        return shown is None and seen is None
+    if (shown["dtype"], shown["shape"]) != (str(seen.dtype), str(list(seen.shape))):
+        return False
+    entries = np.array([complex(t) if "j" in t else t for t in shown["data"]]).astype(seen.dtype)
+    return np.array_equal(entries, seen.reshape(-1), equal_nan=seen.dtype.kind in "fc")
+
+
+def compare(page: Any, told: dict[str, Any], hooked: Hooked) -> None:
+    """Click through all passes and compare every gradient."""
+    assert len(told["passes"]) == len(hooked.passes)
+    for number, one in enumerate(told["passes"]):
+        if len(told["passes"]) > 1:
+            page.select_option("#pass", str(number))
+        shown = clicked_through(page)
+        agrees(shown, told, number)
+        ran = [step["done"] and not step["captured"] for step in one["steps"]]
+        pairs = [
+            (s["incoming"], s["outgoing"]) for s, is_so in zip(shown, ran, strict=True) if is_so
+        ]
+        same_as_seen(pairs, hooked.passes[number])
+        after = [([value], []) for step in shown for value in step["after"]]
+        same_as_seen(after, [([grad], []) for grad in hooked.accumulated[number]])
+
+
+def same_as_seen(shown: list[Any], seen: list[Any]) -> None:
+    """Assert that what came and went is the same: for operations in the same order, for leaves,
+    whose turn comes in any order, in some order."""
+    operations = [pair for pair in shown if pair[1]]
+    for pair, hooked in zip(operations, [pair for pair in seen if pair[1]], strict=True):
+        assert is_shown_pair(pair, hooked), (pair, hooked)
+    waiting = [pair for pair in seen if not pair[1]]
+    for pair in shown:
+        if not pair[1]:
+            at = [i for i, hooked in enumerate(waiting) if is_shown_pair(pair, hooked)]
+            assert at, (pair, waiting)
+            del waiting[at[0]]
+    assert waiting == []
+
+
+def is_shown_pair(pair: Any, hooked: Any) -> bool:
+    return all(
+        len(a) == len(b) and all(map(is_shown, a, b)) for a, b in zip(pair, hooked, strict=True)
+    )
+
+
+# -- the programs of the notes -------------------------------------------------------------------
+
+
+def sessions() -> Iterator[tuple[str, list[Any]]]:
+    """The programs of the notes that make a backward pass, with those that they continue."""
+    for note in NOTES:
+        together: list[Any] = []
+        for program in [*note.programs, None]:
+            if together and (program is None or not program.continues):
+                if any("backward(" in p.source or "autograd.grad(" in p.source for p in together):
+                    yield together[0].title, together
+                together = []
+            together.append(program)
+
+
+def run(programs: list[Any]) -> None:
+    namespace = {"__name__": "__main__"}
+    for program in programs:
+        tour.run(program, namespace)
+
+
+SESSIONS = list(sessions())
+
+
+def test_the_notes_have_programs_to_show() -> None:
+    assert len(SESSIONS) >= 15
+
+
+@pytest.mark.parametrize("programs", [p for _, p in SESSIONS], ids=[t for t, _ in SESSIONS])
+def test_programs_of_the_notes(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, programs: list[Any]
+) -> None:
+    with monkeypatch.context() as patched:
+        hooked = Hooked(patched)
+        run(programs)
+    with viz.recording(max_passes=200) as story:
+        run(programs)
+    if not hooked.passes:  # it shows an error that comes before the pass
+        assert story.passes == []
+        return
+    told = story.to_json()
+    assert all(value["data"] is not None for value in values_of(told))
+    page = opened(viz.explore(story))
+    compare(page, told, hooked)
+    assert page.locator(".line.made").count() > 0
+
+
+def values_of(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for one in told["passes"]:
+        for step in one["steps"]:
+            yield from filter(None, step["incoming"])
+            yield from (o["value"] for o in step["outgoing"] if o["value"])
+
+
+# -- networks ------------------------------------------------------------------------------------
+
+
+def two_layers() -> Callable[[], Any]:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    x, target = torch.randn(5, 3), torch.randn(5, 1)
+    return lambda: ((net(x) - target) ** 2).mean() + 0.1 * net[0].weight.pow(2).sum()
+
+
+def test_a_network_of_two_layers(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        hooked = Hooked(patched)
+        loss = two_layers()()
+        loss.backward()
+    make = two_layers()
+    with viz.recording() as story:
+        loss = make()
+        loss.backward()
+    page = opened(viz.explore(story, title="Two layers"))
+    assert page.title() == "Two layers"
+    compare(page, story.to_json(), hooked)
+    assert page.evaluate(OVERLAPS)[1] == []
+    names = page.locator(".now th").all_inner_texts()
+    assert sorted(names) == ["0.bias", "0.weight", "2.bias", "2.weight"]
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * x**2 * grad
+
+
+def all_sorts() -> Any:
+    """Views, writes, several outputs, hooks, a custom Function, complex numbers, checkpoints."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 3, requires_grad=True)
+    x.register_hook(lambda grad: grad.clamp(-1, 1))
+    z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    first, second = x.unbind(0)[:2]
+    values, _ = x.sort(dim=1)
+    written = torch.zeros(4, 3)
+    written[1] = x[1] * 2
+    attention = torch.nn.MultiheadAttention(3, 1)
+    out, _ = attention(x[None], x[None], x[None])
+    return (
+        Cube.apply(x).sum() + (first * second).sum() + x.split(2)[0].exp().mean() + out.sum()
+        + x[torch.tensor([1, 2, 1])].sum() + (z * z.conj()).real.sum() + written.sum()
+        + (values * values).sum() + checkpoint(lambda t: t.sin().sum(), x, use_reentrant=False)
+    )  # fmt: skip
+
+
+def test_all_sorts_of_operations(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        hooked = Hooked(patched)
+        all_sorts().backward()
+    with viz.recording() as story:
+        all_sorts().backward()
+    page = opened(viz.explore(story))
+    compare(page, story.to_json(), hooked)
+    page.fill("#search", "leaf 4x3")
+    page.keyboard.press("Enter")
+    shown = page.inner_text(".arrives")
+    assert "A hook made of it:" in shown
+    assert page.locator(".arrives .parts .part").count() >= 9
+
+
+def test_integers_that_a_browser_would_round(opened: Open) -> None:
+    large = 2**53 + 1
+    told = stories.small()
+    told["passes"][0]["steps"][0]["saved"] = [
+        {"name": "index", "value": stories.value(large, -large, 2**53, dtype="int64")}
+    ]
+    page = opened(told)
+    page.keyboard.press("ArrowRight")
+    assert read(page)["saved"][0]["data"] == [str(large), str(-large), str(2**53)]
+
+
+def test_what_cannot_be_explored() -> None:
+    x = torch.ones(2, requires_grad=True)
+    for wrong, kind in ((5, "a int"), ([], "an empty list"), ([x, 5], "a list with a int in it")):
+        with pytest.raises(TypeError, match=rf"takes a loss .*, but got {kind}"):
+            viz.explore(wrong)
+    with pytest.raises(RuntimeError, match="only for scalar outputs"):
+        viz.explore(x * 2)
+    made = viz.explore(x * 2, grad_tensors=torch.tensor([3.0, 4.0]))
+    assert made.story["passes"][0]["steps"][-1]["accumulate"]["after"]["data"] == [6.0, 8.0]
+    loss = (x * x).sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="Look before calling backward"):
+        viz.explore(loss)
+
+
+def test_exploring_a_loss_changes_nothing(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        hooked = Hooked(patched)
+        two_layers()().backward()
+    loss = two_layers()()
+    made = viz.explore(loss)
+    assert all(leaf.grad is None for leaf in leaves(loss))
+    compare(opened(made), made.story, hooked)
+    loss.backward()
+    assert all(leaf.grad is not None for leaf in leaves(loss))
+
+
+def leaves(loss: Any) -> list[Any]:
+    todo, seen, found = [loss.grad_fn], {loss.grad_fn}, []
+    while todo:
+        node = todo.pop()
+        if hasattr(node, "variable"):
+            found.append(node.variable)
+        for origin, _ in node.next_functions:
+            if origin is not None and origin not in seen:
+                seen.add(origin)
+                todo.append(origin)
+    return found
+
+
+def test_a_story_has_its_names_already() -> None:
+    x = torch.tensor(2.0, requires_grad=True)
+    with viz.recording() as story:
+        (x * x).backward()
+    with pytest.raises(TypeError, match=r"viz\.recording\(params\)"):
+        viz.explore(story, params={"x": x})
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080), (800, 600), (360, 740)])
+def test_labels_of_fifty_nodes_do_not_overlap(opened: Open, width: int, height: int) -> None:
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(4, 4) for _ in range(5)]
+    x = torch.randn(3, 4)
+    for layer in layers:
+        x = torch.relu(layer(x)) + x
+    page = opened(viz.explore(x.sum(), params=torch.nn.ModuleList(layers)), width, height)
+    count, wrong = page.evaluate(OVERLAPS)
+    assert count >= 50
+    assert wrong == []
+
+
+def test_nan_is_marked_and_found(opened: Open) -> None:
+    x = torch.tensor([1.0, 0.0], requires_grad=True)
+    with viz.recording() as story:
+        (x.sqrt() * 0).sum().backward()
+    page = opened(viz.explore(story))
+    assert page.locator("#marks .chip.nan").count() >= 1
+    page.locator("#marks .chip.nan").last.click()
+    assert "nan" in [n for v in read(page)["outgoing"] + read(page)["incoming"] for n in v["data"]]
+    page.fill("#search", "nan")
+    assert page.locator("#found [role=option]").count() >= 1
+
+
+def test_a_deep_network_folds(opened: Open) -> None:
+    torch.manual_seed(0)
+    block = lambda: torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh())
+    net = torch.nn.Sequential(*(block() for _ in range(120)))
+    page = opened(viz.explore(net(torch.ones(1, 2)).sum(), params=net))
+    assert page.locator(".node").count() < 400
+    assert page.locator(".node.group").count() > 0
+    page.keyboard.press("End")
+    assert page.locator(".node[data-state=running]").count() == 1
+    page.keyboard.press("f")
+    assert page.locator("#crumbs .crumb").count() > 1
+    page.keyboard.press("Home")
+    page.keyboard.press("f")
+    page.locator("#crumbs .crumb").first.click()
+    group = page.locator(".node.group").first
+    group.dblclick()
+    assert page.locator("#crumbs .crumb").count() == 2
+    assert page.locator(".node").count() > 0
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+PROGRAM = """\
+import sys
+import retrograd as torch
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+for _ in range(3):
+    loss = (w * w).sum()
+    loss.backward()
+print(__name__, sys.argv[1:], w.grad.tolist())
+"""
+
+
+def explain(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "retrograd", "explain", *arguments], cwd=folder, timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | variables, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_explaining_a_script(tmp_path: Path, opened: Open) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    result = explain(tmp_path, "program.py", "--out", "why.html", "--pass", "2", "--out", "a.html")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "__main__ [] [6.0, 12.0]"
+    assert lines[1] == "pass 1: loss.backward() (program.py:6), 3 steps"
+    assert lines[-1] == "The page is a.html"
+    result = explain(tmp_path, "program.py", "1", "--out", "b", "--", "c")
+    assert result.stdout.splitlines()[0] == "__main__ ['1', '--out', 'b', '--', 'c'] [6.0, 12.0]"
+    assert result.stdout.splitlines()[-1] == "The page is program-explained.html"
+    assert explain(tmp_path, "program.py", "--", "--pass").stdout.startswith("__main__ ['--pass']")
+    page = opened((tmp_path / "a.html").as_uri())
+    assert page.input_value("#pass") == "1"
+    shown = clicked_through(page)[-1]
+    assert (shown["before"][0]["data"], shown["after"][0]["data"]) == (["2", "4"], ["4", "8"])
+    assert "loss = (w * w).sum()" in page.inner_text(".line[data-line='5']")
+
+
+def test_a_script_that_imports_torch(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import torch.nn.functional as F, torch, torch.nn as nn\n"
+        "from torch.utils.data import DataLoader\n"
+        "import retrograd\n"
+        "assert torch is retrograd and nn is retrograd.nn and nn.__spec__.name == 'retrograd.nn'\n"
+        "F.relu(torch.ones(2, requires_grad=True)).sum().backward()\n",
+        encoding="utf-8",
+    )
+    result = explain(tmp_path, "--as-torch", "program.py")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (tmp_path / "program-explained.html").exists()
+    (tmp_path / "other.py").write_text("import torch.distributed.nonsense\n", encoding="utf-8")
+    result = explain(tmp_path, "--as-torch", "other.py")
+    assert result.returncode == 1
+    assert "No module named 'torch.distributed.nonsense'" in result.stderr
+
+
+def test_a_script_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM + "1 / 0\n", encoding="utf-8")
+    result = explain(tmp_path, "program.py")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+    assert "command.py" not in result.stderr
+    assert result.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert result.stdout.endswith("The page is program-explained.html\n")
+    assert (tmp_path / "program-explained.html").exists()
+    (tmp_path / "early.py").write_text("1 / 0\n", encoding="utf-8")
+    result = explain(tmp_path, "early.py")
+    assert result.returncode == 1
+    assert result.stderr.endswith("no backward pass came before that, so no page\n")
+    assert not (tmp_path / "early-explained.html").exists()
+    (tmp_path / "exit.py").write_text(PROGRAM + "sys.exit(7)\n", encoding="utf-8")
+    assert explain(tmp_path, "exit.py").returncode == 7
+    assert (tmp_path / "exit-explained.html").exists()
+    (tmp_path / "stop.py").write_text(PROGRAM + "raise KeyboardInterrupt\n", encoding="utf-8")
+    result = explain(tmp_path, "stop.py")
+    assert (result.returncode, result.stderr) == (130, "retrograd: interrupted\n")
+    assert (tmp_path / "stop-explained.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "say which script to run: retrograd explain program.py"),
+        (["nothing.py"], "there is no file 'nothing.py'"),
+        (["folder"], "folder is a folder; give the name of a script"),
+        (["broken.py"], "broken.py:1: '(' was never closed"),
+        (["zero.py"], "source code string cannot contain null bytes"),
+        (["quiet.py"], "the script made no backward pass, so there is no page; does it call"),
+        (["quiet.py", "--out", "no/x.html"], "no to write the page to"),
+        (["quiet.py", "--out=folder"], "folder is a folder; give the name of a file"),
+        (["quiet.py", "--pass", "0"], "'0' is not a whole number of at least 1"),
+        (["quiet.py", "--pass"], "argument --pass: expected one argument"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "broken.py").write_text("x = (\n", encoding="utf-8")
+    (tmp_path / "zero.py").write_bytes(b"x = 1\0\n")
+    (tmp_path / "quiet.py").write_text("x = 1\n", encoding="utf-8")
+    result = explain(tmp_path, *arguments)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_what_is_missing_is_said_before_the_script_runs(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "igraph.py").write_text("raise ImportError", encoding="utf-8")
+    result = explain(tmp_path, "program.py", PYTHONPATH=str(tmp_path / "broken"))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.endswith('not installed: pip install "retrograd[viz]"\n')
+
+
+def test_a_pass_that_was_not_made(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    result = explain(tmp_path, "--pass", "4", "program.py")
+    assert result.returncode == 2
+    assert result.stderr == (
+        "retrograd: there is no pass 4: 3 backward passes were recorded; the page opens at 3\n"
+    )
+    assert (tmp_path / "program-explained.html").exists()

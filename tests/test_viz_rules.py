@@ -1,0 +1,361 @@
+"""The rules that pages show: for every operation, and the same as what the engine runs."""
+
+import ast
+import math
+import re
+
+import numpy as np
+import pytest
+from test_table import examples
+
+import retrograd as torch
+from retrograd import nn
+from retrograd.autograd._history import fit
+from retrograd.ops._operation import TABLE, Operation
+from retrograd.viz import _words
+from retrograd.viz._expressions import expression_of
+from retrograd.viz._formulas import formula, names_in
+from retrograd.viz._rules import expression_for, formulas, rule_of, words
+
+# Beside these, the table has operations without a derivative.
+WITH_RULES = [op for op in TABLE.values() if op.has_rules]
+by_name = pytest.mark.parametrize("operation", WITH_RULES, ids=lambda op: op.name)
+
+
+@by_name
+def test_no_rule_is_without_words_and_formulas(operation: Operation) -> None:
+    assert len(words(operation)) > 10
+    assert len(formulas(operation)) == len(operation.inputs)
+    for position, text in enumerate(formulas(operation)):
+        has_rule = operation.joint is not None or operation.rules[position] is not None
+        assert bool(text) == has_rule
+        if text:
+            left, _, right = text.partition(" = ")
+            assert left == f"grad_{operation.inputs[position]}"
+            assert right
+            assert len(right) <= 200
+            assert not re.search(r"\bg\b|lambda|TensorLike|hidden\(|isinstance|0x", right), text
+
+
+def test_words_are_about_operations_that_exist() -> None:
+    for known in (_words.WORDS, _words.EXPRESSIONS, _words.TEXTS):
+        assert set(known) <= set(TABLE)
+
+
+def test_operations_that_most_programs_use_have_words_of_their_own() -> None:
+    assert len(_words.WORDS) >= 60
+    common = (
+        "add mul mm addmm sum mean relu tanh sigmoid exp log pow_scalar softmax log_softmax "
+        "nll_loss convolution native_layer_norm view transpose index cat expand max"
+    )
+    assert set(common.split()) <= set(_words.WORDS)
+
+
+# -- the formula is what the engine runs ---------------------------------------------------------
+
+
+class Tried:
+    """One call of an operation on real numbers, and the gradients that the engine finds."""
+
+    def __init__(self, operation: Operation, inputs: list, options: dict) -> None:
+        self.operation, self.options, self.inputs = operation, options, inputs
+        self.grads = [self.grad(i) if is_float(x) else None for i, x in enumerate(inputs)]
+
+    def grad(self, position: int):
+        """The gradient of one input; None if the engine has none."""
+        tensors = [torch.from_numpy(np.array(x)) if is_array(x) else x for x in self.inputs]
+        tensors[position].requires_grad_(True)
+        result = self.operation(*tensors, **self.options)
+        self.result = result if isinstance(result, tuple) else (result,)
+        self.outputs = [x for x in self.result if x.requires_grad][:1]
+        rng = np.random.default_rng(0)
+        self.given = [torch.from_numpy(np.array(rng.normal(size=x.shape))) for x in self.outputs]
+        try:
+            found = torch.autograd.grad(
+                self.outputs, tensors[position], self.given, allow_unused=True
+            )
+        except RuntimeError as error:  # there is no derivative
+            if not re.search("implement|derivative|require", str(error)):
+                raise
+            return None
+        return found[0]
+
+    def values(self, position: int, of: type) -> dict:
+        """What names mean in the formula for one input: raw arrays, or Tensors."""
+
+        def as_kind(x):
+            x = x._data if isinstance(x, torch.Tensor) else x
+            return torch.from_numpy(np.array(x)) if of is torch.Tensor and is_array(x) else x
+
+        operation = self.operation
+        several = operation.output_names != ("result",)
+        grads = [as_kind(g) for g in self.given]
+        return {
+            **dict(zip(operation.output_names, map(as_kind, self.result), strict=False)),
+            **self.options,
+            **dict(zip(operation.inputs, map(as_kind, self.inputs), strict=False)),
+            "g": grads if several else grads[0],
+            "shape": np.shape(self.inputs[position]),
+            "shapes": [np.shape(x) for x in self.inputs],
+            "needs": [True] * len(self.inputs),
+        }
+
+
+def is_array(x) -> bool:
+    return isinstance(x, (np.ndarray, np.generic))
+
+
+def is_float(x) -> bool:
+    return is_array(x) and x.dtype.kind == "f"
+
+
+def tries(operation: Operation):
+    """Calls of an operation on real arrays that have a gradient."""
+    for example in examples().get(operation.name, []):
+        inputs = example.inputs
+        reals = all(np.asarray(x).dtype.kind not in "c" for x in inputs)
+        if operation.name not in NOT_TRIED and reals and any(map(is_float, inputs)):
+            tried = Tried(operation, inputs, example.options)
+            if tried.outputs and all(x._data.dtype.kind == "f" for x in tried.outputs):
+                yield tried
+
+
+def agree(value, grad, shape) -> None:
+    value = value._data if isinstance(value, torch.Tensor) else np.asarray(value)
+    if value.shape != shape:
+        value = fit(
+            np.broadcast_to(value, np.broadcast_shapes(value.shape, shape)), shape, value.dtype
+        )
+    np.testing.assert_allclose(value, grad._data, rtol=1e-9, atol=1e-12)
+
+
+ELEMENTWISE = [op for op in WITH_RULES if op.family == "elementwise" and op.differentiable]
+# Elementwise operations that no sample calls on real numbers at a smooth point (name: reason).
+NOT_TRIED = {
+    "conj": "complex numbers", "real": "complex numbers", "imag": "complex numbers",
+    "conj_of_half": "complex numbers", "polar": "gives complex numbers",
+    "complex": "gives complex numbers", "to_dtype": "the result has another dtype",
+    "nextafter": "not smooth anywhere", "rrelu": "random", "threshold_backward": "part of relu",
+    "copy": "only in place, where the result has the shape of what is written",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", ELEMENTWISE, ids=lambda op: op.name)
+def test_the_expression_of_an_elementwise_rule_gives_the_engines_gradient(operation) -> None:
+    checked = 0
+    for tried in tries(operation):
+        for position, grad in enumerate(tried.grads):
+            expression = expression_for(operation, position)
+            if grad is None or expression is None or operation.name in _words.EXPRESSIONS:
+                continue
+            names = names_in(operation.rules[position].function)
+            source = ast.unparse(expression)
+            value = eval(source, names, tried.values(position, np.ndarray))
+            agree(value, grad, np.shape(tried.inputs[position]))
+            checked += 1
+    no_slope = all(
+        right in ("", "0", "not defined")
+        for right in (f.partition(" = ")[2] for f in formulas(operation))
+    )
+    not_one = any(expression_for(operation, i) is None for i, r in enumerate(operation.rules) if r)
+    name = operation.name
+    rare = name.endswith(("_slope", "_written", "_of_result")) or name in NOT_TRIED
+    written = name in _words.EXPRESSIONS
+    assert checked or no_slope or not_one or rare or written
+
+
+@pytest.mark.parametrize("operation", ELEMENTWISE, ids=lambda op: op.name)
+def test_the_formula_as_it_is_shown_gives_the_engines_gradient(operation) -> None:
+    """What was rearranged is still the same: formulas without words in them are turned back."""
+    for tried in tries(operation):
+        for position, grad in enumerate(tried.grads):
+            simple = tuple(
+                (k, v) for k, v in tried.options.items() if type(v) in (int, float, str, bool)
+            )
+            text = formulas(operation, False, simple)[position].partition(" = ")[2]
+            called = set(re.findall(r"(\w+)\(", text))
+            if grad is None or not text or re.search(r"where|if|else|defined|nan|=", text):
+                continue
+            if called - MATHEMATICS or operation.name.endswith("_slope"):
+                continue
+            values = tried.values(position, torch.Tensor)
+            agree(
+                eval(as_python(text), TENSOR_NAMES, values), grad, np.shape(tried.inputs[position])
+            )
+
+
+TENSOR_NAMES = {
+    **{name: getattr(torch, name) for name in dir(torch) if not name.startswith("_")},
+    "erfinv": torch.erfinv, "div_rounded": torch.div, "softplus": nn.functional.softplus,
+    "i1": torch.special.i1, "i1e": torch.special.i1e, "digamma": torch.special.digamma,
+    "math": math, "log": lambda x: torch.log(torch.as_tensor(x, dtype=torch.float64)),
+    "lgamma": torch.special.gammaln, "xlogy": torch.special.xlogy,
+}  # fmt: skip
+
+
+MATHEMATICS = {
+    "exp",
+    "exp2",
+    "log",
+    "sin",
+    "cos",
+    "sinh",
+    "cosh",
+    "sqrt",
+    "sgn",
+    "sigmoid",
+    "tanh",
+    "erf",
+    "erfinv",
+    "lgamma",
+    "digamma",
+    "i1",
+    "i1e",
+}
+
+
+def as_python(text: str) -> str:
+    """A formula turned back into what can be evaluated."""
+    for shown, written in (("·", "*"), ("−", "-"), ("^", "**"), ("ln 2", "math.log(2)"),
+                           ("ln 10", "math.log(10)"), ("√(2π)", "math.sqrt(2*math.pi)"),
+                           ("√π", "math.sqrt(math.pi)"), ("π", "math.pi")):  # fmt: skip
+        text = text.replace(shown, written)
+    text = re.sub("([⁰¹²³⁴⁵⁶⁷⁸⁹])", lambda m: f"**{'⁰¹²³⁴⁵⁶⁷⁸⁹'.index(m[1])}", text)
+    text = re.sub(r"\|(\w+)\|", r"abs(\1)", text)
+    text = re.sub(r"sqrt\((\d+|2 \* math.pi)\)", r"math.sqrt(\1)", text)
+    return re.sub(r"\bgrad\b", "g", text)
+
+
+@pytest.mark.parametrize("name", sorted(_words.EXPRESSIONS))
+def test_expressions_for_kernels_give_the_engines_gradient(name: str) -> None:
+    operation, checked = TABLE[name], 0
+    for tried in tries(operation):
+        for position, grad in enumerate(tried.grads):
+            expression = expression_for(operation, position)
+            values = tried.values(position, torch.Tensor)
+            if grad is None or expression is None or values.get("approximate") == "tanh":
+                continue
+            if name == "logsumexp":
+                reduced = [d % len(values["shape"]) for d in values["dim"]]
+                for which in ("g", "result"):
+                    for d in sorted(reduced) if not values["keepdim"] else ():
+                        values[which] = values[which].unsqueeze(d)
+            agree(eval(ast.unparse(expression), TENSOR_NAMES, values), grad, values["shape"])
+            checked += 1
+    assert checked
+
+
+def test_the_engine_and_the_formula_of_tanh_come_from_the_same_text() -> None:
+    rule = TABLE["tanh"].rules[0]
+    assert ast.unparse(expression_of(rule.function)) == rule.text
+
+
+# -- some formulas by hand -----------------------------------------------------------------------
+
+KNOWN = {
+    "tanh": ("grad_self = grad · (1 − result²)",),
+    "sigmoid": ("grad_self = grad · result · (1 − result)",),
+    "exp": ("grad_self = grad · result",),
+    "mul": ("grad_self = grad · other", "grad_other = grad · self"),
+    "mm": ("grad_self = grad @ mat2ᵀ", "grad_mat2 = selfᵀ @ grad"),
+    "relu": ("grad_self = grad where result > 0, else 0",),
+    "sqrt": ("grad_self = grad / (2 · result)",),
+    "sub": ("grad_self = grad", "grad_other = −grad"),
+    "sum": ("grad_self = expand(grad, self.shape)",),
+    "mean": ("grad_self = expand(grad / numel(self), self.shape)",),
+    "view": ("grad_self = reshape(grad, self.shape)",),
+    "where": ("", "grad_self = grad where condition, else 0",
+              "grad_other = 0 where condition, else grad"),
+    "silu": ("grad_self = grad · sigmoid(self) · (1 + self · (1 − sigmoid(self)))",),
+    "asin": ("grad_self = grad / sqrt(1 − self²)",),
+    "linalg_inv_ex": ("grad_A = −(inverseᵀ @ (grad_inverse @ inverseᵀ))",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_formulas_read_as_in_a_book(name: str) -> None:
+    assert formulas(TABLE[name]) == KNOWN[name]
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("g * (a - (b - c))", "grad · (a − (b − c))"),
+        ("(a - b) - c", "a − b − c"),
+        ("a / (b / c)", "a / (b / c)"),
+        ("a / b / c", "a / b / c"),
+        ("a * (b / c)", "a · (b / c)"),
+        ("-(a + b)", "−(a + b)"),
+        ("(-a) ** 2", "(−a)²"),
+        ("-(a ** 2)", "−a²"),
+        ("(a + b) ** n", "(a + b)^n"),
+        ("a - a * b * b", "a · (1 − b²)"),
+        ("a * b + a * c", "a · (b + c)"),
+        ("a + a", "2 · a"),
+        ("a @ (b @ c)", "a @ (b @ c)"),
+        ("a * (b @ c)", "a · (b @ c)"),
+        ("where(c, a, b) * d", "(a where c, else b) · d"),
+        ("a - -b", "a + b"),
+    ],
+)
+def test_brackets_are_where_they_are_needed(source: str, shown: str) -> None:
+    assert formula(ast.parse(source, mode="eval").body, {}) == shown
+
+
+# -- nodes ---------------------------------------------------------------------------------------
+
+
+def test_options_decide_which_way_a_rule_goes() -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    assert rule_of((x**2).grad_fn).formulas == ["grad_self = 2 · grad · self"]
+    assert rule_of((x**3).grad_fn).formulas == ["grad_self = grad · exponent · self^(exponent − 1)"]
+
+
+def test_broadcasting_is_said() -> None:
+    x = torch.ones(3, requires_grad=True)
+    with_sum = rule_of((x + torch.ones(2, 3)).grad_fn, (2, 3))
+    assert "sum over the dimensions" in with_sum.words
+    assert "sum over" not in rule_of((x + torch.ones(3)).grad_fn, (3,)).words
+
+
+def test_complex_numbers_are_said() -> None:
+    z = torch.tensor([1 + 2j], requires_grad=True)
+    assert "conjugated" in rule_of((z * z).grad_fn).words
+    assert "conjugated" not in rule_of((z.real * 2.0).grad_fn).words
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, power, y):
+        ctx.save_for_backward(x, y)
+        return x**3 * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return 3 * x**2 * y * grad, None, x**3 * grad  # the slope of a cube
+
+
+def test_a_custom_function_shows_its_own_source() -> None:
+    x, y = (torch.tensor(2.0, requires_grad=True) for _ in range(2))
+    shown = rule_of(Cube.apply(x, 3, y).grad_fn)
+    line = Cube.backward.__code__.co_firstlineno
+    assert shown.words == f"Defined by you at test_viz_rules.py:{line}: Cube.backward."
+    assert shown.formulas == [
+        "grad_x = Cube.backward(ctx, grad)[0]", "grad_y = Cube.backward(ctx, grad)[2]"
+    ]  # fmt: skip
+    assert "# the slope of a cube" in shown.source
+    assert shown.to_json()["source"] == shown.source
+
+
+def test_every_kind_of_node_has_a_rule() -> None:
+    base = torch.ones(4, requires_grad=True) * 1
+    base[1:3].mul_(2.0)
+    assert "view was written" in rule_of(base.grad_fn).words
+    leaf = torch.ones(1, requires_grad=True)
+    end = (leaf * 1).grad_fn.next_functions[0][0]
+    assert rule_of(end).formulas == [".grad = .grad + grad"]
+    joined = torch.cat([leaf, leaf]).grad_fn
+    assert [f.partition(" = ")[0] for f in rule_of(joined).formulas] == [
+        "grad_tensors[0]", "grad_tensors[1]"
+    ]  # fmt: skip
