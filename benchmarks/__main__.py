@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import ops, overhead, training, transforms
+from benchmarks import ops, overhead, pipeline, training, transforms
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -66,6 +66,7 @@ def parser() -> Parser:
     add_ops(groups)
     add_transforms(groups)
     add_training(groups)
+    add_pipeline(groups)
     return main
 
 
@@ -128,6 +129,20 @@ def add_training(groups: Any) -> None:
                        help="which to run, separated by commas (default: all of "
                        f"{', '.join(names)})")  # fmt: skip
     group.add_argument("--rounds", metavar="N", type=positive, default=30,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
+    add_json(group)
+
+
+def add_pipeline(groups: Any) -> None:
+    group = groups.add_parser(
+        "pipeline",
+        help="a model across processes, beside the same model in one",
+        description=pipeline.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group.add_argument("--stages", metavar="N", type=positive, default=2,
+                       help="how many ranks, each on a core (default: %(default)s)")  # fmt: skip
+    group.add_argument("--rounds", metavar="N", type=positive, default=5,
                        help="how many rounds (default: %(default)s)")  # fmt: skip
     add_json(group)
 
@@ -290,8 +305,22 @@ def run_training(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def run_pipeline(options: argparse.Namespace) -> None:
+    libraries, _ = choose_libraries(["retrograd"])
+    about = environment(libraries)
+    print(heading(about))
+    progress = Progress()
+    result = pipeline.measure(options.stages, options.rounds, progress)
+    progress.clear()
+    print(f"\n{result}", flush=True)
+    if options.json:
+        written = {"group": "pipeline", **about, "stages": options.stages, "rounds": options.rounds,
+                   "programs": {result.name: result.as_json()}}  # fmt: skip
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
 GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms,
-          "training": run_training}  # fmt: skip
+          "training": run_training, "pipeline": run_pipeline}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -102,6 +102,7 @@ class Pipeline:
             stages=stages, replicas=grid.replicas, chunks=chunks, microbatches=microbatches,
             schedule=self.schedule.name, boundaries=cuts, skips=[list(s) for s in pairs],
             tied=[list(names) for names in ties], layers=[name for name, _ in named],
+            clip_grad_norm=clip_grad_norm,
         )  # fmt: skip
 
         self.loss_fn, self.clip_grad_norm = loss_fn, clip_grad_norm
@@ -112,7 +113,7 @@ class Pipeline:
         self._calls = 0  # batches of both kinds, by which messages are told apart
         self._make_stages(named, checkpoint)
         del named
-        self._make_parameters(ties)
+        self._make_executor(self._tie(ties))
         self.optimizer: Any = (
             optimizer(self.parameters()) if optimizer and self.parameters() else None
         )
@@ -142,41 +143,53 @@ class Pipeline:
         }
         self._stages = stages
 
-    def _make_parameters(self, ties: list[tuple[str, ...]]) -> None:
-        """Parameters by name, the groups of ranks that share some, and what runs it all."""
+    def _tie(self, ties: list[tuple[str, ...]]) -> list[tuple[Any, Any]]:
+        """Make parameters one that go by several names: here by assignment, between ranks by the
+        same beginning and, ever after, the same gradient. Gives back those that other ranks have
+        too, with the group of these ranks."""
         grid = self.grid
-        self._first_name = {name: names[0] for names in ties for name in names}
         own = dict(self.module.named_parameters(remove_duplicate=False))
+        self._first_name = {name: names[0] for names in ties for name in names}
+        for name in self._first_name:
+            layer = layer_of(name, self._stage_of) or ""
+            if self._stage_of[layer] == grid.stage and name not in own:
+                raise ValueError(f"tied: layer {layer!r} has no parameter {name!r}")
         for names in ties:
             here = [name for name in names if name in own]
             for name in here[1:]:
                 self._assign(name, own[here[0]])
         self._named = dict(self.module.named_parameters(remove_duplicate=False))
-        shared, not_counted = [], set()
+        shared, counted_elsewhere = [], set()
         for names in ties:
-            holders = [self._stage_of[layer_of(n, self._stage_of) or ""] for n in names]
-            if len(set(holders)) > 1:
-                group = grid.group_of_stages(set(holders))  # made by all ranks, in the same order
-                here = [name for name in names if name in self._named]
-                if here:
-                    parameter = self._named[here[0]]
-                    distributed.broadcast(parameter, grid.rank_at(holders[0], 0), group=group)
-                    shared.append((parameter, group))
-                    if grid.stage != holders[0]:
-                        not_counted.add(id(parameter))
-        self._replicas = replicas = grid.group_of_replicas()
-        if replicas is not None:
+            holders = [self._stage_of[layer_of(name, self._stage_of) or ""] for name in names]
+            if len(set(holders)) == 1:
+                continue
+            group = grid.group_of_stages(set(holders))  # by all ranks, in the same order
+            if grid.stage in holders:
+                parameter = next(self._named[name] for name in names if name in self._named)
+                distributed.broadcast(parameter, grid.rank_at(holders[0], 0), group=group)
+                shared.append((parameter, group))
+                if grid.stage != holders[0]:
+                    counted_elsewhere.add(id(parameter))
+        self._counted = [p for p in self.parameters() if id(p) not in counted_elsewhere]
+        return shared
+
+    def _make_executor(self, shared: list[tuple[Any, Any]]) -> None:
+        """What runs batches: channels to other stages, and what adds up gradients."""
+        grid = self.grid
+        self._replicas = grid.group_of_replicas()
+        if self._replicas is not None:
             for tensor in (*self.parameters(), *self.module.buffers()):
-                distributed.broadcast(tensor, grid.rank_at(grid.stage, 0), group=replicas)
-        self._counted = [p for p in self.parameters() if id(p) not in not_counted]
-        trained = [p for p in self.parameters() if p.requires_grad]
+                distributed.broadcast(tensor, grid.rank_at(grid.stage, 0), group=self._replicas)
         channels = Channels(
             [stage.number for stage in self._stages], self.routes.links,
             lambda virtual: grid.rank_at(virtual % grid.stages, grid.replica), grid.everybody,
             self.stats,
         )  # fmt: skip
-        trained_ties = [(p, group) for p, group in shared if p.requires_grad]
-        self._reducer = Reducer(trained, replicas, self._passes(), trained_ties)
+        self._reducer = Reducer(
+            [p for p in self.parameters() if p.requires_grad], self._replicas, self._passes(),
+            [(p, group) for p, group in shared if p.requires_grad],
+        )  # fmt: skip
         self._executor = Executor(
             grid.stage, grid.stages, self._stages, channels, self._reducer, self._update, self.stats
         )
@@ -217,8 +230,10 @@ class Pipeline:
 
     @property
     def reads_data(self) -> bool:
-        """Whether this rank uses the iterators it is given: on the first and the last stage."""
-        return any(stage.is_first or stage.is_last for stage in self._stages)
+        """Whether this rank uses the iterators it is given: on the first stage, and on the last if
+        there is a ``loss_fn``."""
+        targets = self.loss_fn is not None
+        return any(stage.is_first or (stage.is_last and targets) for stage in self._stages)
 
     @property
     def boundaries(self) -> list[int]:

@@ -11,14 +11,15 @@ class Stats:
     """Where the time of a rank goes, and what it holds, since the pipeline was made or the last
     ``reset``. Seconds are of this rank alone.
 
-    >>> stats = Stats(seconds=2.0, compute=1.5, communication=0.1, waiting=0.25)
+    >>> stats = Stats(seconds=2.5, compute=1.9, communication=0.1, waiting=0.5)
     >>> stats.bubble
-    0.125
+    0.25
     """
 
     batches: int = 0
     seconds: float = 0.0  # in train_batch and eval_batch
     compute: float = 0.0  # in forward and backward passes
+    processor: float = 0.0  # in these by the processor's clock, which stops for other programs
     communication: float = 0.0  # sending, and receiving what is already on its way
     waiting: float = 0.0  # until another stage had something to send
     loading: float = 0.0  # in the iterator
@@ -31,8 +32,10 @@ class Stats:
 
     @property
     def bubble(self) -> float:
-        """The share of the time in which the rank waited for other stages."""
-        return self.waiting / self.seconds if self.seconds else 0.0
+        """The time in which the rank waited for other stages, as a part of all other time: what
+        simulations call the bubble."""
+        busy = self.seconds - self.waiting
+        return self.waiting / busy if busy > 0 else 0.0
 
     def reset(self) -> None:
         """Count from zero again."""
@@ -47,14 +50,18 @@ class Stats:
 class Timer:
     """Adds the time spent in it to a figure."""
 
-    __slots__ = ("name", "start", "stats")
+    __slots__ = ("name", "processor", "start", "stats")
 
     def __init__(self, stats: Stats, name: str) -> None:
         self.stats, self.name = stats, name
 
     def __enter__(self) -> None:
+        if self.name == "compute":
+            self.processor = time.thread_time()
         self.start = time.perf_counter()
 
     def __exit__(self, *exc: object) -> None:
         spent = time.perf_counter() - self.start
         setattr(self.stats, self.name, getattr(self.stats, self.name) + spent)
+        if self.name == "compute":
+            self.stats.processor += time.thread_time() - self.processor

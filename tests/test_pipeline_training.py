@@ -1,0 +1,322 @@
+"""Pipelines train as one process does: every schedule, on one to four ranks and on grids."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import _mpi
+import _pipeline_programs as programs
+import pytest
+
+import retrograd as torch
+from retrograd import distributed, pipeline
+
+EXACTLY = 1e-12
+SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("interleaved", 1), ("interleaved", 2), ("zb-h1", 1)]
+
+
+@pytest.fixture(autouse=True)
+def _double_precision() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def trained(jobs: list[dict[str, Any]], ranks: int) -> list[list[dict[str, Any]]]:
+    """What each rank has to show for each job."""
+    if ranks == 1:
+        return [[programs.train(**job)] for job in jobs]
+    with tempfile.TemporaryDirectory() as folder:
+        _mpi.run(
+            Path(programs.__file__), ranks, timeout=120,
+            env={"PIPELINE_PROGRAM": json.dumps(["train", jobs, folder])},
+        )  # fmt: skip
+        return [
+            [torch.load(f"{folder}/{number}-{rank}.safetensors") for rank in range(ranks)]
+            for number in range(len(jobs))
+        ]
+
+
+@cache
+def expected(name: str, microbatches: int, steps: int, replicas: int) -> dict[str, Any]:
+    """By an ordinary loop; where none does the same, by a pipeline of one stage."""
+    if programs.CASES[name].plain:
+        return programs.plainly(name, microbatches, steps, replicas)
+    return programs.train(name, 1, microbatches * replicas, steps)
+
+
+def check(job: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
+    wanted = expected(job["name"], job["microbatches"], job["steps"], job.get("replicas", 1))
+    for rank in ranks:
+        assert rank["losses"] == pytest.approx(wanted["losses"], abs=EXACTLY), job
+        assert rank["losses"] == ranks[0]["losses"], job
+        assert rank["evaluated"] == ranks[0]["evaluated"], job
+        assert rank["ended"], job
+        assert rank["live"] == 0, job
+    for kind in ("gradients", "state"):
+        found = {name: x for rank in ranks for name, x in rank[kind].items()}
+        assert set(found) == set(wanted[kind]), job
+        for rank in ranks:  # each of several replicas
+            for name, x in rank[kind].items():
+                assert (x - wanted[kind][name]).abs().max() <= EXACTLY, (job, kind, name)
+
+
+def is_zero(x: Any) -> bool:
+    return bool((x == 0).all())
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_every_schedule_trains_as_one_process_does(stages: int) -> None:
+    jobs = [
+        {"name": "blocks", "stages": stages, "microbatches": microbatches, "steps": 10,
+         "schedule": schedule, "chunks": chunks}
+        for schedule, chunks in SCHEDULES
+        for microbatches in (1, 3, 8)
+    ]  # fmt: skip
+    for job, ranks in zip(jobs, trained(jobs, stages), strict=True):
+        check(job, ranks)
+        assert not any(map(is_zero, expected("blocks", 1, 10, 1)["gradients"].values()))
+        assert sum(rank["layers"] for rank in ranks) == 8  # each is kept by one rank only
+        peaks = [rank["peak"] for rank in ranks]
+        m = job["microbatches"]
+        if job["schedule"] == "gpipe":
+            assert peaks == [m] * stages
+        elif job["schedule"] == "1f1b":
+            assert peaks == [min(m, stages - stage) for stage in range(stages)]
+        elif job["schedule"] == "zb-h1":
+            assert max(peaks) <= stages
+
+
+def test_two_stages_train_as_pytorch_does() -> None:
+    pytorch = pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
+
+    def as_pytorch(x: Any) -> Any:
+        return pytorch.tensor(x.tolist(), dtype=pytorch.float64)
+
+    ours = programs.make_layers(programs.CASES["blocks"])
+    model = pytorch.nn.Sequential(
+        *(pytorch.nn.Sequential(pytorch.nn.Linear(6, 6), pytorch.nn.Tanh()) for _ in range(8))
+    ).double()
+    state = {name: as_pytorch(x) for name, x in ours.state_dict().items()}
+    model.load_state_dict(state)
+    optimizer = pytorch.optim.Adam(model.parameters(), lr=0.01)
+    data, losses = programs.items(programs.CASES["blocks"], 40), []
+    for _ in range(10):
+        optimizer.zero_grad()
+        total = 0.0
+        for _ in range(4):
+            x, y = map(as_pytorch, next(data))
+            loss = pytorch.nn.functional.mse_loss(model(x), y) / 4
+            loss.backward()
+            total += loss.item()
+        optimizer.step()
+        losses.append(total)
+    job = {"name": "blocks", "stages": 2, "microbatches": 4, "steps": 10, "schedule": "zb-h1"}
+    ((first, last),) = trained([job], 2)
+    assert first["losses"] == pytest.approx(losses, abs=EXACTLY)
+    found = {**first["gradients"], **last["gradients"]}
+    for name, parameter in model.named_parameters():
+        assert (as_pytorch(found[name]) - parameter.grad).abs().max() <= EXACTLY, name
+
+
+FEATURES = [name for name in programs.CASES if name != "blocks"]
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
+def test_every_kind_of_model_trains_as_in_one_process(stages: int) -> None:
+    jobs = [
+        {"name": name, "stages": stages, "microbatches": 4, "steps": 3, "schedule": schedule,
+         "chunks": chunks}
+        for name in FEATURES
+        for schedule, chunks in (("1f1b", 1), ("zb-h1", 1), ("interleaved", 2))
+        if not (name == "frozen" and chunks == 2)  # its cuts are for one chunk a stage
+    ]  # fmt: skip
+    # More forms of messages than a channel remembers.
+    jobs.append({"name": "varying", "stages": stages, "microbatches": 50, "steps": 2})
+    for job, ranks in zip(jobs, trained(jobs, stages), strict=True):
+        check(job, ranks)
+
+
+@pytest.mark.parametrize(
+    ("stages", "replicas"), [(2, 2), (1, 2), pytest.param(2, 3, marks=pytest.mark.long)]
+)
+def test_grids_of_stages_and_replicas(stages: int, replicas: int) -> None:
+    jobs = [
+        {"name": name, "stages": stages, "replicas": replicas, "microbatches": 3,
+         "steps": 10 if name == "blocks" else 3, "schedule": schedule, "chunks": chunks}
+        for name in ("blocks", "tied", "noisy", "clipped", "unused", "lazy")
+        for schedule, chunks in (("1f1b", 1), ("zb-h1", 1), ("interleaved", 2))
+    ]  # fmt: skip
+    for job, ranks in zip(jobs, trained(jobs, stages * replicas), strict=True):
+        check(job, ranks)
+
+
+def test_statistics_are_those_of_the_first_replica() -> None:
+    job = {"name": "normalized", "stages": 1, "replicas": 2, "microbatches": 2, "steps": 3}
+    ((first, second),) = trained([job], 2)
+    assert any("running_mean" in name for name in first["state"])
+    for name, x in first["state"].items():
+        assert torch.equal(x, second["state"][name]), name
+    wanted = expected("normalized", 2, 3, 2)["losses"]
+    assert first["losses"] == pytest.approx(wanted, abs=EXACTLY)
+
+
+def test_the_program_of_the_documentation_runs_as_two_ranks() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    program, printed = re.findall(r"```(?:python|text)\n(.*?)```", text, re.S)[:2]
+    result = _mpi.run(program, 2)
+    assert result.out == [printed, ""]
+
+
+def test_shared_weights_stay_equal_bit_for_bit() -> None:
+    job = {"name": "tied", "stages": 2, "microbatches": 2, "steps": 10}
+    ((first, last),) = trained([job], 2)
+    assert torch.equal(first["state"]["0.weight"], last["state"]["7.weight"])
+    assert torch.equal(first["gradients"]["0.weight"], last["gradients"]["7.weight"])
+
+
+def test_weights_tied_by_name_are_one_parameter() -> None:
+    wanted = programs.train("untied", 1, 2, 3)
+    assert torch.equal(wanted["state"]["0.weight"], wanted["state"]["7.weight"])
+
+
+def test_a_large_model_in_buckets_of_several_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrograd.pipeline import _reduction
+
+    parameters = [torch.zeros(n, dtype=d) for n, d in
+                  ((10, torch.float32), (2 << 20, torch.float32), (3, torch.float64),
+                   (4, torch.float64))]  # fmt: skip
+    sizes = [[p.numel() for p in bucket] for bucket in _reduction._in_buckets(parameters)]
+    assert sizes == [[10], [2 << 20], [3, 4]]
+
+
+def test_what_users_get_wrong_is_said_before_anything_happens() -> None:
+    layers = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)]
+    cases = [
+        ({"stages": 2}, "2 stages need 2 processes, and there are 1"),
+        ({"stages": 1, "replicas": 2}, "need 2 processes"),
+        ({"schedule": "1f1c"}, "did you mean '1f1b'"),
+        ({"chunks": 2}, "one chunk a stage"),
+        ({"chunks": 3, "schedule": "interleaved"}, "cannot be cut into 3"),
+        ({"partition": "profile"}, "give one micro-batch of inputs as example"),
+        ({"partition": "evenly"}, "partition must be"),
+        ({"partition": [1]}, "into 2 parts"),
+        ({"partition": [2, 1]}, "ascending"),
+        ({"skips": [(1, 1)]}, "skips are pairs"),
+        ({"skips": [(0, 2)]}, "skips are pairs"),
+        ({"tied": ["0.weight"]}, "tied is a list of tuples"),
+        ({"tied": [("0.weight", "5.weight")]}, "no layer for the parameter '5.weight'"),
+        ({"tied": [("0.weight", "1.bias")]}, "another shape"),
+        ({"tied": [("0.weight", "1.weigth")]}, "layer '1' has no parameter '1.weigth'"),
+        ({"checkpoint": 0}, "checkpoint is the number of layers"),
+        ({"microbatches": 0}, "at least 1"),
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            pipeline.Pipeline(layers, **{"stages": 1, "microbatches": 2, **options})
+    with pytest.raises(TypeError, match="cannot be cut into stages"):
+        pipeline.Pipeline(torch.nn.Linear(2, 2), microbatches=1)
+    with pytest.raises(TypeError, match="layer 0 is a int"):
+        pipeline.Pipeline([3], microbatches=1)
+    with pytest.raises(ValueError, match="a layer or more"):
+        pipeline.Pipeline([], microbatches=1)
+
+
+def test_what_users_give_wrong_data() -> None:
+    layers = [torch.nn.Linear(2, 2)]
+    pipe = pipeline.Pipeline(layers, microbatches=2, loss_fn=torch.nn.functional.mse_loss)
+    x = torch.ones(3, 2)
+    with pytest.raises(TypeError, match="needs an iterator over pairs"):
+        pipe.train_batch(None)
+    with pytest.raises(TypeError, match="such as iter"):
+        pipe.train_batch([(x, x)])
+    with pytest.raises(TypeError, match="pairs"):
+        pipe.train_batch(iter([x, x]))
+    with pytest.raises(RuntimeError, match="ended after 1 of the 2 micro-batches"):
+        pipe.train_batch(iter([(x, x)]))
+    with pytest.raises(StopIteration):
+        pipe.train_batch(iter([]))
+    loss = pipe.train_batch(iter([(x, x)] * 2))
+    assert loss == pytest.approx(torch.nn.functional.mse_loss(layers[0](x), x).item())
+    silent = pipeline.Pipeline(layers, microbatches=2)
+    with pytest.raises(ValueError, match="needs a loss_fn"):
+        silent.train_batch(iter([(x, x)] * 2))
+    loss, outputs = silent.eval_batch(iter([x, x]), outputs=True)
+    assert loss is None
+    assert all(torch.equal(y, layers[0](x)) for y in outputs)
+    wrong = pipeline.Pipeline(layers, microbatches=1, loss_fn=lambda y, t: y - t)
+    with pytest.raises(TypeError, match="a tensor of one element, not a tensor of shape"):
+        wrong.train_batch(iter([(x, x)]))
+
+
+def test_random_numbers_of_the_user_go_on_as_if_nothing_had_happened() -> None:
+    """Layers have a stream of their own; data are made with the user's."""
+    model = programs.noisy()
+    pipe = pipeline.Pipeline(model, microbatches=2, loss_fn=torch.nn.functional.mse_loss, seed=3)
+
+    def data() -> Iterator[Any]:
+        while True:
+            yield torch.randn(4, 6), torch.randn(4, 6)
+
+    torch.manual_seed(7)
+    pipe.train_batch(data())
+    after = torch.randn(2)
+    torch.manual_seed(7)
+    for _ in range(4):
+        torch.randn(4, 6)
+    assert torch.equal(after, torch.randn(2))
+
+
+def test_evaluation_changes_nothing() -> None:
+    model = programs.normalized()
+    pipe = pipeline.Pipeline(model, microbatches=2, loss_fn=torch.nn.functional.mse_loss)
+    before = {name: x.clone() for name, x in pipe.state_dict().items()}
+    x = torch.randn(4, 6)
+    loss = pipe.eval_batch(iter([(x, x)] * 2))
+    assert all(torch.equal(before[name], x) for name, x in pipe.state_dict().items())
+    assert all(m.training for m in pipe.module.modules())
+    assert all(p.grad is None for p in pipe.parameters())
+    for layer in model:
+        layer.eval()
+    y = x
+    for layer in model:
+        y = layer(y)
+    assert loss == pytest.approx(torch.nn.functional.mse_loss(y, x).item(), abs=EXACTLY)
+
+
+def test_stats_add_up() -> None:
+    pipe = pipeline.Pipeline(
+        programs.blocks(), microbatches=4, loss_fn=torch.nn.functional.mse_loss
+    )
+    x = torch.randn(4, 6)
+    pipe.train_batch(iter([(x, x)] * 4))
+    stats = pipe.stats
+    assert stats.batches == 1
+    assert 0 < stats.compute <= stats.seconds
+    assert stats.messages == stats.bytes == 0
+    assert 0 <= stats.waiting < stats.seconds
+    assert stats.bubble == stats.waiting / (stats.seconds - stats.waiting)
+    stats.reset()
+    assert stats == pipeline.Stats()
+
+
+@pytest.mark.long
+def test_the_benchmark_runs() -> None:
+    _mpi.need_mpi()
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "pipeline", "--rounds", "1"], capture_output=True,
+        text=True, timeout=300, cwd=Path(__file__).parent.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for words in ("one process", "2 stages, 1F1B", "communication takes", "at least 1.6 times"):
+        assert words in done.stdout
