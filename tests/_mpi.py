@@ -28,6 +28,18 @@ ROOT = Path(__file__).resolve().parent.parent
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _MARK = "RETROGRAD_TEST_RUN"
 
+# Starts the launcher such that it is told to stop if this process is killed, and cannot leave
+# ranks behind. It stops them when it is told to.
+_LAUNCHER = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(sys.argv[1]):  # it was killed before
+        sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 # Runs a program with its output in files of its own rank.
 _WRAPPER = """
 import os, runpy, sys
@@ -104,7 +116,8 @@ class Run:
             program.write_text(textwrap.dedent(text))
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [launcher, *_flags(launcher), "-n", str(ranks), sys.executable, "-u",
+            [sys.executable, "-S", "-c", _LAUNCHER, str(os.getpid()),
+             launcher, *_flags(launcher), "-n", str(ranks), sys.executable, "-u",
              "-W", "error::ResourceWarning", str(self.folder / "wrapper.py"),
              str(self.folder), str(program)],
             env={**os.environ, **dict.fromkeys(_THREADS, "1"),
@@ -114,7 +127,7 @@ class Run:
             text=True, start_new_session=True,
         )  # fmt: skip
 
-    def pid(self, rank: int, timeout: float = 30) -> int:
+    def pid(self, rank: int, timeout: float = 60) -> int:
         """The process of a rank, once it has started."""
         path = self.folder / f"{rank}.pid"
         for _ in range(int(timeout * 100)):
@@ -123,7 +136,7 @@ class Run:
             time.sleep(0.01)
         raise TimeoutError(f"rank {rank} has not started")
 
-    def printed(self, rank: int, what: str, timeout: float = 30) -> None:
+    def printed(self, rank: int, what: str, timeout: float = 60) -> None:
         """Wait until a rank has printed something."""
         for _ in range(int(timeout * 100)):
             if what in self._read(rank, "out"):
@@ -135,7 +148,7 @@ class Run:
         path = self.folder / f"{rank}.{kind}"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def finish(self, timeout: float = 60) -> Result:
+    def finish(self, timeout: float = 120) -> Result:
         """Wait for the end, or kill everything when the time is up, and fail."""
         try:
             try:
@@ -189,7 +202,7 @@ class Run:
 
 
 def run(
-    program: str | Path, ranks: int, *, timeout: float = 60, expect: int | None = 0,
+    program: str | Path, ranks: int, *, timeout: float = 120, expect: int | None = 0,
     env: Mapping[str, str] | None = None,
 ) -> Result:  # fmt: skip
     """Run a program (its text, or the path of a script) as several ranks. ``expect`` is the exit
@@ -198,3 +211,29 @@ def run(
     good = result.code != 0 if expect is None else result.code == expect
     assert good, result.report()
     return result
+
+
+def run_torch(program: str, ranks: int, *, timeout: float = 120) -> list[str]:
+    """Run a program as several processes that PyTorch brings together. What each printed."""
+    with tempfile.TemporaryDirectory(prefix="ranks") as folder:
+        path = Path(folder) / "program.py"
+        path.write_text(textwrap.dedent(program))
+        started = [
+            subprocess.Popen(
+                [sys.executable, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True,
+                env={**os.environ, **dict.fromkeys(_THREADS, "1"), "LIBRARY": "torch",
+                     "MEETING": f"{folder}/meeting", "RANK": str(rank), "SIZE": str(ranks),
+                     "GLOO_SOCKET_IFNAME": "lo"},
+            )
+            for rank in range(ranks)
+        ]  # fmt: skip
+        try:
+            deadline = time.monotonic() + timeout
+            told = [p.communicate(timeout=max(deadline - time.monotonic(), 1)) for p in started]
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+    assert not any(p.returncode for p in started), "\n".join(error for _, error in told)
+    return [out for out, _ in told]

@@ -34,12 +34,12 @@ def started() -> Iterator[Any]:
 
 
 def watched(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """A function that opens a story or an address. Its pages are watched until the test is over;
-    for a fixture."""
+    """A function that opens a story or an address, at a place ("#step=2"). Its pages are watched
+    until the test is over; for a fixture."""
     complaints: list[str] = []
     contexts = []
 
-    def open_(told: Any, width: int = 1280, height: int = 800, **look: Any) -> Any:
+    def open_(told: Any, width: int = 1280, height: int = 800, place: str = "", **look: Any) -> Any:
         if isinstance(told, str):
             address = told
         else:
@@ -54,7 +54,7 @@ def watched(browser: Any, tmp_path: Path) -> Iterator[Open]:
         page.on("console", lambda message: complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("request", lambda request: _watch(request, address, complaints))
-        page.goto(address)
+        page.goto(address + place)
         page.wait_for_selector("html[data-ready]", timeout=60_000, state="attached")
         return page
 
@@ -65,7 +65,7 @@ def watched(browser: Any, tmp_path: Path) -> Iterator[Open]:
 
 
 def _watch(request: Any, address: str, complaints: list[str]) -> None:
-    if request.url not in (address, "data:,"):
+    if request.url.partition("#")[0] not in (address, "data:,"):
         complaints.append(f"a request for {request.url}")
 
 

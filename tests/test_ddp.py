@@ -11,7 +11,9 @@ from retrograd.autograd._engine import queue_callback
 from retrograd.nn.parallel import DistributedDataParallel
 from retrograd.nn.parallel._reducer import make_buckets
 
-MODELS = PRELUDE + '''
+MODELS = (
+    PRELUDE
+    + '''
 from retrograd import nn, optim
 from retrograd.autograd._engine import queue_callback
 from retrograd.nn.parallel import DistributedDataParallel as DDP
@@ -46,6 +48,7 @@ def same_everywhere(module):
         dist.all_gather(rows, p.detach())
         assert all(row.tolist() == rows[0].tolist() for row in rows)
 '''
+)
 
 
 def good(program, ranks, **named):
@@ -58,31 +61,46 @@ def good(program, ranks, **named):
 def test_ten_steps_equal_one_process(ranks):
     # Each rank starts from a seed of its own: rank 0's parameters are everybody's.
     good("""
-for options in ({}, {"bucket_cap_mb": 1e-4}, {"bucket_cap_mb": 1e-3},
-                {"gradient_as_bucket_view": True, "bucket_cap_mb": 1e-3},
-                {"find_unused_parameters": True}):
-    for set_to_none in (True, False):
-        whole, shared = model(), DDP(model(seed=rank), **options)
-        optimizers = [optim.Adam(m.parameters(), lr=0.01) for m in (whole, shared)]
-        x, y = batches()
-        for step in range(10):
-            for optimizer in optimizers: optimizer.zero_grad(set_to_none)
-            loss = loss_of(whole, x, y)
-            loss.backward()
-            mine = loss_of(shared, part(x), part(y))
-            mine.backward()
-            assert far(whole, shared) < 1e-12, (options, step, far(whole, shared))
-            mean = mine.detach()
-            dist.all_reduce(mean, ReduceOp.AVG)
-            assert abs(mean.item() - loss.item()) < 1e-12
-            for optimizer in optimizers: optimizer.step()
-        same_everywhere(shared)
+views = {"gradient_as_bucket_view": True, "bucket_cap_mb": 1e-3}
+for set_to_none, options in [
+    (True, {}), (False, {"bucket_cap_mb": 1e-4}), (True, {"bucket_cap_mb": 1e-3}), (True, views),
+    (False, views), (True, {"find_unused_parameters": True}),
+]:
+    whole, shared = model(), DDP(model(seed=rank), **options)
+    optimizers = [optim.Adam(m.parameters(), lr=0.01) for m in (whole, shared)]
+    x, y = batches()
+    for step in range(10):
+        for optimizer in optimizers: optimizer.zero_grad(set_to_none)
+        loss = loss_of(whole, x, y)
+        loss.backward()
+        mine = loss_of(shared, part(x), part(y))
+        mine.backward()
+        assert far(whole, shared) < 1e-12, (options, step, far(whole, shared))
+        mean = mine.detach()
+        dist.all_reduce(mean, ReduceOp.AVG)
+        assert abs(mean.item() - loss.item()) < 1e-12
+        for optimizer in optimizers: optimizer.step()
+    same_everywhere(shared)
 print("good")
-""", ranks, timeout=120)  # fmt: skip
+""", ranks)  # fmt: skip
 
 
-def test_gradients_gathered_over_several_passes():
-    good("""
+BRANCHES = '''
+class Branches(nn.Module):
+    """Uses one of two layers, as it is told, and never a third."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.never = (nn.Linear(3, 2).double() for _ in range(3))
+
+    def forward(self, x, which):
+        return {"out": [self.a(x) if which == "a" else self.b(x), None]}
+
+x = torch.arange(6.0, dtype=torch.float64).reshape(2, 3) + rank
+'''
+
+GATHERED = """
 whole, shared = model(), DDP(model(seed=rank), bucket_cap_mb=1e-3)
 x, y = batches()
 for repeat in range(2):
@@ -111,28 +129,12 @@ with torch.no_grad(): shared(x)
 shared.zero_grad(); whole.zero_grad()
 loss_of(whole, x, y).backward(); loss_of(shared, part(x), part(y)).backward()
 assert far(whole, shared) < 1e-12
-print("good")
-""", 2)  # fmt: skip
+print("gathered done")
+"""
 
-
-BRANCHES = '''
-class Branches(nn.Module):
-    """Uses one of two layers, as it is told, and never a third."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.a, self.b, self.never = (nn.Linear(3, 2).double() for _ in range(3))
-
-    def forward(self, x, which):
-        return {"out": [self.a(x) if which == "a" else self.b(x), None]}
-
-x = torch.arange(6.0, dtype=torch.float64).reshape(2, 3) + rank
-'''
-
-
-def test_parameters_that_are_not_used():
-    good(BRANCHES + """
+UNUSED = (
+    BRANCHES
+    + """
 shared = DDP(Branches(), find_unused_parameters=True, bucket_cap_mb=1e-5)
 for step, choice in enumerate(["aa", "ab", "bb", "ba"]):
     shared.zero_grad()
@@ -144,24 +146,11 @@ for step, choice in enumerate(["aa", "ab", "bb", "ba"]):
         (alone(rows, choice[r])["out"][0].sum() / size).backward()
     assert far(shared, alone) < 1e-12, (choice, step)
     assert shared.module.never.weight.grad is None
-print("good")
-""", 2)  # fmt: skip
+print("unused done")
+"""
+)
 
-
-def test_parameters_that_are_not_used_are_named():
-    result = run(MODELS + BRANCHES + """
-shared = DDP(Branches())
-shared(x, "a")["out"][0].sum().backward()
-shared(x, "a")
-""", 2, expect=None)  # fmt: skip
-    told = "".join(result.err)
-    assert "Expected to have finished reduction in the prior iteration" in told, result.report()
-    for words in ("b.weight, b.bias, never.weight, never.bias", "2 3 4 5"):
-        assert words in told, result.report()
-
-
-def test_buffers_are_those_of_the_first_rank():
-    good("""
+BUFFERS = """
 torch.manual_seed(rank)
 shared = DDP(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)))
 norm = shared.module[1]
@@ -177,12 +166,10 @@ before = norm.running_mean.clone()
 dist.broadcast(before, 0)
 shared.eval()(torch.randn(5, 3))  # takes rank 0's first
 assert norm.running_mean.tolist() == before.tolist()
-print("good")
-""", 2)  # fmt: skip
+print("buffers done")
+"""
 
-
-def test_state_and_names():
-    good("""
+STATE = """
 shared = DDP(model())
 assert list(shared.state_dict()) == [f"module.{name}" for name in model().state_dict()]
 other = DDP(model(seed=9))
@@ -196,22 +183,10 @@ group = dist.new_group([rank for rank in range(size)])
 assert DDP(model(), process_group=group).process_group is group
 raises(RuntimeError, "doesn't have any parameters that require a gradient", DDP, nn.Tanh())
 raises(ValueError, "device_ids", DDP, model(), device_ids=[0])
-print("good")
-""", 2)  # fmt: skip
+print("state done")
+"""
 
-
-def test_modules_that_differ():
-    result = run(MODELS + """
-DDP(nn.Linear(3, 2 + rank))
-""", 2, expect=None)  # fmt: skip
-    told = "".join(result.err)
-    for words in ("rank 0: DistributedDataParallel(weight float32[2, 3]",
-                  "rank 1: DistributedDataParallel(weight float32[3, 3]"):  # fmt: skip
-        assert words in told, result.report()
-
-
-def test_with_checkpoints_and_several_dtypes():
-    good("""
+CHECKPOINTS = """
 from retrograd.utils.checkpoint import checkpoint
 
 class Mixed(nn.Module):
@@ -232,12 +207,10 @@ assert len({b.tensor.dtype for b in shared._reducer.buckets}) == 2
 loss_of(whole, x, y).backward(); loss_of(shared, part(x), part(y)).backward()
 assert far(whole, shared) < 1e-6  # some are of single precision
 assert (whole.first.weight.grad - shared.module.first.weight.grad).abs().max() < 1e-7
-print("good")
-""", 2)  # fmt: skip
+print("checkpoints done")
+"""
 
-
-def test_a_sampler_for_each_rank():
-    good("""
+SAMPLER = """
 from retrograd.utils.data import DataLoader, DistributedSampler, TensorDataset
 x, y = batches(22)
 sampler = DistributedSampler(range(22))
@@ -249,8 +222,56 @@ for epoch in range(2):
     rows = [torch.zeros_like(seen) for _ in range(size)]
     dist.all_gather(rows, seen)
     assert {tuple(row.tolist()) for row in torch.cat(rows)} == {tuple(r.tolist()) for r in x}
-print("good")
-""", 2)  # fmt: skip
+print("sampler done")
+"""
+
+SAVED_BUFFERS = """
+# A buffer that is given again does not spoil the graph of an earlier call.
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("scale", torch.tensor([2.0, 3.0]) + rank)
+    def forward(self, x): return x * self.weight * self.scale
+shared = DDP(Scaled())
+(shared(torch.ones(2)) + shared(torch.full((2,), 2.0))).sum().backward()
+assert shared.module.weight.grad.tolist() == [6.0, 9.0]
+out = shared(torch.ones(2))
+with torch.no_grad(): shared.module.scale += 1  # that does
+raises(RuntimeError, "modified by an inplace operation", out.sum().backward)
+print("saved_buffers done")
+"""
+
+
+def test_in_two_processes():
+    parts = ("GATHERED", "UNUSED", "BUFFERS", "STATE", "CHECKPOINTS", "SAMPLER", "SAVED_BUFFERS")
+    result = run(MODELS + "".join(globals()[part] for part in parts), 2)
+    for out in result.out:
+        for part in parts:
+            assert f"{part.lower()} done\n" in out, result.report()
+    assert not any(result.err), result.report()
+
+
+def test_parameters_that_are_not_used_are_named():
+    result = run(MODELS + BRANCHES + """
+shared = DDP(Branches())
+shared(x, "a")["out"][0].sum().backward()
+shared(x, "a")
+""", 2, expect=None)  # fmt: skip
+    told = "".join(result.err)
+    assert "Expected to have finished reduction in the prior iteration" in told, result.report()
+    for words in ("b.weight, b.bias, never.weight, never.bias", "2 3 4 5"):
+        assert words in told, result.report()
+
+
+def test_modules_that_differ():
+    result = run(MODELS + """
+DDP(nn.Linear(3, 2 + rank))
+""", 2, expect=None)  # fmt: skip
+    told = "".join(result.err)
+    for words in ("rank 0: DistributedDataParallel(weight float32[2, 3]",
+                  "rank 1: DistributedDataParallel(weight float32[3, 3]"):  # fmt: skip
+        assert words in told, result.report()
 
 
 def test_a_rank_with_fewer_batches_is_named():
@@ -259,7 +280,7 @@ shared = DDP(model())
 x, y = batches()
 for step in range(3 if rank == 0 else 2):
     loss_of(shared, part(x), part(y)).backward()
-""", 2, expect=None, timeout=30)  # fmt: skip
+""", 2, expect=None)  # fmt: skip
     assert "rank 1 (pid " in result.err[0], result.report()
     assert "has left (its program ended), but rank 0 needs it" in result.err[0], result.report()
 

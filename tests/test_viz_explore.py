@@ -261,6 +261,28 @@ def test_all_sorts_of_operations(opened: Open, monkeypatch: pytest.MonkeyPatch) 
     assert page.locator(".arrives .parts .part").count() >= 9
 
 
+def test_hooks_on_gradients_that_are_summarised(opened: Open) -> None:
+    def arrives(hook: Callable[[Any], Any] | None) -> list[str]:
+        x = torch.linspace(-1, 1, 300, requires_grad=True)
+        with viz.recording() as story:
+            y = x * 2
+            if hook is not None:
+                y.register_hook(hook)
+            (y * y).sum().backward()
+        page = opened(viz.explore(story))
+        assert page.locator(".step-card .column").count() == 0  # the first step has a scalar
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".arrives .column").count() > 0
+        found: list[str] = page.locator(".arrives .hooked").all_inner_texts()
+        return found
+
+    assert arrives(None) == []
+    assert arrives(lambda grad: grad.flip(0)) == ["A hook made of it:"]  # the same sum, and norm
+    assert arrives(lambda grad: None) == []
+
+
 def test_integers_that_a_browser_would_round(opened: Open) -> None:
     large = 2**53 + 1
     told = stories.small()
@@ -391,7 +413,7 @@ def test_explaining_a_script(tmp_path: Path, opened: Open) -> None:
     assert (result.returncode, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert lines[0] == "__main__ [] [6.0, 12.0]"
-    assert lines[1] == "pass 1: loss.backward() (program.py:6), 3 steps"
+    assert lines[1] == "passes 1 to 3: loss.backward() (program.py:6), 3 steps each"
     assert lines[-1] == "The page is a.html"
     result = explain(tmp_path, "program.py", "1", "--out", "b", "--", "c")
     assert result.stdout.splitlines()[0] == "__main__ ['1', '--out', 'b', '--', 'c'] [6.0, 12.0]"

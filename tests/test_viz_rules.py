@@ -3,10 +3,14 @@
 import ast
 import math
 import re
+from contextlib import suppress
+from functools import cache
 
 import numpy as np
 import pytest
-from test_table import examples
+from samples import SAMPLES
+from samples._pool import evaluate
+from test_table import Example, is_finite, is_smooth, small, watched_forwards, wide_enough
 
 import retrograd as torch
 from retrograd import nn
@@ -109,6 +113,28 @@ def is_float(x) -> bool:
     return is_array(x) and x.dtype.kind == "f"
 
 
+@cache
+def examples() -> dict[str, list[Example]]:
+    """Calls of operations with real numbers at smooth points, as the samples of the table make
+    them; the table's own test goes on to their gradients, which takes its time."""
+    found: dict[str, dict[str, Example]] = {}
+
+    def notice(operation: Operation, inputs, options, result) -> None:
+        ways = found.setdefault(operation.name, {})
+        outputs = result if isinstance(result, tuple) else (result,)
+        good = all(small(x) and wide_enough(x) for x in inputs) and all(map(is_finite, outputs))
+        if len(ways) < 8 and good:
+            kinds = [(np.shape(x), np.asarray(x).dtype.kind) for x in inputs]
+            copies = [np.copy(x) if isinstance(x, np.ndarray) else x for x in inputs]
+            ways.setdefault(repr((kinds, options)), Example(operation, copies, options))
+
+    with watched_forwards(notice):
+        for expression in filter(is_smooth, SAMPLES):
+            with suppress(Exception):  # a sample may be refused; what it did before counts
+                evaluate(torch, expression, "float64")
+    return {name: list(ways.values()) for name, ways in found.items()}
+
+
 def tries(operation: Operation):
     """Calls of an operation on real arrays that have a gradient."""
     for example in examples().get(operation.name, []):
@@ -133,7 +159,8 @@ ELEMENTWISE = [op for op in WITH_RULES if op.family == "elementwise" and op.diff
 # Elementwise operations that no sample calls on real numbers at a smooth point (name: reason).
 NOT_TRIED = {
     "conj": "complex numbers", "real": "complex numbers", "imag": "complex numbers",
-    "conj_of_half": "complex numbers", "polar": "gives complex numbers",
+    "conj_of_half": "complex numbers", "conj_physical": "complex numbers",
+    "polar": "gives complex numbers",
     "complex": "gives complex numbers", "to_dtype": "the result has another dtype",
     "nextafter": "not smooth anywhere", "rrelu": "random", "threshold_backward": "part of relu",
     "copy": "only in place, where the result has the shape of what is written",
@@ -257,6 +284,14 @@ KNOWN = {
     "sigmoid": ("grad_self = grad · result · (1 − result)",),
     "exp": ("grad_self = grad · result",),
     "mul": ("grad_self = grad · other", "grad_other = grad · self"),
+    "div": ("grad_self = grad / other", "grad_other = −grad · (self / other²)"),
+    "amax": ("grad_self = grad / (how many along dim are equal to result) where self = result, "
+             "else 0",),
+    "mse_loss": ("grad_self = 2 · (self − target) · (grad / numel(self))",
+                 "grad_target = 2 · (target − self) · (grad / numel(target))"),
+    "huber_loss": ("grad_self = clamp(self − target, −delta, delta) · (grad / numel(self))",
+                   "grad_target = clamp(target − self, −delta, delta) · (grad / numel(target))"),
+    "select": ("grad_self = zeros of self.shape, with grad at index along dim",),
     "mm": ("grad_self = grad @ mat2ᵀ", "grad_mat2 = selfᵀ @ grad"),
     "relu": ("grad_self = grad where result > 0, else 0",),
     "sqrt": ("grad_self = grad / (2 · result)",),
@@ -274,7 +309,58 @@ KNOWN = {
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_formulas_read_as_in_a_book(name: str) -> None:
-    assert formulas(TABLE[name]) == KNOWN[name]
+    options = (("reduction", "mean"),) if name.endswith("_loss") else ()
+    assert formulas(TABLE[name], False, options) == KNOWN[name]
+
+
+# Operations that programs call, and what calls them: none may be shown as a call of some kernel.
+COMMON = """
+    a+b a-b 1-a a*b a*3 a/b 1/a a**2 a**3.0 a**b 2**a a.sqrt() a.rsqrt() a.exp() a.log() a.log1p()
+    a.sin() a.cos() a.tan() a.tanh() a.sigmoid() a.relu() F.leaky_relu(a) F.elu(a) F.gelu(a)
+    F.silu(a) F.softplus(a) a.abs() a.clamp(0.2,0.8) torch.maximum(a,b) torch.where(a>0.5,a,b)
+    a.erf() a.reciprocal() torch.atan2(a,b) a.sum() a.sum(1) a.mean() a.mean(0) a.prod() a.max()
+    a.max(1)[0] a.amax(1) a.min() a.var() a.std() a.norm() a.logsumexp(1) a.cumsum(0) a.cumprod(0)
+    a.softmax(1) a.log_softmax(1) a@a.t() torch.addmm(a,a,m[0]) torch.mv(a,a[0])
+    torch.dot(a[0],a[1]) torch.bmm(m,m) a.t() a.transpose(0,1) a.permute(1,0) a.view(12)
+    a[None].squeeze(0) a.unsqueeze(0) a[0].expand(3,4) a[0].repeat(2) torch.cat([a,b])
+    torch.stack([a,b]) a.split(2,1)[0] a.unbind()[0] a[0] a[:,1:3] a[[0,1]] a.gather(1,i)
+    a.scatter_add(1,i,b) a.index_select(0,i[0]) a.masked_fill(a>.5,0.) a.masked_select(a>.5)
+    a.flip(0) a.roll(1) a.tril() a.diagonal() F.pad(a,(1,1)) a.clone() a.sort()[0] a.topk(2)[0]
+    F.mse_loss(a,b) F.smooth_l1_loss(a,b) F.huber_loss(a,b) F.nll_loss(a,i[0])
+    F.binary_cross_entropy(a,b) F.binary_cross_entropy_with_logits(a,b) F.embedding(i,a)
+    F.layer_norm(a,(4,)) F.conv2d(m[None],m[None]) F.max_pool2d(m[None],2) F.avg_pool2d(m[None],2)
+    F.adaptive_avg_pool2d(m[None],2) F.interpolate(m[None],scale_factor=2)
+    F.scaled_dot_product_attention(m,m,m) nn.LSTMCell(4,2)(a)[0] nn.GRUCell(4,2)(a)
+    nn.RNNCell(4,2)(a) torch.linalg.inv(m) torch.linalg.det(m) torch.linalg.solve(m,m) m[0].trace()
+    torch.lerp(a,b,0.3) torch.addcmul(a,b,b) torch.cdist(a,b)
+"""
+READABLE = MATHEMATICS | {
+    "expand", "numel", "reshape", "transpose", "permute", "inverse", "squeeze", "sum_to", "sum",
+    "mean", "cat", "stack", "gather", "flip", "roll", "tril", "clamp", "softmax", "diag",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", COMMON.split())
+def test_what_programs_use_has_formulas_without_kernels(call: str) -> None:
+    torch.manual_seed(0)
+    a, b = (torch.rand(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    m = torch.rand(2, 4, 4, dtype=torch.float64, requires_grad=True)
+    i = torch.tensor([[0, 1, 2], [1, 0, 2], [2, 2, 1]])
+    names = {"a": a, "b": b, "m": m, "i": i, "torch": torch, "F": nn.functional}
+    names["nn"] = Doubled()
+    result = eval(call, names)
+    shown = rule_of(result.grad_fn, tuple(result.shape))
+    assert any(shown.formulas)
+    assert "turns the gradient" not in shown.words
+    for text in shown.formulas:
+        assert set(re.findall(r"(\w+)\(", text)) <= READABLE, text
+
+
+class Doubled:
+    """The layers of ``nn`` in double precision."""
+
+    def __getattr__(self, name: str):
+        return lambda *sizes: getattr(nn, name)(*sizes).double()
 
 
 @pytest.mark.parametrize(
@@ -284,6 +370,8 @@ def test_formulas_read_as_in_a_book(name: str) -> None:
         ("(a - b) - c", "a − b − c"),
         ("a / (b / c)", "a / (b / c)"),
         ("a / b / c", "a / b / c"),
+        ("a / b / b", "a / b²"),
+        ("a * 2", "2 · a"),
         ("a * (b / c)", "a · (b / c)"),
         ("-(a + b)", "−(a + b)"),
         ("(-a) ** 2", "(−a)²"),
@@ -309,6 +397,12 @@ def test_options_decide_which_way_a_rule_goes() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     assert rule_of((x**2).grad_fn).formulas == ["grad_self = 2 · grad · self"]
     assert rule_of((x**3).grad_fn).formulas == ["grad_self = grad · exponent · self^(exponent − 1)"]
+
+
+def test_no_formula_for_what_nobody_wants() -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    assert rule_of((x * 3).grad_fn).formulas == ["grad_self = grad · other", ""]
+    assert rule_of((x.detach() * x).grad_fn).formulas == ["", "grad_other = grad · self"]
 
 
 def test_broadcasting_is_said() -> None:

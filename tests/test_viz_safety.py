@@ -82,7 +82,7 @@ def test_the_policy_holds(browser: Any) -> None:
         const image = new Image();
         image.src = "https://example.invalid/x.png";
         await new Promise((done) => { image.onerror = done; });
-        await new Promise((done) => setTimeout(done, 50));
+        while (found.length < 3) await new Promise(requestAnimationFrame);
         return found;
     }""")
     assert blocked == ["script-src-elem", "connect-src", "img-src"]

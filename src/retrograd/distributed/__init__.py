@@ -31,6 +31,7 @@ from retrograd.distributed._groups import (
     new_group,
     new_subgroups,
 )
+from retrograd.distributed._monitored import monitored_barrier
 from retrograd.distributed._objects import (
     all_gather_object,
     broadcast_object_list,
@@ -99,6 +100,7 @@ __all__ = [
     "is_initialized",
     "is_mpi_available",
     "isend",
+    "monitored_barrier",
     "new_group",
     "new_subgroups",
     "recv",

@@ -6,6 +6,7 @@ nothing above asks how many processes there are.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from retrograd import arrays
@@ -13,17 +14,21 @@ from retrograd import arrays
 IN_PLACE = None  # stands for MPI.IN_PLACE, as None does in mpi4py
 
 
-class Done:
-    """A request that has been fulfilled."""
+class Request:
+    """What was asked for, and whether it has been done."""
 
-    def Test(self, status: Any = None) -> bool:  # noqa: N802 - mpi4py's name
-        return True
+    def __init__(self, array: Any = None, done: bool = True) -> None:
+        self.array = array
+        self.done = done
+
+    def Test(self) -> bool:  # noqa: N802 - mpi4py's name
+        return self.done
 
 
-def _copied(source: Any, target: Any) -> Done:
+def _copied(source: Any, target: Any) -> Request:
     if source is not IN_PLACE:
         arrays.write(target.reshape(-1), source.reshape(-1))
-    return Done()
+    return Request()
 
 
 class Alone:
@@ -31,35 +36,56 @@ class Alone:
 
     rank, size = 0, 1
 
-    def Iallreduce(self, source: Any, target: Any, op: Any = None) -> Done:  # noqa: N802
+    def __init__(self) -> None:
+        self._sent: dict[int, deque[Any]] = {}  # by tag, what nobody has asked for yet
+        self._awaited: dict[int, deque[Request]] = {}  # and those who have asked, for nothing yet
+
+    def Isend(self, array: Any, place: int, tag: int) -> Request:  # noqa: N802
+        if waiting := self._awaited.get(tag):
+            request = waiting.popleft()
+            arrays.write(request.array, array)
+            request.done = True
+        else:
+            self._sent.setdefault(tag, deque()).append(arrays.copy(array))
+        return Request()
+
+    def Irecv(self, array: Any, place: int, tag: int) -> Request:  # noqa: N802
+        if sent := self._sent.get(tag):
+            arrays.write(array, sent.popleft())
+            return Request()
+        request = Request(array, done=False)
+        self._awaited.setdefault(tag, deque()).append(request)
+        return request
+
+    def Iallreduce(self, source: Any, target: Any, op: Any = None) -> Request:  # noqa: N802
         return _copied(source, target)
 
-    def Ireduce(self, source: Any, target: Any, op: Any = None, root: int = 0) -> Done:  # noqa: N802
+    def Ireduce(self, source: Any, target: Any, op: Any = None, root: int = 0) -> Request:  # noqa: N802
         return _copied(source, target)
 
-    def Ibcast(self, buffer: Any, root: int = 0) -> Done:  # noqa: N802
-        return Done()
+    def Ibcast(self, buffer: Any, root: int = 0) -> Request:  # noqa: N802
+        return Request()
 
-    def Igather(self, source: Any, target: Any, root: int = 0) -> Done:  # noqa: N802
+    def Igather(self, source: Any, target: Any, root: int = 0) -> Request:  # noqa: N802
         return _copied(source, target)
 
-    def Iscatter(self, source: Any, target: Any, root: int = 0) -> Done:  # noqa: N802
+    def Iscatter(self, source: Any, target: Any, root: int = 0) -> Request:  # noqa: N802
         return _copied(source, target)
 
-    def Iallgather(self, source: Any, target: Any) -> Done:  # noqa: N802
+    def Iallgather(self, source: Any, target: Any) -> Request:  # noqa: N802
         return _copied(source, target)
 
-    def Ireduce_scatter_block(self, source: Any, target: Any, op: Any = None) -> Done:  # noqa: N802
+    def Ireduce_scatter_block(self, source: Any, target: Any, op: Any = None) -> Request:  # noqa: N802
         return _copied(source, target)
 
-    def Ialltoall(self, source: Any, target: Any) -> Done:  # noqa: N802
+    def Ialltoall(self, source: Any, target: Any) -> Request:  # noqa: N802
         return _copied(source, target)
 
     def Dup(self) -> Alone:  # noqa: N802
-        return self
+        return Alone()
 
     def Split(self, color: int, key: int = 0) -> Alone:  # noqa: N802
-        return self
+        return Alone()
 
     def Iprobe(self) -> bool:  # noqa: N802
         return False

@@ -29,9 +29,8 @@ def to_read(tensor: Any) -> Any:
     return arrays.in_reading_order(memory_of(tensor))
 
 
-def to_write(tensor: Any) -> tuple[Any, Callable[[], None]]:
-    """An array in one piece to receive a tensor's new elements, and what to call when they are
-    there. It holds the present elements."""
+def check_writable(tensor: Any) -> Any:
+    """The array of a tensor, into which elements can be received."""
     memory = memory_of(tensor)
     if arrays.overlaps_itself(memory):
         raise RuntimeError(
@@ -40,6 +39,13 @@ def to_write(tensor: Any) -> tuple[Any, Callable[[], None]]:
         )
     if not memory.flags.writeable:
         raise RuntimeError("a tensor on memory that cannot be written cannot receive anything")
+    return memory
+
+
+def to_write(tensor: Any) -> tuple[Any, Callable[[], None]]:
+    """An array in one piece to receive a tensor's new elements, and what to call when they are
+    there. It holds the present elements."""
+    memory = check_writable(tensor)
     version_of(tensor).bump()  # what was saved of it is no longer what it was
     array = arrays.in_reading_order(memory)
 

@@ -21,13 +21,7 @@ def run(
     async_op: bool, timeout: timedelta | None = None,
 ) -> Work | None:  # fmt: skip
     """Make a collective call: agree with the others on it, then move the tensors."""
-
-    def steps() -> Steps:
-        yield from group.agreed(call)
-        yield from move()
-
-    work = Work(call, group, steps(), results)
-    work.number = group.issued
+    work = group.collective(call, move, results)
     if async_op:
         return work
     work.wait(timeout)

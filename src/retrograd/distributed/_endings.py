@@ -75,12 +75,21 @@ def _linger(monitor: Monitor) -> None:
 def _out(code: int) -> NoReturn:
     """End now, with what others have registered for the end, if that does not take long."""
     _state.ending = True
-    threading.Timer(_FLUSHING, os._exit, (code,)).start()
-    atexit._run_exitfuncs()
+    if _limited(_FLUSHING, code):
+        atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
     os._exit(code)
+
+
+def _limited(seconds: float, code: int) -> bool:
+    """Whether the program will end in so many seconds, whatever happens."""
+    try:
+        threading.Timer(seconds, os._exit, (code,)).start()
+    except RuntimeError:  # Python 3.12 starts no threads at its own end
+        return False
+    return True
 
 
 class _State:
@@ -162,6 +171,7 @@ def install(monitor: Monitor) -> None:
     if threading.current_thread() is threading.main_thread():
         _state.previous_signal = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, _terminated)
+        monitor.on_signal = _terminated
 
 
 at_start(install)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from retrograd import arrays
 from retrograd.distributed import _liveness, _mpi
 from retrograd.distributed._calls import Call
 from retrograd.distributed._errors import MismatchError
-from retrograd.distributed._work import NOT_YET, Steps, Work, finish_all
+from retrograd.distributed._work import ANY, NOT_YET, More, Steps, Work, finish_all
 
 _DEFAULT_TIMEOUT = timedelta(minutes=30)
 _DESCRIPTION_BYTES = 512
@@ -27,7 +27,7 @@ class ProcessGroup:
         self.data = comm.Dup()  # and the tensors themselves
         self.timeout = timeout
         self.issued = 0  # collective calls so far
-        self.started = 0  # those whose tensors are moving, or have arrived
+        self.turn = 0  # the one that may begin to move tensors
         self.messages: dict[tuple[str, int, int], int] = {}  # (way, peer, tag) -> how many so far
         self._places = {global_rank: place for place, global_rank in enumerate(self.ranks)}
 
@@ -45,35 +45,62 @@ class ProcessGroup:
             raise ValueError(f"Global rank {global_rank} is not part of group {self}")
         return self._places[global_rank]
 
+    def count_message(self, way: str, peer: int, tag: int, more: int = 1) -> int:
+        """Count a message with a peer, so that one who leaves can say what it has taken part in.
+        The number of this one: among those with its peer or, from ``ANY``, of all received."""
+        self.messages[way, peer, tag] = self.messages.get((way, peer, tag), 0) + more
+        if peer != ANY:
+            return self.messages[way, peer, tag]
+        return sum(n for (w, _, t), n in self.messages.items() if (w, t) == (way, tag))
+
     def __repr__(self) -> str:
         return f"<ProcessGroup of ranks {self.ranks}>"
 
-    def agreed(self, call: Call) -> Steps:
-        """Go on only when all ranks of the group have made the same call, in the same order."""
+    def agreed(self, call: Call, move: Callable[[], Steps]) -> Steps:
+        """Move tensors when all ranks of the group have made the same call.
+
+        MPI pairs the calls of ranks by their order on a communicator. So there is one call for
+        each on ``calls``, made at once, and those on ``data`` are made in turn: a call that makes
+        several, with waits in between, keeps the others back until it has made its last.
+        """
         number = self.issued
         self.issued += 1
         print_ = call.fingerprint()
         sent = arrays.array([print_, -print_], arrays.int64)
         highest = arrays.array([0, 0], arrays.int64)
         yield [self.calls.Iallreduce(sent, highest, _largest())]
-        if highest[0] != -highest[1]:
-            yield from self._disagree(call)
-        while self.started != number:
+        while self.turn != number:
             yield NOT_YET
-        self.started += 1
+        try:
+            if highest[0] != -highest[1]:
+                yield from self._disagree(call)
+            for requests in move():
+                if not isinstance(requests, More):
+                    self.turn = number + 1
+                yield requests
+        finally:
+            self.turn = max(self.turn, number + 1)
+
+    def agree(self, call: Call) -> None:
+        """Wait until all ranks of the group have made the same call."""
+        self.collective(call, lambda: iter(()), ()).wait()
+
+    def collective(self, call: Call, move: Callable[[], Steps], results: Sequence[Any]) -> Work:
+        """Begin a call that all ranks of the group make."""
+        return Work(call, self, self.agreed(call, move), results, number=self.issued + 1)
 
     def _disagree(self, call: Call) -> Steps:
         mine = arrays.zeros(_DESCRIPTION_BYTES, "u1")
         text = f"{call} at {call.where()}".encode()[:_DESCRIPTION_BYTES]
         mine[: len(text)] = list(text)
         everyones = arrays.zeros(_DESCRIPTION_BYTES * self.size(), "u1")
-        yield [self.calls.Iallgather(mine, everyones)]
+        yield More([self.data.Iallgather(mine, everyones)])
         words = [bytes(row).rstrip(b"\0").decode(errors="replace")
                  for row in everyones.reshape(self.size(), -1)]  # fmt: skip
         told = "\n".join(f"  rank {r}: {w}" for r, w in zip(self.ranks, words, strict=True))
         raise MismatchError(
             f"the ranks of a group must make the same calls in the same order, but call number "
-            f"{self.issued} of {self} was\n{told}"
+            f"{self.turn + 1} of {self} was\n{told}"
         )
 
 
@@ -175,7 +202,7 @@ def init_process_group(
         raise ValueError("init_method is not used with MPI: mpiexec brings the processes together")
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
-    _check_timeout(timeout)
+    check_timeout(timeout)
     if world.process not in (-1, os.getpid()):
         raise RuntimeError("a process forked from a rank cannot be a rank: MPI does not allow it")
     world.mpi = _mpi.load()
@@ -192,7 +219,7 @@ def init_process_group(
     _liveness.start(world.group)
 
 
-def _check_timeout(timeout: Any) -> None:
+def check_timeout(timeout: Any) -> None:
     if timeout is not None and not isinstance(timeout, timedelta):
         raise TypeError(
             f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
@@ -267,7 +294,7 @@ def new_group(
     everyone = default_group()
     if unused:
         raise TypeError(f"new_group takes no argument {', '.join(unused)}")
-    _check_timeout(timeout)
+    check_timeout(timeout)
     if backend not in (None, "mpi"):
         raise ValueError(f"backend '{backend}' is not available: retrograd talks by MPI")
     chosen = list(everyone.ranks) if ranks is None else sorted(ranks)
@@ -278,13 +305,15 @@ def new_group(
             "the new group's world size should be less or equal to the world size set by "
             "init_process_group"
         )
-    if chosen and not 0 <= chosen[0] <= chosen[-1] < everyone.size():
-        raise ValueError(
-            "The new group's rank should be within the world_size set by init_process_group"
-        )
+    for rank in chosen:
+        if not 0 <= rank < everyone.size():
+            raise ValueError(
+                f"Rank {rank} is out of range. Valid ranks are 0 to {everyone.size() - 1} "
+                f"(world_size={everyone.size()})"
+            )
     call = Call("new_group", detail=tuple(chosen), words=str(chosen))
     # All have come when this is over, so that what follows does not wait for anybody.
-    Work(call, everyone, everyone.agreed(call)).wait()
+    everyone.agree(call)
     me = everyone.rank()
     member = me in chosen
     comm = everyone.data.Split(0 if member else _undefined(), me)

@@ -20,7 +20,7 @@ from typing import Any
 from retrograd._modes import free_in_forks
 from retrograd.distributed import _network
 from retrograd.distributed._errors import PeerError
-from retrograd.distributed._work import Watch, Work, give_up_all
+from retrograd.distributed._work import ALL, ANY, Watch, Work, give_up_all
 
 # After the news of a rank's end: how long until whoever computes is interrupted, until the news
 # is printed for a program that cannot be, and until that is ended.
@@ -44,8 +44,9 @@ class Monitor:
         self.told = False  # that a rank is gone, to the program, by an error
         self.printed = False
         self.over = False  # this rank's program has come to its end
+        self.on_signal: Any = None  # what handles SIGTERM for us
         self._said = 0
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal may come amid an announcement, and announce
         free_in_forks(self.lock)
         self._connections = dict(made)
         self._heard = dict.fromkeys(made, b"")
@@ -120,6 +121,8 @@ class Monitor:
         """See to it that a program that does not wait for anybody ends, too."""
         time.sleep(_INTERRUPT)
         if not self.told and self.main is threading.main_thread():
+            if signal.getsignal(signal.SIGTERM) is not self.on_signal:
+                self.say_once("", "")  # the program's own handler will hardly say why
             signal.pthread_kill(self.main.ident or 0, signal.SIGTERM)
         time.sleep(_PRINT - _INTERRUPT)
         if not self.told:
@@ -192,17 +195,44 @@ def _why_in_vain(me: int, rank: int, work: Work, item: dict[str, Any]) -> str:
 def _left_before(work: Work, rank: int, item: dict[str, Any], monitor: Monitor) -> bool:
     """Whether a rank that has left will never do its part of an operation."""
     group = work.group
-    if not item["over"] and group.number >= item["created"]:
-        return False  # a group that it joins later, in another world
-    done = item["groups"].get(str(group.number), {"calls": 0, "messages": {}})
-    if work.peer == -1:
+    if not _is_gone(item, group):
+        return False
+    done = _done_in(item, group)
+    if work.peer == ALL:
         return bool(work.number > done["calls"])
-    if work.peer == -2:
-        return all(other in monitor.news for other in group.ranks if other != monitor.rank)
+    if work.peer == ANY:
+        return _nobody_sends(work, monitor)
     if work.peer != rank:
         return False
-    way, tag = ("received", "sent")[work.call.name == "irecv"], work.tag
-    return bool(work.number > done["messages"].get(f"{way} {monitor.rank} {tag}", 0))
+    counts, me = done["messages"], monitor.rank
+    if work.call.name == "irecv":
+        return bool(work.number > counts.get(f"sent {me} {work.tag}", 0))
+    taken = [counts.get(f"received {peer} {work.tag}", 0) for peer in (me, ANY)]
+    return bool(work.number > sum(taken))
+
+
+def _is_gone(item: dict[str, Any], group: Any) -> bool:
+    """Whether a rank that has left will not join a group later, in another world."""
+    return bool(item["over"] or group.number < item["created"])
+
+
+def _done_in(item: dict[str, Any], group: Any) -> dict[str, Any]:
+    """What a rank that has left did in a group."""
+    done: dict[str, Any] = item["groups"].get(str(group.number), {"calls": 0, "messages": {}})
+    return done
+
+
+def _nobody_sends(work: Work, monitor: Monitor) -> bool:
+    """Whether all ranks of a group have left, and one that receives from any is one too many."""
+    group, me = work.group, monitor.rank
+    sent = group.messages.get(("sent", me, work.tag), 0)
+    for rank in group.ranks:
+        if rank != me:
+            item = monitor.news.get(rank)
+            if item is None or not _is_gone(item, group):
+                return False
+            sent += _done_in(item, group)["messages"].get(f"sent {me} {work.tag}", 0)
+    return bool(work.number > sent)
 
 
 class _Running:

@@ -8,18 +8,23 @@ of it in a few steps, past ranks that are too busy to pass it on.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import secrets
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from retrograd import arrays
 
-_CARD_BYTES = 512
-_KNOCK_SECONDS = 30.0
+_CARD_BYTES = 768
+_KNOCK_SECONDS = 30.0  # until all are connected
+_TRY_SECONDS = 3.0  # for one address: a firewall may swallow what is sent there
+_SIOCGIFADDR = 0x8915  # Linux: the address of a network interface
+_YES = b"yes\n"
 _SILENT_SECONDS = 6  # a host that answers nothing for this long is gone
 
 
@@ -38,27 +43,54 @@ def neighbours(rank: int, size: int) -> list[int]:
 
 
 def _host_mark() -> str:
-    """What tells this host from others, also where names repeat."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return boot.read_text().strip() if boot.exists() else socket.gethostname()
+    """What tells this host from others, also where names repeat. Containers have a network of
+    their own on the same machine, and cannot reach each other by 127.0.0.1."""
+    boot, network = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/net")
+    if boot.exists() and network.exists():
+        return f"{boot.read_text().strip()} {network.stat().st_ino}"
+    return socket.gethostname()
 
 
 def _addresses() -> list[str]:
-    """Where other hosts may reach this one."""
-    found = []
-    try:
-        for *_, address in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET):
-            found.append(str(address[0]))
-    except OSError:  # a host whose own name nobody knows: the way out of it is left
-        found = []
+    """Where other hosts may reach this one, the likeliest first."""
+    found = [_way_out(), *_of_name(), *_of_interfaces()]
+    return list(dict.fromkeys(a for a in found if a and not a.startswith("127.")))
+
+
+def _way_out() -> str:
+    """The address that this host has for the world."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outward:
         try:
             outward.connect(("192.0.2.1", 9))  # nothing is sent; this only picks a way
-            found.append(str(outward.getsockname()[0]))
-        except OSError:
-            outward.close()
-    unique = dict.fromkeys(a for a in found if not a.startswith("127."))
-    return [*unique, "127.0.0.1"]
+        except OSError:  # a host that sees only its own network
+            return ""
+        return str(outward.getsockname()[0])
+
+
+def _of_name() -> list[str]:
+    """The addresses that go with the name of this host."""
+    try:
+        known = socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
+    except OSError:  # its own name is not known to it
+        return []
+    return [str(address[0]) for *_, address in known]
+
+
+def _of_interfaces() -> list[str]:
+    """The address of each network interface, where the system tells."""
+    try:
+        fcntl = importlib.import_module("fcntl")
+    except ImportError:  # not a Unix
+        return []
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_:
+        for _, name in socket.if_nameindex():
+            try:
+                told = fcntl.ioctl(any_, _SIOCGIFADDR, name.encode().ljust(256, b"\0"))
+            except OSError:  # one without an address
+                continue
+            found.append(socket.inet_ntoa(told[20:24]))
+    return found
 
 
 def _exchange(comm: Any, mine: dict[str, Any]) -> list[dict[str, Any]]:
@@ -90,48 +122,79 @@ def connect(comm: Any) -> tuple[list[dict[str, Any]], dict[int, socket.socket]]:
             "pid": os.getpid(), "name": socket.gethostname()[:100], "secret": secret,
             "port": listener.getsockname()[1], "at": _addresses()[:8] if not one_host else [],
         })  # fmt: skip
-        made = {peer: _call(cards[peer], rank, hosts[peer] == host, peer)
-                for peer in near if peer < rank}  # fmt: skip
-        made |= _answer(listener, secret, {peer for peer in near if peer > rank})
+        # The lower are called while the higher call, so that nobody waits for its turn.
+        with ThreadPoolExecutor(1) as aside:
+            higher = {peer for peer in near if peer > rank}
+            answered = aside.submit(_answer, listener, secret, higher)
+            made = {peer: _call(cards[peer], rank, hosts[peer] == host, peer)
+                    for peer in near if peer < rank}  # fmt: skip
+            made |= answered.result()
     for connection in made.values():
         _keep_alive(connection)
     return cards, made
 
 
 def _call(card: dict[str, Any], rank: int, same_host: bool, peer: int) -> socket.socket:
-    tried = []
-    for address in ["127.0.0.1"] if same_host else card["at"]:
-        try:
-            made = socket.create_connection((address, card["port"]), _KNOCK_SECONDS / 3)
-            made.sendall(f"{card['secret']} {rank}\n".encode())
-        except OSError as error:
-            tried.append(f"{address}: {error}")
-            continue
-        return made
+    """Connect with a rank that listens, at the first address where it answers to its secret: the
+    same address may lead to somebody else from here."""
+    deadline = time.monotonic() + _KNOCK_SECONDS
+    tried: dict[str, str] = {}
+    while time.monotonic() < deadline:
+        for address in ["127.0.0.1"] if same_host else card["at"]:
+            try:
+                made = socket.create_connection((address, card["port"]), _TRY_SECONDS)
+            except OSError as error:
+                tried[address] = str(error)
+                continue
+            try:
+                made.sendall(f"{card['secret']} {rank}\n".encode())
+                if made.recv(len(_YES)) == _YES:
+                    return made
+                tried[address] = "somebody else is there"
+            except OSError as error:
+                tried[address] = str(error)
+            made.close()
+        time.sleep(0.1)
+    how = "; ".join(f"{address}: {why}" for address, why in tried.items()) or "it has no address"
     raise RuntimeError(
-        f"rank {rank} cannot reach rank {peer} on {card['name']} by TCP ({'; '.join(tried)}). "
-        "Ranks watch each other by connections of their own: hosts must be allowed to open them"
+        f"rank {rank} cannot reach rank {peer} on {card['name']} by TCP ({how}). Ranks watch each "
+        "other by connections of their own: hosts must be allowed to open them"
     )
 
 
 def _answer(listener: socket.socket, secret: str, expected: set[int]) -> dict[int, socket.socket]:
+    """Wait for the ranks that call this one. Others who find the port are sent away."""
     made: dict[int, socket.socket] = {}
     deadline = time.monotonic() + _KNOCK_SECONDS
     while missing := expected - set(made):
         listener.settimeout(max(deadline - time.monotonic(), 0.01))
         try:
             connection, _ = listener.accept()
-            connection.settimeout(5)
-            word, _, number = _line(connection).partition(" ")
         except TimeoutError:
+            for connection in made.values():
+                connection.close()
             raise RuntimeError(
                 f"ranks {sorted(missing)} have not connected within {_KNOCK_SECONDS:g} s"
             ) from None
-        if secrets.compare_digest(word.encode(), secret.encode()) and int(number) in missing:
-            made[int(number)] = connection
+        caller = _caller(connection, secret)
+        if caller in missing:
+            made[caller] = connection
         else:
-            connection.close()  # somebody else who found the port
+            connection.close()
     return made
+
+
+def _caller(connection: socket.socket, secret: str) -> int:
+    """The rank at the other end of a connection, or -1 if it is none."""
+    connection.settimeout(_TRY_SECONDS)
+    try:
+        word, _, number = _line(connection).partition(" ")
+        if not secrets.compare_digest(word.encode(), secret.encode()):
+            return -1
+        connection.sendall(_YES)
+    except OSError:  # it says nothing, or went away
+        return -1
+    return int(number)
 
 
 def _line(connection: socket.socket) -> str:
@@ -149,9 +212,11 @@ def _keep_alive(connection: socket.socket) -> None:
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Asked every second after two of silence. The limit in milliseconds must lie before the last
+    # question: the system looks at it only when it asks, and would ask once more.
     for name, value in (
-        ("TCP_KEEPIDLE", 2), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", _SILENT_SECONDS // 2 - 1),
-        ("TCP_USER_TIMEOUT", _SILENT_SECONDS * 1000),
+        ("TCP_KEEPIDLE", 2), ("TCP_KEEPALIVE", 2), ("TCP_KEEPINTVL", 1),
+        ("TCP_KEEPCNT", _SILENT_SECONDS - 2), ("TCP_USER_TIMEOUT", _SILENT_SECONDS * 1000 - 500),
     ):  # fmt: skip
         if hasattr(socket, name):  # not every system has all of them
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

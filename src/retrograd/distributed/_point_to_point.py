@@ -11,17 +11,16 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.distributed._arguments import check_tensor, outside
-from retrograd.distributed._buffers import as_bytes, pieces, to_read, to_write
+from retrograd.distributed._buffers import as_bytes, check_writable, pieces, to_read, to_write
 from retrograd.distributed._calls import DTYPES, Call
 from retrograd.distributed._errors import MismatchError
 from retrograd.distributed._groups import ProcessGroup, in_group, is_member, resolve, world
-from retrograd.distributed._work import Steps, Work
+from retrograd.distributed._work import ANY, Steps, Work
 
 _ANNOUNCED_DIMS = 28
 _ANNOUNCEMENT = _ANNOUNCED_DIMS + 4  # number of the message, dtype, dimensions, elements, sizes
 TAGS = 32767  # every MPI has this many, and one more, for what is not a message of a user
 _numbers = itertools.count()
-ANY = -2
 
 
 def _announcement(array: Any, number: int) -> Any:
@@ -46,12 +45,18 @@ def _sending(group: ProcessGroup, array: Any, place: int, tag: int) -> Steps:
 
 
 def _receiving(group: ProcessGroup, tensor: Any, place: int, tag: int, call: Call) -> Steps:
-    mpi = world.mpi
     announcement = arrays.zeros(_ANNOUNCEMENT, arrays.int64)
-    status = mpi.Status()
-    request = group.calls.Irecv(announcement, mpi.ANY_SOURCE if place == ANY else place, tag)
-    yield [_WithStatus(request, status)]
-    source = status.Get_source()
+    if world.mpi is None:
+        yield [group.calls.Irecv(announcement, 0, tag)]
+        source = 0
+    else:
+        status = world.mpi.Status()
+        wanted = world.mpi.ANY_SOURCE if place == ANY else place
+        yield [_WithStatus(group.calls.Irecv(announcement, wanted, tag), status)]
+        source = status.Get_source()
+    if place == ANY:
+        group.count_message("received", ANY, tag, -1)
+        group.count_message("received", group.ranks[source], tag)
     dtype, shape = _announced(announcement)
     if (dtype, shape) != (tensor._data.dtype.name, tensor._data.shape[:_ANNOUNCED_DIMS]):
         me = group.ranks[group.rank()]
@@ -80,30 +85,44 @@ class _WithStatus:
         return bool(self.request.Test(self.status))
 
 
-def _check_message(group: ProcessGroup, place: int, tag: int) -> None:
+def _check_tag(tag: int) -> None:
     if not isinstance(tag, int) or not 0 <= tag < TAGS:
         raise ValueError(f"tag must be from 0 to {TAGS - 1}, got {tag}")
-    if place == group.rank():
-        raise ValueError("a rank cannot send to itself: copy the tensor instead")
 
 
 def isend(
     tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Begin to send a tensor to rank ``dst``. Do not write to it before the work is done."""
+    """Begin to send a tensor to rank ``dst``. Do not write to it before the work is done.
+
+    >>> import retrograd as torch
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which here is the only one
+    >>> x = torch.zeros(2)
+    >>> dist.irecv(x, 0).wait(), sent.wait()
+    (True, True)
+    >>> x
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     if not is_member(group):
         outside("isend")
         return None
     chosen = resolve(group)
     place = in_group(chosen, dst, group_dst)
     check_tensor(tensor, "tensor")
-    _check_message(chosen, place, tag)
+    _check_tag(tag)
+    return begin_sending(tensor, place, chosen, tag)
+
+
+def begin_sending(tensor: Any, place: int, chosen: ProcessGroup, tag: int) -> Work:
+    """Send to a rank of a group."""
     peer = chosen.ranks[place]
     call = Call("isend", tensor, words=f"dst={peer}" + (f", tag={tag}" if tag else ""))
-    work = Work(call, chosen, _sending(chosen, to_read(tensor), place, tag), [tensor], peer)
-    _number(work, "sent", tag)
-    return work
+    steps = _sending(chosen, to_read(tensor), place, tag)
+    return Work(call, chosen, steps, [tensor], peer, chosen.count_message("sent", peer, tag), tag)
 
 
 def irecv(
@@ -119,23 +138,19 @@ def irecv(
     chosen = resolve(group)
     anyone = src is None and group_src is None
     place = ANY if anyone else in_group(chosen, src, group_src)
-    _check_message(chosen, place, tag)
-    if chosen.size() == 1:
-        raise ValueError("there is nobody to receive from in a group of one")
-    peer = ANY if anyone else chosen.ranks[place]
-    words = "from any rank" if anyone else f"src={peer}"
+    _check_tag(tag)
+    check_writable(tensor)
+    return begin_receiving(tensor, place, chosen, tag)
+
+
+def begin_receiving(tensor: Any, place: int, chosen: ProcessGroup, tag: int) -> Work:
+    """Receive from a rank of a group, or from any."""
+    peer = ANY if place == ANY else chosen.ranks[place]
+    words = "from any rank" if place == ANY else f"src={peer}"
     call = Call("irecv", tensor, words=words + (f", tag={tag}" if tag else ""))
-    work = Work(call, chosen, _receiving(chosen, tensor, place, tag, call), [tensor], peer)
-    _number(work, "received", tag)
-    return work
-
-
-def _number(work: Work, way: str, tag: int) -> None:
-    """Count the messages with a peer, so that it can say how many it has taken part in."""
-    key = (way, work.peer, tag)
-    counts = work.group.messages
-    work.tag = tag
-    work.number = counts[key] = counts.get(key, 0) + 1
+    number = chosen.count_message("received", peer, tag)
+    steps = _receiving(chosen, tensor, place, tag, call)
+    return Work(call, chosen, steps, [tensor], peer, number, tag)
 
 
 def send(

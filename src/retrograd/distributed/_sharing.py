@@ -6,7 +6,7 @@ stretches that MPI can count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from retrograd import arrays
@@ -20,21 +20,23 @@ from retrograd.distributed._arguments import (
     outside,
 )
 from retrograd.distributed._buffers import LIMITS, as_bytes, flat, pieces, to_read, to_write
-from retrograd.distributed._calls import Call
+from retrograd.distributed._calls import DTYPES, Call
 from retrograd.distributed._collectives import put_back, run
 from retrograd.distributed._errors import MismatchError
 from retrograd.distributed._groups import ProcessGroup, in_group, is_member, resolve, world
 from retrograd.distributed._point_to_point import TAGS
 from retrograd.distributed._reductions import ReduceOp
-from retrograd.distributed._work import Steps, Work
+from retrograd.distributed._work import More, Steps, Work
 
 Target = tuple[Any, Callable[[], None]]
 
 
-def _stretches(row: Any, count: int) -> list[slice]:
-    """The stretches of a flat array that are moved at once, if ``count`` of them are."""
+def _stretches(row: Any, count: int) -> Iterator[tuple[slice, type[list[Any]]]]:
+    """The stretches of a flat array that are moved at once, if ``count`` of them are, and what
+    their requests are put in."""
     most = max(LIMITS["bytes"] // (row.itemsize * count), 1)
-    return [slice(start, start + most) for start in range(0, row.size, most)] or [slice(0, 0)]
+    for start in range(0, max(row.size, 1), most):
+        yield slice(start, start + most), More if start + most < row.size else list
 
 
 def _gathering(
@@ -42,10 +44,10 @@ def _gathering(
 ) -> Steps:
     """Bring the arrays of all ranks into ``targets``; in ranks that have none, only send."""
     row = as_bytes(source)
-    for stretch in _stretches(row, count):
+    for stretch, requests in _stretches(row, count):
         part = row[stretch]
         rows: Any = arrays.empty((count, part.size), "u1") if targets else None
-        yield [begin(part, rows)]
+        yield requests([begin(part, rows)])
         for place, (array, _) in enumerate(targets):
             as_bytes(array)[stretch] = rows[place]
     for _, written in targets:
@@ -213,9 +215,9 @@ def scatter(
 
     def move() -> Steps:
         row = as_bytes(array)
-        for stretch in _stretches(row, chosen.size()):
+        for stretch, requests in _stretches(row, chosen.size()):
             rows = arrays.stack([as_bytes(s)[stretch] for s in sources]) if sources else None
-            yield [chosen.data.Iscatter(rows, row[stretch], root)]
+            yield requests([chosen.data.Iscatter(rows, row[stretch], root)])
         written()
 
     call = Call("scatter", tensor, (root,), f"src={chosen.ranks[root]}")
@@ -234,11 +236,11 @@ def _reducing(
     def move() -> Steps:
         target = flat(array)
         operation = reductions.in_mpi(world.mpi, op, array.dtype.kind)
-        for stretch in _stretches(target, group.size()):
+        for stretch, requests in _stretches(target, group.size()):
             whole = arrays.concatenate([flat(row)[stretch] for row in rows_given])
             numbers, _ = reductions.workable(whole)
             result, back = reductions.workable(target[stretch])
-            yield [group.data.Ireduce_scatter_block(numbers, result, operation)]
+            yield requests([group.data.Ireduce_scatter_block(numbers, result, operation)])
             put_back(target[stretch], result, back, op, group.size())
         written()
 
@@ -308,7 +310,7 @@ def _exchanging(
     """Send each rank its array and receive one from each, once the sizes are known to fit."""
     sizes = arrays.array([s.size for s in sources], arrays.int64)
     incoming = arrays.zeros(len(sources), arrays.int64)
-    yield [group.calls.Ialltoall(sizes, incoming)]
+    yield More([group.data.Ialltoall(sizes, incoming)])
     for place, (array, _) in enumerate(targets):
         if incoming[place] != array.size:
             raise MismatchError(
@@ -355,7 +357,8 @@ def all_to_all(
     chosen = resolve(group)
     check_count(output_tensor_list, chosen.size(), "output_tensor_list")
     check_count(input_tensor_list, chosen.size(), "input_tensor_list")
-    call = Call("all_to_all", words=input_tensor_list[0]._data.dtype.name)
+    dtype = input_tensor_list[0]._data.dtype.name
+    call = Call("all_to_all", detail=(DTYPES.index(dtype),), words=dtype)
     sources = [to_read(t) for t in input_tensor_list]
     targets = [to_write(t) for t in output_tensor_list]
 
@@ -395,7 +398,8 @@ def all_to_all_single(
     targets: list[Target] = [
         (array[part], written if place == 0 else _nothing) for place, part in enumerate(receives)
     ]
-    call = Call("all_to_all_single", words=source.dtype.name)
+    dtype = input._data.dtype.name
+    call = Call("all_to_all_single", detail=(DTYPES.index(dtype),), words=dtype)
 
     def move() -> Steps:
         return _exchanging(chosen, call, sources, targets)

@@ -20,7 +20,13 @@ from retrograd.distributed._calls import Call
 
 Steps = Iterator[Sequence[Any]]
 
+ALL, ANY = -1, -2  # stand for the peer of an operation that needs all, or any, of its group
 NOT_YET: tuple[Any, ...] = ()  # yielded by an operation whose turn has not come
+
+
+class More(list[Any]):
+    """Requests after which the same operation will make others."""
+
 
 _under_way: list[Work] = []
 _given_up: list[Work] = []
@@ -31,7 +37,8 @@ _yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
 # How waiting goes over from asking all the time to asking now and then: a short wait is over
 # soonest if nobody sleeps, and a long one should leave the processor to those that compute.
 _STEP_ASIDE = 400
-_NAP, _LONG_NAP, _NAPS = 50e-6, 200e-6, 500
+_NAPS = ((900, 50e-6), (3000, 200e-6))  # up to so many turns, so many seconds each
+_LONG_NAP = 1e-3
 _NEWS_COMES = 1.0
 
 
@@ -55,18 +62,20 @@ class Work:
     """
 
     def __init__(
-        self, call: Call, group: Any, steps: Steps, results: Sequence[Any] = (), peer: int = -1
-    ) -> None:
+        self, call: Call, group: Any, steps: Steps, results: Sequence[Any] = (), peer: int = ALL,
+        number: int = 0, tag: int = 0,
+    ) -> None:  # fmt: skip
         self.call = call
         self.group = group
-        self.peer = peer  # the one global rank it needs; -1: all of the group, -2: any of it
-        self.number = 0  # of its kind, in its group and with its peer
-        self.tag = 0
+        self.peer = peer  # the global rank that it needs, or ALL, or ANY
+        self.number = number  # of its kind, in its group and with its peer
+        self.tag = tag
         self._steps = steps
         self._results = list(results)
         self._requests: list[Any] = []
         self._error: BaseException | None = None
         self._done = False
+        self.timed_out = False
         with _lock:
             if not self._advance():
                 _under_way.append(self)
@@ -122,20 +131,26 @@ class Work:
         """Wait until the operation is over. Raises ``PeerError`` if a rank it needs is gone,
         and RuntimeError after ``timeout`` (a timedelta, or seconds)."""
         if not self._done:
-            self._poll(timeout)
+            limit = self.group.timeout if timeout is None else timeout
+            seconds = limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
+            if not self.is_over_in(seconds):
+                raise RuntimeError(
+                    f"{self.call} timed out after {seconds:g} seconds, at {self.call.where()}: "
+                    "not all of the ranks that it needs have made the same call"
+                )
         if self._error is not None:
             raise self._error
         return True
 
-    def _poll(self, timeout: timedelta | float | None) -> None:
-        limit = self.group.timeout if timeout is None else timeout
-        seconds = limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
+    def is_over_in(self, seconds: float) -> bool:
+        """Wait until the operation is over, well or not, but not longer than this. Whether it
+        is."""
         deadline: float | None = None
         turn, ask_again = 0, Watch.ask_again
         while not self._done:
             progress()
             if self._done:
-                return
+                break
             Watch.check(self)
             turn += 1
             if turn <= ask_again:
@@ -147,11 +162,10 @@ class Work:
             if deadline is None:
                 deadline = now + seconds
             if now > deadline:
-                raise RuntimeError(
-                    f"{self.call} timed out after {seconds:g} seconds, at {self.call.where()}: "
-                    "not all of the ranks that it needs have made the same call"
-                )
-            time.sleep(_NAP if turn < _STEP_ASIDE + _NAPS else _LONG_NAP)
+                self.timed_out = True
+                return False
+            time.sleep(next((nap for turns, nap in _NAPS if turn < turns), _LONG_NAP))
+        return True
 
 
 def _explained(work: Work, error: Exception) -> Exception:
@@ -187,14 +201,14 @@ def progress() -> None:
 
 
 def pending() -> list[Work]:
-    """What is under way."""
-    return list(_under_way)
+    """What is under way, but for what somebody has waited for in vain."""
+    return [work for work in _under_way if not work.timed_out]
 
 
 def finish_all() -> None:
     """Wait for everything under way."""
-    while _under_way:
-        _under_way[0].wait()
+    while waiting := pending():
+        waiting[0].wait()
 
 
 def give_up_all() -> None:

@@ -32,6 +32,8 @@ def simple(expression: ast.expr) -> ast.expr:
                 node = ast.BinOp(node.left, ast.Add(), right.operand)
             if isinstance(node.op, (ast.Add, ast.Sub)):
                 return sum_of(node)
+            if isinstance(node.op, ast.Div):
+                return ratio_of(node)
             return node
 
     result: ast.expr = Simplifier().visit(copy.deepcopy(expression))
@@ -62,6 +64,7 @@ def times(parts: list[ast.expr]) -> ast.expr:
             found.append((part, 1))
         else:
             found[at] = (part, found[at][1] + 1)
+    found.sort(key=lambda entry: not isinstance(entry[0], ast.Constant))  # numbers come first
     powers: list[ast.expr] = [
         x if n == 1 else ast.BinOp(x, ast.Pow(), ast.Constant(n)) for x, n in found
     ]
@@ -73,6 +76,18 @@ def times(parts: list[ast.expr]) -> ast.expr:
 
 def product_of(left: ast.expr, right: ast.expr) -> ast.expr:
     return times([*factors(left), *factors(right)])
+
+
+def ratio_of(node: ast.BinOp) -> ast.expr:
+    """``a / b / b`` as a / b²; anything else as it is."""
+    left = node.left
+    if (
+        isinstance(left, ast.BinOp)
+        and isinstance(left.op, ast.Div)
+        and same(left.right, node.right)
+    ):
+        return ast.BinOp(left.left, ast.Div(), product_of(left.right, node.right))
+    return node
 
 
 def sum_of(node: ast.BinOp) -> ast.expr:

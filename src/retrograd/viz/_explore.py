@@ -50,6 +50,13 @@ def explore(
             "viz.explore takes a loss (a Tensor, or several in a list), or what viz.recording "
             f"gave, but got {_kind(loss_or_story)}"
         )
+    vector = next((x for x in losses if x.numel() != 1 and x.requires_grad), None)
+    if vector is not None and grad_tensors is None:
+        raise RuntimeError(
+            "grad can be implicitly created only for scalar outputs, but this one has the shape "
+            f"{list(vector.shape)}: say what to begin with, for example "
+            "viz.explore(y, grad_tensors=torch.ones_like(y))"
+        )
     story = record_pass(losses, grad_tensors, params=params, title=title or "")
     return Page(story.to_json(), title)
 

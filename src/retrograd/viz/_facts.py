@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from retrograd import arrays
@@ -54,7 +55,11 @@ class Saved(NamedTuple):
 def label_of(node: Node) -> str:
     """The name of the operation: ``TanhBackward0`` is Tanh. The transpose of a linear operation, as
     it stands in the graph of a gradient, is named after it."""
-    name = type(node).__name__
+    return _label(type(node).__name__)
+
+
+@cache
+def _label(name: str) -> str:
     transposed = name.endswith("_T")
     short = re.sub(r"Backwards?\d*(_T)?$", "", name) or name
     return f"{short} transposed" if transposed else short

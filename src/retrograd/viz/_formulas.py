@@ -255,6 +255,9 @@ class Printer:
             return f"|{self.text(args[0])[0]}|", ATOM
         if name == "numel" and ast.unparse(args[0]) in ("shape", f"{self.of}.shape"):
             return f"numel({self.of})", ATOM
+        if name == "_bounded" and len(args) == 2:
+            limit = self.inside(args[1], ATOM)
+            return f"clamp({self.text(args[0])[0]}, −{limit}, {limit})", ATOM
         if name == "not_defined":
             return "not defined", ATOM
         if name == "isnan":
@@ -379,6 +382,8 @@ def pruned(expression: ast.expr, known: Known) -> ast.expr:
                 return node.args[0]
             if name in ZERO:
                 return ast.Constant(0)
+            if name == "max" and [ast.unparse(x) for x in node.args[1:]] == ["1"]:
+                return node.args[0]  # ``max(size, 1)``: the size, unless there is nothing at all
             operator = AS_OPERATORS.get(name)
             given = [*node.args, *(k.value for k in node.keywords)]
             if operator is not None and len(given) == 2:

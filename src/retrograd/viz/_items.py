@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from functools import cached_property
 from typing import Any
 
 from retrograd.autograd._backward import is_tensor, locate
@@ -23,8 +24,7 @@ class Maker:
     """Fills a Graph with items and edges."""
 
     def __init__(
-        self, graph: Graph, names: Names, roots: tuple[Any, ...], leaves: list[Node], top: Group,
-        detail: int,
+        self, graph: Graph, names: Names, roots: tuple[Any, ...], top: Group, detail: int
     ) -> None:  # fmt: skip
         self.graph = graph
         self.names = names
@@ -162,25 +162,21 @@ class Maker:
 
     def outputs(self, i: int) -> list[int]:
         """The outputs of an operation that are used, or asked for."""
-        return self.used.get(i, [0]) if self.used else [0]
+        return self.used.get(i, [0])
 
-    @property
+    @cached_property
     def used(self) -> dict[int, list[int]]:
-        if not hasattr(self, "_used"):
-            found: dict[int, set[int]] = {}
-            index = self.graph._index
-            representative = self.graph._representative
-            for node in self.graph.nodes:
-                extras = node.extras
-                if extras is not None and extras.next_numbers is not None:
-                    for origin, number, _ in _facts.inputs_of(node):
-                        if origin in index:
-                            at = representative[index[origin]]
-                            found.setdefault(at, set()).add(number)
-            for at, number in self.root_tensors:
-                found.setdefault(representative[at], set()).add(number)
-            self._used = {at: sorted(numbers) for at, numbers in found.items()}
-        return self._used
+        """For operations with several outputs, those that are used, or asked for."""
+        found: dict[int, set[int]] = {}
+        index, representative = self.graph._index, self.graph._representative
+        for node in self.graph.nodes:
+            if node.extras is not None and node.extras.next_numbers is not None:
+                for origin, number, _ in _facts.inputs_of(node):
+                    if origin in index:
+                        found.setdefault(representative[index[origin]], set()).add(number)
+        for at, number in self.root_tensors:
+            found.setdefault(representative[at], set()).add(number)
+        return {at: sorted(numbers) for at, numbers in found.items()}
 
     def add_leaf(self, variable: Any) -> Item:
         shape, dtype = info_of(variable._data) or (None, None)
@@ -335,10 +331,10 @@ class Maker:
                         source = self.source_item(origin, number)
                         if source != own:
                             edges[source, own] = None
-        for root, _ in ((r, None) for r in self.root_tensors):
-            at = graph._representative[root[0]]
-            if (at, root[1]) not in self.results and at not in self.owner:
-                self.add_hidden_root(at, self.root_tensors[root], edges)
+        for (i, number), root in self.root_tensors.items():
+            at = graph._representative[i]
+            if (at, number) not in self.results and at not in self.owner:
+                self.add_hidden_root(at, root, edges)
         graph.edges += edges
 
     def add_hidden_root(self, at: int, root: Any, edges: dict[tuple[int, int], None]) -> None:

@@ -8,6 +8,7 @@ elements makes the norm √n times as large, a mean √n times smaller.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 EXPLODING = 1e4  # times the norm that the pass began with
 VANISHING = 1e-6
-MOST = 20  # marks of one kind, of leaves and of cuts
+MOST = 20  # marks of cuts
+NAMED = 4  # of several that a mark is about
+WORDS = {"nan": "NaN", "inf": "Inf"}
+CUTS = {"detach": "detach()", "item": "item()", "no_grad": "being computed in no_grad mode"}
 MUCH = 2**20  # bytes kept by a graph that are worth a mark
 
 
@@ -36,21 +40,47 @@ class Mark:
     node: Node | None = None
     step: tuple[int, int] | None = None  # the pass, and the number of the step in its list
     place: Place | None = None
+    about: Any = None  # what is the same in every pass that it happens in
 
 
 def marks_of(story: Story) -> list[Mark]:
     """All marks of a story, in the order in which things happened."""
     found = [*in_forward(story), *cuts(story)]
+    in_passes = []
     for number, record in enumerate(story.passes):
-        found += [*not_numbers(number, record), *sizes(number, record)]
-    return [*found, *unused(story), *memory(story)]
+        in_passes += [*not_numbers(story, number, record), *sizes(story, number, record)]
+    return [*found, *once(in_passes), *unused(story), *memory(story)]
 
 
-def called(node: Node) -> str:
-    """A node as a reader knows it."""
+def once(marks: list[Mark]) -> list[Mark]:
+    """What several passes have in common is said of the first, and how many they are."""
+    passes: dict[Any, list[Mark]] = {}
+    for mark in marks:
+        passes.setdefault((mark.kind, mark.about), []).append(mark)
+    for first, *later in passes.values():
+        if later:
+            more = "in 1 later pass" if len(later) == 1 else f"in {len(later)} later passes"
+            first.text += f" So it is {more}."
+    return [first for first, *_ in passes.values()]
+
+
+def called(story: Story, node: Node) -> str:
+    """A node as a reader knows it: a leaf by its name, an operation with the Module it is in."""
     if isinstance(node, AccumulateGrad):
-        return "a leaf"
-    return label_of(node)
+        return story.names.tensors.get(id(node.variable), "a leaf")
+    made = made_of(node)
+    return f"{label_of(node)} in {made.module}" if made and made.module else label_of(node)
+
+
+def listed(names: list[str]) -> str:
+    """Some names, and how many more there are.
+
+    >>> listed(["a", "b", "c"]), listed([f"w{i}" for i in range(9)])
+    ('a, b and c', 'w0, w1, w2, w3 and 5 more')
+    """
+    shown = names if len(names) <= NAMED + 1 else [*names[:NAMED], f"{len(names) - NAMED} more"]
+    *most, last = shown
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 # -- NaN and Inf ---------------------------------------------------------------------------------
@@ -66,108 +96,137 @@ def in_forward(story: Story) -> list[Mark]:
     what nodes have saved of it."""
     saved = {step.node: step.saved for record in story.passes for step in record.steps}
     found = []
-    for kind, word in (("nan", "NaN"), ("inf", "Inf")):
-        for node in story.graph.nodes:
+    for kind, word in WORDS.items():
+        for node in story.nodes:
             made = made_of(node)
-            text = _in_saved(node, saved, kind) if made is None else _in_made(node, made, kind)
+            if made is None:
+                text = _in_saved(story, node, saved.get(node, ()), kind)
+            else:
+                text = _in_made(story, node, made, kind)
             if text is not None:
                 text = f"Forward: {word} first appears in {text}."
-                found.append(Mark(kind, text, node, place=(node.code, node.lasti)))
+                found.append(Mark(kind, text, node, place=_place(node)))
                 break
     return found
 
 
-def _in_made(node: Node, made: Made, kind: str) -> str | None:
+def _in_made(story: Story, node: Node, made: Made, kind: str) -> str | None:
     """Whether an operation was given or gave numbers that are none, in words."""
-    count = bad([d.value for d in made.outputs], kind)
-    if not count:
+    outputs = [d for d in made.outputs if bad([d.value], kind)]
+    if not outputs:
         return None
     for given in made.inputs:
         if given is not None and bad([given.value], kind):
-            return f"{given.name or 'an input'}, which {called(node)} was given"
-    return f"the result of {called(node)}: {count} of them"
+            return f"{given.name or 'an input'}, which {called(story, node)} was given"
+    name, value = outputs[0].name, outputs[0].value
+    result = f"{name}, the result of" if name else "the result of"
+    return f"{result} {called(story, node)}{_how_many(value, kind)}"
 
 
-def _in_saved(
-    node: Node, saved: dict[Node, list[tuple[str, Value | None]]], kind: str
-) -> str | None:
+def _in_saved(story: Story, node: Node, saved: Any, kind: str) -> str | None:
     operation = node.operation
-    values = [(n, bad([v], kind)) for n, v in saved.get(node, ()) if bad([v], kind)]
+    values = [(name, value) for name, value in saved if bad([value], kind)]
     if not values or operation is None:
         return None
     for name, _ in values:
         if name in operation.inputs:
-            return f"{name}, which {called(node)} was given"
-    return f"the result of {called(node)}: {values[0][1]} of them"
+            return f"{name}, which {called(story, node)} was given"
+    return f"the result of {called(story, node)}{_how_many(values[0][1], kind)}"
 
 
-def not_numbers(number: int, record: PassRecord) -> list[Mark]:
+def _how_many(value: Value | None, kind: str) -> str:
+    if value is None or value.size == 1:
+        return ""
+    return f" ({bad([value], kind):,} of {value.size:,} elements)"
+
+
+def not_numbers(story: Story, number: int, record: PassRecord) -> Iterator[Mark]:
     """Where NaN and Inf first appear in a backward pass."""
-    found = []
-    for kind, word in (("nan", "NaN"), ("inf", "Inf")):
-        for k, step in enumerate(record.steps):
-            came, sent = bad(step.incoming, kind), bad([v for _, v in step.outgoing], kind)
-            if not came and not sent:
-                continue
-            where = "is already in the gradient that comes to" if came else "first appears in what"
-            text = f"{word} {where} {called(step.node)}" + ("" if came else " sends on")
-            found.append(Mark(kind, f"Backward: {text}.", step.node, (number, k), _made_at(step)))
-            break
+    for kind, word in WORDS.items():
+        first = next(
+            (k for k, step in enumerate(record.steps) if _came(step, kind) or _left(step, kind)),
+            None,
+        )
+        node, late = record.first_late.get(kind, (None, 0))
+        if node is not None and (first is None or late < record.numbers[first]):
+            text = f"first appears in what {called(story, node)} sends on, step {late + 1}"
+            at = None
+        elif first is not None:
+            node, at = record.steps[first].node, (number, first)
+            text = (
+                f"is already in the gradient that comes to {called(story, node)}"
+                if _came(record.steps[first], kind)
+                else f"first appears in what {called(story, node)} sends on"
+            )
         else:
-            found += _in_briefs(kind, word, record)
-    return found
+            continue
+        yield Mark(kind, f"Backward: {word} {text}.", node, at, _place(node), (text, _place(node)))
 
 
-def _in_briefs(kind: str, word: str, record: PassRecord) -> list[Mark]:
-    for at, brief in sorted(record.briefs.items()):
-        if getattr(brief, kind) or getattr(brief, f"out_{kind}"):
-            text = f"Backward: {word} first appears at {called(brief.node)}, step {at + 1}."
-            return [Mark(kind, text, brief.node, place=(brief.node.code, brief.node.lasti))]
-    return []
+def _came(step: Step, kind: str) -> int:
+    return bad(step.incoming, kind)
 
 
-def _made_at(step: Step) -> Place:
-    return step.node.code, step.node.lasti
+def _left(step: Step, kind: str) -> int:
+    return bad([value for _, value in step.outgoing], kind)
+
+
+def _place(node: Node) -> Place:
+    return node.code, node.lasti
 
 
 # -- large and small -----------------------------------------------------------------------------
 
 
-def sizes(number: int, record: PassRecord) -> list[Mark]:
+def sizes(story: Story, number: int, record: PassRecord) -> Iterator[Mark]:
     """The first operation of a pass at which gradients are too large, or too small, and the leaves
     that this reaches."""
-    begin = next((norm for s in record.steps if (norm := s.norms()[0])), None)
+    norms = [step.norms()[0] for step in record.steps]
+    begin = next((norm for norm in norms if norm), None)
     if not begin:
-        return []
-    found: list[Mark] = []
+        return
     for kind in ("exploding", "vanishing"):
-        first, leaves = True, 0
-        for k, step in enumerate(record.steps):
-            norm = step.norms()[0]
-            leaf = isinstance(step.node, AccumulateGrad)
-            # An operation that gets nothing but zeros is none that makes gradients small.
-            if norm is None or not _is(kind, norm / begin) or (norm == 0 and not leaf):
+        operations: list[int] = []
+        leaves: list[int] = []
+        zeros: list[int] = []
+        for k, norm in enumerate(norms):
+            if norm is None or not _is(kind, norm / begin):
                 continue
-            if (leaf and leaves >= MOST) or (not leaf and not first):
-                continue
-            leaves += leaf
-            first = first and leaf
-            text = _size_in_words(kind, step.node, norm, begin, leaf)
-            found.append(Mark(kind, text, step.node, (number, k), _made_at(step)))
-    return found
+            leaf = isinstance(record.steps[k].node, AccumulateGrad)
+            if norm:
+                (leaves if leaf else operations).append(k)
+            elif leaf:  # an operation that gets nothing but zeros is none that makes them small
+                zeros.append(k)
+        for some in (operations[:1], leaves):
+            if some:
+                yield _of_size(story, number, record, kind, some, begin)
+        if zeros:
+            nodes = [record.steps[k].node for k in zeros]
+            text = f"The gradient of {listed([called(story, n) for n in nodes])} is exactly zero."
+            yield Mark(kind, text, nodes[0], (number, zeros[0]), _place(nodes[0]), text)
 
 
 def _is(kind: str, ratio: float) -> bool:
     return ratio > EXPLODING if kind == "exploding" else ratio < VANISHING
 
 
-def _size_in_words(kind: str, node: Node, norm: float, begin: float, leaf: bool) -> str:
-    if norm == 0:
-        return "The gradient of this leaf is exactly zero."
-    to = "this leaf" if leaf else called(node)
-    much = f"{norm / begin:.1e} times the norm that the pass began with"
-    grows = "large" if kind == "exploding" else "small"
-    return f"The gradient that comes to {to} is {grows}: norm {norm:.3g}, {much}."
+def _of_size(
+    story: Story, number: int, record: PassRecord, kind: str, some: list[int], begin: float
+) -> Mark:
+    """A mark at the most extreme of some steps."""
+    norms = {k: record.steps[k].norms()[0] or 0.0 for k in some}
+    large = kind == "exploding"
+    most = max(some, key=lambda k: norms[k] if large else -norms[k])
+    nodes = [record.steps[k].node for k in [most, *(k for k in some if k != most)]]
+    names = [called(story, node) for node in nodes]
+    text = (
+        f"The gradient that comes to {names[0]} is {'large' if large else 'small'}: norm "
+        f"{norms[most]:.3g}, {norms[most] / begin:.1e} times the norm that the pass began with."
+    )
+    if len(names) > 1:
+        text += f" So it is for {listed(names[1:])}."
+    about = (_place(nodes[0]), frozenset(names))
+    return Mark(kind, text, nodes[0], (number, most), _place(nodes[0]), about)
 
 
 # -- what gets no gradient -----------------------------------------------------------------------
@@ -176,18 +235,17 @@ def _size_in_words(kind: str, node: Node, norm: float, begin: float, leaf: bool)
 def cuts(story: Story) -> list[Mark]:
     """Inputs of the graph that had a history, and were cut off from it."""
     found: dict[Any, Mark] = {}
-    for node in story.graph.nodes:
+    for node in story.nodes:
         made = made_of(node)
         for given in made.inputs if made is not None else ():
             if given is None or given.cut is None or given.cut_place in found:
                 continue
             if len(found) >= MOST:
                 return list(found.values())
-            how = {"detach": "detach()", "item": "item()"}.get(given.cut, "no_grad")
-            by = f"by {how}" if given.cut != "no_grad" else "by being computed in no_grad mode"
-            name = given.name or "A tensor"
+            by = CUTS[given.cut]
+            name = given.name or ("A number" if given.cut == "item" else "A tensor")
             text = (
-                f"{name}, which {called(node)} uses, was cut off from its history {by}: "
+                f"{name}, which {called(story, node)} uses, was cut off from its history by {by}: "
                 "no gradient flows through it."
             )
             kind = "no_grad" if given.cut == "no_grad" else "detached"
@@ -203,14 +261,11 @@ def unused(story: Story) -> list[Mark]:
         for name, tensor in story.parameters()
         if tensor.requires_grad and tensor.is_leaf and id(tensor) not in reached
     ]
-    shown = [
-        Mark("unused", f"{name} requires grad, but no backward pass reaches it.")
-        for name in names[:MOST]
-    ]
-    if len(names) > MOST:
-        more = len(names) - MOST
-        shown.append(Mark("unused", f"{more} more parameters are reached by no backward pass."))
-    return shown
+    if not names:
+        return []
+    require, them = ("requires", "it") if len(names) == 1 else ("require", "them")
+    text = f"{listed(names)} {require} grad, but no backward pass reaches {them}."
+    return [Mark("unused", text)]
 
 
 # -- memory --------------------------------------------------------------------------------------
@@ -225,9 +280,9 @@ def memory(story: Story) -> list[Mark]:
     node, size = max(kept, key=lambda entry: entry[1])
     text = (
         f"The graph keeps {_size(total)} for backward. Most of it, {_size(size)}, is kept by "
-        f"{called(node)}."
+        f"{called(story, node)}."
     )
-    return [Mark("memory", text, node, place=(node.code, node.lasti))]
+    return [Mark("memory", text, node, place=_place(node))]
 
 
 def _size(count: float) -> str:

@@ -11,6 +11,7 @@ import linecache
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from retrograd.autograd._backward import GradientEdge, as_tuple, is_tensor, locate
@@ -20,6 +21,7 @@ from retrograd.viz._folding import Group, Operations, fold
 from retrograd.viz._modules import modules_of
 from retrograd.viz._naming import Names
 from retrograd.viz._values import Value
+from retrograd.viz._views import Views
 
 MAX_NODES = 80  # operations and groups in one picture
 DETAIL = 4000  # operations of which every one can be looked at
@@ -113,8 +115,10 @@ class Graph:
         self.edges: list[tuple[int, int]] = []
         self.files = Files()
         self.nodes: list[Node] = []  # of operations, in the order they were made
+        self.leaves: list[Node] = []  # the ends of the graph
         self.roots: list[int] = []  # items of the tensors asked for
         self.abridged = False  # whether there are operations without an item of their own
+        self.stand_ins: dict[Node, Node] = {}  # for operations of graphs that look the same
         self._index: dict[Node, int] = {}  # of operations
         self._representative: list[int] = []
         self._operation_items: dict[int, int] = {}  # by number of the operation
@@ -135,11 +139,11 @@ class Graph:
 
         roots = checked(tensors)
         graph = cls()
-        graph.nodes, leaves = walk([locate(root)[0] for root in roots])
+        graph.nodes, graph.leaves = walk([locate(root)[0] for root in roots])
         graph._index = {node: i for i, node in enumerate(graph.nodes)}
         names = names if names is not None else Names.of(params)
         top = folded(graph, names, max_nodes, detail)
-        Maker(graph, names, roots, leaves, top, detail).run()
+        Maker(graph, names, roots, top, detail).run()
         return graph
 
     def item_of(self, node: Node) -> int:
@@ -150,6 +154,8 @@ class Graph:
         if node in self._leaf_items:
             return self._leaf_items[node]
         index = self._index.get(node)
+        if index is None and node in self.stand_ins:
+            index = self._index[self.stand_ins[node]]
         if index is None:
             return self._hidden_leaf(node)
         kept = self._representative[index] if self._representative else index
@@ -171,20 +177,34 @@ class Graph:
 
     def _hidden_leaf(self, leaf: Node) -> int:
         """The item of a leaf that only operations without items use."""
+        if leaf not in self._first_uses:
+            raise KeyError("this node is not in the graph")
+        user, position = self._first_uses[leaf]
+        there = self.nodes[self._representative[self._index[user]]].next_nodes[position]
+        known = self._leaf_items.get(there) if there is not None else None
+        return self.item_of(user) if known is None else known
+
+    @cached_property
+    def _first_uses(self) -> dict[Node, tuple[Node, int]]:
+        """For each leaf the operation that uses it first, and as which input."""
+        found: dict[Node, tuple[Node, int]] = {}
         for node in self.nodes:
             for position, origin in enumerate(node.next_nodes):
-                if origin is leaf:
-                    kept = self._representative[self._index[node]]
-                    there = self.nodes[kept].next_nodes[position]
-                    known = self._leaf_items.get(there) if there is not None else None
-                    return self.item_of(node) if known is None else known
-        raise KeyError("this node is not in the graph")
+                if origin is not None and _facts.is_leaf(origin):
+                    found.setdefault(origin, (node, position))
+        return found
 
     def let_go(self) -> None:
         """Forget the nodes, so that a picture keeps no graph in memory; ``item_of`` then knows none
         any more."""
-        self.nodes = []
+        self.nodes, self.leaves, self.stand_ins = [], [], {}
         self._index, self._leaf_items, self._representative = {}, {}, []
+        self.__dict__.pop("_first_uses", None)
+
+    @cached_property
+    def views(self) -> Views:
+        """What each picture shows."""
+        return Views(self.items, self.edges)
 
     def groups(self) -> Iterable[Item]:
         """The items that are groups."""

@@ -11,7 +11,7 @@ import ast
 import inspect
 import linecache
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -19,6 +19,8 @@ from retrograd.autograd._node import Node
 from retrograd.nn.module import Module
 from retrograd.tensor._tensor import Tensor
 
+MOST_ENTRIES = 1000  # of a list that tensors are looked for in
+Variables = Sequence[tuple[str, Any]]
 Span = tuple[int, int, int, int]  # first line, last line, first column, last column
 
 
@@ -66,21 +68,36 @@ class Names:
             for name, value in (*variables(frame), *frame.f_globals.items())
             if not name.startswith("_") and name not in ("In", "Out")
         ]
-        modules = [(name, value) for name, value in found if isinstance(value, Module)]
         if with_modules:
-            for name, module in modules:
-                prefix = f"{name}." if len(modules) > 1 else ""
+            for prefix, module in modules_in(found):
                 self.add_kinds(prefix, module)
-                for path, tensor in module.named_parameters():
-                    self.parameters.setdefault(id(tensor), prefix + path)
-                    self.add(prefix + path, tensor)
-        for name, value in found:
-            if isinstance(value, Tensor):
-                self.add(name, value)
-            elif isinstance(value, (list, tuple)) and len(value) <= 1000:
-                for i, entry in enumerate(value):
-                    if isinstance(entry, Tensor):
-                        self.add(f"{name}[{i}]", entry)
+                for path, parameter in module.named_parameters():
+                    self.parameters.setdefault(id(parameter), prefix + path)
+                    self.add(prefix + path, parameter)
+        for name, tensor in tensors_in(found):
+            self.add(name, tensor)
+
+
+def modules_in(variables: Variables) -> list[tuple[str, Module]]:
+    """The Modules with parameters among variables, and what to put before the names of these: the
+    variable, where there are several Modules."""
+    found: dict[int, tuple[str, Module]] = {}
+    for name, value in variables:
+        if isinstance(value, Module) and next(value.parameters(), None) is not None:
+            found.setdefault(id(value), (name, value))
+    several = len(found) > 1
+    return [(f"{name}." if several else "", module) for name, module in found.values()]
+
+
+def tensors_in(variables: Variables) -> Iterator[tuple[str, Tensor]]:
+    """The tensors among variables, and in lists that are not too long."""
+    for name, value in variables:
+        if isinstance(value, Tensor):
+            yield name, value
+        elif isinstance(value, (list, tuple)) and len(value) <= MOST_ENTRIES:
+            for i, entry in enumerate(value):
+                if isinstance(entry, Tensor):
+                    yield f"{name}[{i}]", entry
 
 
 def variables(frame: FrameType) -> list[tuple[str, Any]]:

@@ -21,7 +21,10 @@ from typing import Any
 
 from retrograd.files._atomic import written_whole
 
-SCRIPTS = ("values", "story", "overview", "graph", "source", "panel", "keys", "page")
+SCRIPTS = (
+    "dom", "values", "copying", "story", "boxes", "camera", "overview", "graph", "source", "words",
+    "panel", "norms", "legend", "dividers", "theme", "search", "keys", "address", "page",
+)  # fmt: skip
 HEIGHT = 760  # of the page inside a notebook, in pixels
 
 

@@ -17,9 +17,11 @@ class Call(NamedTuple):
     module: Any
     path: str
     types: tuple[str, ...]
+    frame: int = 0  # the id of the frame that calls it
 
 
 OUTSIDE = Call(None, "", ())
+CALLING = Module._with_hooks.__code__
 
 
 class Modules:
@@ -39,20 +41,30 @@ class Modules:
 
     @property
     def current(self) -> Call:
-        return self._calls[-1] if self._calls else OUTSIDE
+        """The innermost call. One that was interrupted (Ctrl-C) did not come to tell of its end,
+        but its frame is gone."""
+        while self._calls:
+            call, frame = self._calls[-1], calling(sys._getframe(1))
+            while frame is not None and id(frame) != call.frame:
+                frame = calling(frame.f_back)
+            if frame is not None:
+                return call
+            self._calls.pop()
+        return OUTSIDE
 
     def enter(self, module: Module) -> None:
-        known = self._find(module)
+        known, frame = self._find(module), calling(sys._getframe(1))
+        outer = self.current
         if known is None:
-            if not self._calls:
+            if outer is OUTSIDE:
                 self._add_root(module)
             else:  # not a part of what it is called in: a module made on the fly
-                outer, name = self.current, type(module).__name__
+                name = type(module).__name__
                 path = f"{outer.path}.{name}" if outer.path else name
                 self._add(module, path, outer.types)
             known = self._find(module)
             assert known is not None
-        self._calls.append(Call(module, *known))
+        self._calls.append(Call(module, *known, id(frame)))
 
     def leave(self, module: Module) -> None:
         """End a call, and those inside it that did not come to tell."""
@@ -72,14 +84,13 @@ class Modules:
 
     def _add_root(self, module: Module) -> None:
         self.roots.append(weakref.ref(module))
-        first = len(self.roots) == 1
         path = ""
         if self._model is None and module._modules:
             self._model = self.roots[-1]
         else:
             path = variable_of(module, sys._getframe(1)) or type(module).__name__
         self._add(module, path, ())
-        self._named(module, "" if first else path)
+        self._named(module, f"{path}." if path else "")
 
     def _add(self, module: Module, path: str, types: tuple[str, ...]) -> None:
         """Know a module and all its parts, each by the first path that leads to it."""
@@ -92,6 +103,13 @@ class Modules:
             if self._find(part) is None:
                 full = ".".join(x for x in (path, name) if x)
                 self._known[id(part)] = (weakref.ref(part), full, classes[name])
+
+
+def calling(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from ``frame`` outwards, that calls a Module with hooks."""
+    while frame is not None and frame.f_code is not CALLING:
+        frame = frame.f_back
+    return frame
 
 
 def variable_of(value: object, frame: FrameType | None) -> str | None:

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from retrograd import arrays
 from retrograd._source import Place
 from retrograd.autograd._engine import Root, Task
 from retrograd.autograd._history import CopySlices
-from retrograd.autograd._node import FREED, AccumulateGrad, Node
+from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._operation_node import OperationNode, Packed
 from retrograd.autograd.function import FunctionCtx
+from retrograd.ops._operation import raw
 from retrograd.viz._values import Value
 
 
@@ -45,7 +47,6 @@ class Step:
     after: Value | None = None
     captured: bool = False  # autograd.grad, or inputs=: the gradient was taken out here
     ran: bool = False  # whether the rule came to its end
-    complete: bool = True  # whether all values are kept
 
     def norms(self) -> tuple[float | None, int, int]:
         """The norm of what came in, and how many of its elements are nan and inf."""
@@ -53,18 +54,6 @@ class Step:
         norms = [v.norm for v in values if v.norm is not None]
         total = max(norms) if norms else None
         return total, sum(v.nan for v in values), sum(v.inf for v in values)
-
-
-@dataclass(slots=True)
-class Brief:
-    """All that is kept of a step beyond the number that are kept whole."""
-
-    node: Node
-    norm: float | None
-    nan: int
-    inf: int
-    out_nan: int
-    out_inf: int
 
 
 class PassRecord:
@@ -76,9 +65,10 @@ class PassRecord:
         self.roots = [(node, number or 0) for node, number, _ in roots]
         self.place = place
         self.steps: list[Step] = []
-        self.briefs: dict[int, Brief] = {}  # by the number of the step in the pass
-        self.numbers: list[int] = []  # of the steps that are kept
+        self.numbers: list[int] = []  # of the steps that are kept, in the pass
         self.count = 0
+        # Of the steps that are not kept, the first that sent on a nan, and an inf: node and number.
+        self.first_late: dict[str, tuple[Node, int]] = {}
         self.memory: list[tuple[Node, int]] = []  # what each node kept before the pass
         self.error: str | None = None
         self.wanted: dict[Node, Any] = {}  # nodes at which gradients are asked for
@@ -86,7 +76,8 @@ class PassRecord:
         self._max_steps = max_steps
         self._operations = 0
         self._parts: dict[Node, list[Part]] = {}
-        self._step: Step | None = None
+        self._step: Step | None = None  # the one that is running; None if it is not kept
+        self._users_code_ran = False
         self._undo: list[Callable[[], None]] = []
         for node, number, g in roots:
             self._send(None, node, number, self._value(g))
@@ -94,45 +85,55 @@ class PassRecord:
     # -- what the engine tells ---------------------------------------------------------------
 
     def arrived(self, node: Node, grads: list[Any]) -> None:
-        """Gradients have come to a node, before any hook has seen them."""
+        """Gradients have come to a node, before any hook has seen them. (At NOWHERE they end, and
+        there is nothing to tell.)"""
         parts = self._parts.pop(node, [])
-        self._step = Step(node, [self._value(g) for g in grads], parts=parts)
-        self._step.captured = bool(self.wanted.get(node))
+        self._step = None
+        if node is NOWHERE:
+            return
+        if not isinstance(node, AccumulateGrad):
+            self._operations += 1
+            if self._operations > self._max_steps:
+                return
+        values = [self._arrived(parts, number, g) for number, g in enumerate(grads)]
+        self._step = Step(node, values, parts=parts, captured=bool(self.wanted.get(node)))
 
     def begins(self, node: Node, grads: list[Any]) -> None:
         """The rule of a node is about to run on ``grads``."""
+        if node is NOWHERE:
+            return
         step = self._step
-        assert step is not None
-        step.incoming = self._again(step.arrived, grads)
-        if isinstance(node, AccumulateGrad):
-            self._watch_leaf(step, node)
-        else:
-            step.options = options_of(node)
-            self._watch_saved(step, node)
-        self._keep(step)
+        if step is not None:
+            step.incoming = self._after_hooks(step, grads)
+            if isinstance(node, AccumulateGrad):
+                self._watch_leaf(step, node)
+            else:
+                step.options = options_of(node)
+                self._watch_saved(step, node)
+        self._count(step)
 
     def ends(self, node: Node, grads: list[Any], received: Sequence[Any] | None) -> None:
         """A node has run, hooks and all; None: it was only a place to take gradients out."""
-        step = self._step
-        assert step is not None
-        self._undo_all()
-        if received is None:
-            step.incoming = self._again(step.arrived, grads)
-            step.captured = step.ran = True
-            self._keep(step)
+        if node is NOWHERE:
             return
-        step.ran = True
-        numbers = node.extras.next_numbers if node.extras is not None else None
-        for i, (target, g) in enumerate(zip(node.next_nodes, received, strict=False)):
-            value = self._value(g)
-            wanted = target is not None and value is not None
-            step.outgoing.append((target if wanted else None, value))
-            if target is not None and wanted:
-                self._send(node, target, numbers[i] if numbers else None, value)
-        if isinstance(node, AccumulateGrad) and step.after is None:
-            step.after = self._value(node.variable._meta.grad)
-        if not step.complete:
-            self._shorten(step)
+        step = self._step
+        self._undo_all()
+        self._users_code_ran = self._users_code_ran or runs_users_code(node)
+        if received is None:
+            if step is not None:
+                step.incoming = self._after_hooks(step, grads)
+                step.captured = step.ran = True
+            self._count(step)
+        elif step is None:
+            self._pass_on(node, received)
+        else:
+            step.ran = True
+            step.outgoing = [
+                (to, self._send(node, to, number, self._value(g)))
+                for to, number, g in sent(node, received)
+            ]
+            if isinstance(node, AccumulateGrad) and step.after is None:
+                step.after = self._value(node.variable._meta.grad)
 
     def close(self) -> None:
         """The pass is over, whether it came to its end or not."""
@@ -145,31 +146,56 @@ class PassRecord:
     def _value(self, g: Any) -> Value | None:
         return Value.of(g, self._max_elements)
 
-    def _again(self, arrived: list[Value | None], grads: list[Any]) -> list[Value | None]:
+    def _arrived(self, parts: list[Part], number: int, g: Any) -> Value | None:
+        """What has come to an output. The only part of it was looked at when it was sent, and is
+        the same still, unless the user's code, which may hold it, has written to it."""
+        own = [part.value for part in parts if part.number == number]
+        if len(own) == 1 and own[0] is not None:
+            if not self._users_code_ran:
+                return own[0]
+            return self._value_or(own[0], g)
+        return self._value(g)
+
+    def _after_hooks(self, step: Step, grads: list[Any]) -> list[Value | None]:
         """What hooks have left of the gradients; what they left alone is not kept twice."""
-        now = [self._value(g) for g in grads]
-        pairs = zip(arrived, now, strict=False)
-        kept = [a if a is not None and b is not None and b.same_as(a) else b for a, b in pairs]
-        return kept if len(kept) == len(now) else now
+        extras = step.node.extras
+        if extras is None or not (extras.tensor_hooks or extras.pre_hooks):
+            return step.arrived
+        pairs = zip(step.arrived, grads, strict=True)
+        return [self._value_or(before, g) for before, g in pairs]
 
-    def _send(self, sender: Node | None, to: Node, number: int | None, value: Value | None) -> None:
-        self._parts.setdefault(to, []).append(Part(sender, number or 0, value))
+    def _value_or(self, known: Value | None, g: Any) -> Value | None:
+        """The value of a gradient: the known one, if it is that."""
+        value = self._value(g)
+        same = known is not None and value is not None and value.same_as(known)
+        return known if same else value
 
-    def _keep(self, step: Step) -> None:
-        leaf = isinstance(step.node, AccumulateGrad)
-        self._operations += not leaf
-        step.complete = leaf or self._operations <= self._max_steps
-        if step.complete:
+    def _send(
+        self, sender: Node | None, to: Node | None, number: int | None, value: Value | None
+    ) -> Value | None:
+        if to is not None:
+            self._parts.setdefault(to, []).append(Part(sender, number or 0, value))
+        return value
+
+    def _count(self, step: Step | None) -> None:
+        if step is not None:
             self.steps.append(step)
             self.numbers.append(self.count)
         self.count += 1
 
-    def _shorten(self, step: Step) -> None:
-        norm, nan, inf = step.norms()
-        sent = [value for _, value in step.outgoing if value is not None]
-        self.briefs[self.count - 1] = Brief(
-            step.node, norm, nan, inf, sum(v.nan for v in sent), sum(v.inf for v in sent)
-        )
+    def _pass_on(self, node: Node, received: Sequence[Any]) -> None:
+        """A step that is not kept: leaves are, and want to know what came to them; and the first
+        numbers that are none should be told of."""
+        for to, number, g in sent(node, received):
+            if isinstance(to, AccumulateGrad):
+                self._send(node, to, number, self._value(g))
+            array = raw(g)
+            usual = not arrays.is_raw(array) or array.dtype.kind not in "fc"
+            if len(self.first_late) == 2 or usual or arrays.isfinite(array).all():
+                continue
+            for kind, is_kind in (("nan", arrays.isnan), ("inf", arrays.isinf)):
+                if is_kind(array).any():
+                    self.first_late.setdefault(kind, (node, self.count - 1))
 
     # -- looking at what a rule uses ---------------------------------------------------------
 
@@ -216,6 +242,28 @@ class PassRecord:
             packed.unpack = unpack
 
         self._undo.append(undo)
+
+
+def runs_users_code(node: Node) -> bool:
+    """Whether a node runs code of the user's, which may do anything to what it is given."""
+    if isinstance(node, AccumulateGrad):
+        meta = node.variable._meta
+        return bool(meta.hooks or meta.post_hooks) or _has_hooks(node)
+    return _has_hooks(node) or not isinstance(node, OperationNode)
+
+
+def _has_hooks(node: Node) -> bool:
+    extras = node.extras
+    return extras is not None and bool(
+        extras.tensor_hooks or extras.pre_hooks or extras.post_hooks or extras.packed
+    )
+
+
+def sent(node: Node, received: Sequence[Any]) -> Iterator[tuple[Node | None, int | None, Any]]:
+    """Where what a node gave goes: None where nobody wants it, or nothing was given."""
+    numbers = node.extras.next_numbers if node.extras is not None else None
+    for i, (target, g) in enumerate(zip(node.next_nodes, received, strict=False)):
+        yield (None if g is None else target), (numbers[i] if numbers else None), g
 
 
 def saved_values(node: Node) -> Iterator[tuple[str, Any]]:

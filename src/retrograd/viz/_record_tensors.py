@@ -13,24 +13,43 @@ from retrograd.nn.module import Module
 from retrograd.ops._lifted import Lifted
 from retrograd.tensor._tensor import Tensor
 from retrograd.viz._made import Described
+from retrograd.viz._naming import Variables, modules_in, tensors_in
 from retrograd.viz._values import MAX_ELEMENTS, Value, dtype_name
 
-MOST_ENTRIES = 1000  # of a list that tensors are looked for in
 MOST_NUMBERS = 10_000  # how many numbers that came of item() are remembered
+
+
+class Reference(weakref.ref[Tensor]):
+    """A weak reference that knows where it is kept."""
+
+    __slots__ = ("key",)
+
+    key: int
 
 
 class Seen:
     """What is known of one tensor while it lives."""
 
-    __slots__ = ("cut", "identity", "name", "reference", "value", "version")
+    __slots__ = ("cut", "described", "identity", "name", "reference", "value", "version")
 
-    def __init__(self, tensor: Tensor, identity: int, reference: weakref.ref[Any]) -> None:
+    def __init__(self, tensor: Tensor, identity: int, reference: Reference) -> None:
         self.reference = reference
         self.identity = identity
         self.version = version_of(tensor)
         self.name: str | None = None
         self.cut: tuple[str, Place] | None = None  # how, and where
         self.value: Value | None = None
+        self.described: Described | None = None  # as it was last
+
+
+class Number:
+    """A Python number that ``item`` took out of a graph, told by being the same object."""
+
+    __slots__ = ("identity", "name", "place", "value")
+
+    def __init__(self, value: Any, place: Place, identity: int) -> None:
+        self.value, self.place, self.identity = value, place, identity
+        self.name: str | None = None
 
 
 def version_of(tensor: Tensor) -> int:
@@ -44,19 +63,24 @@ class Tensors:
 
     def __init__(self, max_elements: int = MAX_ELEMENTS) -> None:
         self.max_elements = max_elements
-        self._seen: dict[int, Seen] = {}  # by id, as long as the tensor lives
-        # What item() gave, by id: the number itself, where, and a number for it.
-        self._numbers: dict[int, tuple[Any, Place, int]] = {}
+        self._seen = seen = dict[int, Seen]()  # by id, as long as the tensor lives
+
+        def forget(reference: Any) -> None:
+            if reference.key in seen and seen[reference.key].reference is reference:
+                del seen[reference.key]
+
+        self._forget = forget
+        self._numbers: dict[int, Number] = {}  # what item() gave, by id
         self._count = 0
-        self._unnamed: list[tuple[Seen, Described]] = []
+        self._unnamed: list[tuple[Seen | Number, Described]] = []
 
     def of(self, tensor: Tensor) -> Seen:
         """What is known of a tensor; a new number if it was written since it was last seen."""
         key = id(tensor)
         seen = self._seen.get(key)
         if seen is None or seen.reference() is not tensor:
-            forget = self._seen
-            reference = weakref.ref(tensor, lambda gone: _forget(forget, key, gone))
+            reference = Reference(tensor, self._forget)
+            reference.key = key
             seen = self._seen[key] = Seen(tensor, self._next(), reference)
         elif seen.version != version_of(tensor):
             seen.version = version_of(tensor)
@@ -72,17 +96,22 @@ class Tensors:
         if not isinstance(x, Tensor):
             return self._describe_number(x)
         seen = self.of(x)
-        cut, place = seen.cut or (None, None)
         constant = not x.requires_grad
-        described = Described(
+        cut, place = (seen.cut if constant else None) or (None, None)
+        value, last = self._value(seen, x._data), seen.described
+        if last is not None and (last.value, last.identity, last.constant, last.cut) == (
+            value, seen.identity, constant, cut
+        ):  # fmt: skip
+            return last
+        described = seen.described = Described(
             shape=tuple(x._data.shape),
             dtype=dtype_name(x._data.dtype),
-            value=self._value(seen, x._data),
+            value=value,
             identity=seen.identity,
             name=seen.name,
             constant=constant,
-            cut=cut if constant else None,
-            cut_place=place if constant else None,
+            cut=cut,
+            cut_place=place,
         )
         if described.name is None:
             self._unnamed.append((seen, described))
@@ -100,11 +129,20 @@ class Tensors:
     def _describe_number(self, x: Any) -> Described | None:
         """A number that ``item`` took out of a graph; None for all others."""
         known = self._numbers.get(id(x))
-        if known is None or known[0] is not x:
+        if known is None or known.value is not x:
             return None
-        value = Value.of(x, self.max_elements)
-        kind = "complex128" if isinstance(x, complex) else "float64"
-        return Described((), kind, value, known[2], None, True, "item", known[1])
+        described = Described(
+            shape=(),
+            dtype="complex128" if isinstance(x, complex) else "float64",
+            value=Value.of(x, self.max_elements),
+            identity=known.identity,
+            name=known.name,
+            constant=True,
+            cut="item",
+            cut_place=known.place,
+        )
+        self._unnamed.append((known, described))
+        return described
 
     # -- being cut off -----------------------------------------------------------------------
 
@@ -124,7 +162,7 @@ class Tensors:
         """Note that a Python number was taken out of a graph. It is told by being the same object,
         which only floats that were just made can be."""
         if isinstance(value, (float, complex)) and len(self._numbers) < MOST_NUMBERS:
-            self._numbers[id(value)] = (value, place, self._next())
+            self._numbers[id(value)] = Number(value, place, self._next())
 
     # -- names -------------------------------------------------------------------------------
 
@@ -148,18 +186,16 @@ class Tensors:
             described.name = described.name or seen.name
         self._unnamed.clear()
 
-    def _name_by(self, variables: list[tuple[str, Any]]) -> None:
+    def _name_by(self, variables: Variables) -> None:
         shown = [(name, value) for name, value in variables if not name.startswith("_")]
-        modules = [(name, value) for name, value in shown if isinstance(value, Module)]
-        for name, module in modules:
-            self.name_by_module(module, name if len(modules) > 1 else "")
+        for prefix, module in modules_in(shown):
+            self.name_by_module(module, prefix)
+        for name, tensor in tensors_in(shown):
+            self.name(tensor, name)
         for name, value in shown:
-            if isinstance(value, Tensor):
-                self.name(value, name)
-            elif isinstance(value, (list, tuple)) and len(value) <= MOST_ENTRIES:
-                for i, entry in enumerate(value):
-                    if isinstance(entry, Tensor):
-                        self.name(entry, f"{name}[{i}]")
+            known = self._numbers.get(id(value))
+            if known is not None and known.value is value:
+                known.name = known.name or name
 
     def named(self) -> Iterable[tuple[str, Tensor]]:
         """The tensors that have a name and still live."""
@@ -169,11 +205,6 @@ class Tensors:
                 yield seen.name, tensor
 
     def name_by_module(self, module: Module, prefix: str) -> None:
-        """Call parameters and buffers as the module does."""
+        """Call parameters and buffers as the module does, with something before it."""
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-            self.name(tensor, f"{prefix}.{name}" if prefix else name)
-
-
-def _forget(seen: dict[int, Seen], key: int, gone: Any) -> None:
-    if key in seen and seen[key].reference is gone:
-        del seen[key]
+            self.name(tensor, prefix + name)

@@ -12,7 +12,7 @@ from retrograd import arrays
 from retrograd._modes import set_modes
 from retrograd._source import user_place
 from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
-from retrograd.autograd._engine import Task
+from retrograd.autograd._engine import Task, _running
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
 from retrograd.autograd._wrap import wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
@@ -107,7 +107,8 @@ class recording:  # noqa: N801 - a context manager, called like a function
             self.story.passes_left_out += 1
             return loop(task)
         self.tensors.name_by_frames(sys._getframe(1))
-        record = new_record(task, self.tensors.max_elements, self._max_steps)
+        nodes, _ = walk([node for node, _, _ in task.roots])
+        record = new_record(task, nodes, self.tensors.max_elements, self._max_steps)
         self.story.add(record)
         with observed(task, record):
             captured = loop(task)
@@ -116,10 +117,9 @@ class recording:  # noqa: N801 - a context manager, called like a function
         return captured
 
 
-def new_record(task: Task, max_elements: int, max_steps: int) -> PassRecord:
-    """The record of a pass that is about to begin, with what the graph keeps in memory now."""
+def new_record(task: Task, nodes: list[Node], max_elements: int, max_steps: int) -> PassRecord:
+    """The record of a pass over ``nodes`` that is about to begin, with what these keep now."""
     record = PassRecord(task.roots, user_place(2), max_elements, max_steps)
-    nodes, _ = walk([node for node, _ in record.roots])
     sizes = zip(nodes, _facts.memory(nodes), strict=True)
     record.memory = [(node, size) for node, size in sizes if size]
     return record
@@ -150,24 +150,24 @@ def record_pass(
     """
     outputs = as_tuple(tensors)
     roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), recorded=False)
-    nodes, leaves = walk([node for node, _, _ in roots])
-    check_not_freed(nodes)
+    check_not_freed(walk([node for node, _, _ in roots])[0])
     seen = Tensors(max_elements)
     story = Story(seen, Modules(seen.name_by_module), params, title=title)
     seen.name_by_frames(sys._getframe(1))
 
     def observe(task: Task, loop: Callable[[Task], Any]) -> Any:
-        record = new_record(task, max_elements, max_steps)
+        # There may be passes inside: a checkpoint that starts one reaches leaves of its own.
+        nodes, leaves = walk([node for node, _, _ in task.roots])
+        record = new_record(task, nodes, max_elements, max_steps)
         story.add(record)
-        with observed(task, record):
+        with untouched([*nodes, *leaves]), observed(task, record):
             return loop(task)
 
-    with untouched([*nodes, *leaves]):
-        before = set_modes(pass_observer=observe)
-        try:
-            differentiate(roots, keep_graph=True, recorded=False)
-        finally:
-            set_modes(**before)
+    before = set_modes(pass_observer=observe)
+    try:
+        differentiate(roots, keep_graph=True, recorded=False)
+    finally:
+        set_modes(**before)
     story.ends()
     return story
 
@@ -186,8 +186,11 @@ def check_not_freed(nodes: Sequence[Node]) -> None:
 
 @contextmanager
 def untouched(nodes: Sequence[Node]) -> Iterator[None]:
-    """Put back every ``.grad`` that a pass may write, and let no hook hear of it."""
+    """Put back every ``.grad`` that a pass may write, and let no hook hear of it. What hooks want
+    done once the pass is over, by ``queue_callback``, is not done."""
     kept: list[tuple[Any, Any, Any]] = []  # meta of a tensor, its .grad, its post-hooks
+    outermost = _running.tasks[0]
+    callbacks = outermost.callbacks
     try:
         for meta in with_gradients(nodes):
             kept.append((meta, meta.grad, meta.post_hooks))
@@ -200,6 +203,7 @@ def untouched(nodes: Sequence[Node]) -> Iterator[None]:
     finally:
         for meta, grad, hooks in kept:
             meta.grad, meta.post_hooks = grad, hooks
+        outermost.callbacks = callbacks
 
 
 def with_gradients(nodes: Sequence[Node]) -> Iterator[Any]:

@@ -155,6 +155,9 @@ def _rule_of_operation(node: OperationNode, shape: tuple[int, ...] | None) -> De
     if operation.inputs == ("tensors",):
         one = found[0].removeprefix("grad_tensors = ") if found else ""
         found = [f"grad_tensors[{i}] = {one}" for i in range(len(node.next_nodes))]
+    # What nobody wants is not computed.
+    wanted = [*(to is not None for to in node.next_nodes), *[True] * len(found)]
+    found = [text if is_wanted else "" for text, is_wanted in zip(found, wanted, strict=False)]
     said = words(operation)
     if extras is not None and extras.fit is not None and _was_broadcast(node, found, shape):
         said += " What was broadcast gets the sum over the dimensions that it was repeated along."

@@ -94,31 +94,6 @@ def tip(graph: Graph, item: Item) -> str:
     return "\n".join(lines)
 
 
-class Visible:
-    """Which box of a picture stands for an item: itself, or the group it is folded in. Of what lies
-    outside, the outermost group that does not hold the picture too."""
-
-    def __init__(self, graph: Graph, group: int | None) -> None:
-        self.items = graph.items
-        self.around: set[int | None] = {None}
-        at = group
-        while at is not None:
-            self.around.add(at)
-            at = graph.items[at].group
-        self.inside = {item.id for item in graph.items if item.group == group}
-        self.known: dict[int, int] = {}
-
-    def __call__(self, number: int) -> int:
-        """The number of the box."""
-        if number not in self.known:
-            at = number
-            while (parent := self.items[at].group) not in self.around:
-                assert parent is not None  # None is around everything
-                at = parent
-            self.known[number] = at
-        return self.known[number]
-
-
 def scene_of(graph: Graph, group: int | None = None, show: Iterable[str] = (),
              legend: bool = True, title: str = "") -> Scene:  # fmt: skip
     """The picture of the whole graph, or of the inside of a group."""
@@ -130,26 +105,17 @@ def contents(
     graph: Graph, group: int | None = None, show: Iterable[str] = ()
 ) -> tuple[list[Box], list[tuple[int, int]]]:
     """What a picture shows, without places: boxes, and the edges between them."""
-    show = tuple(show)
-    visible = Visible(graph, group)
+    views = graph.views
+    inside = set(views.inside[group])
+    stubs: set[int] = set()
     pairs: list[tuple[int, int]] = []
-    stubs: dict[int, None] = {}
-    once: set[tuple[int, int]] = set()
-    for source, target in graph.edges:
-        start, end = visible(source), visible(target)
-        outside = [n for n in (start, end) if n not in visible.inside]
-        if start == end or len(outside) == 2:
-            continue
-        if (start, end) != (source, target):  # something is folded: one edge for all
-            if (start, end) in once:
-                continue
-            once.add((start, end))
-        if outside and outside[0] not in stubs:
-            if len(stubs) >= MAX_STUBS:
-                continue
-            stubs[outside[0]] = None
-        pairs.append((start, end))
-    numbers = [*sorted(visible.inside), *sorted(stubs)]
+    for pair in views.pairs[group]:
+        outside = {number for number in pair if number not in inside} - stubs
+        if len(stubs) + len(outside) <= MAX_STUBS:
+            stubs |= outside
+            pairs.append(pair)
+    numbers = [*sorted(inside), *sorted(stubs)]
+    show = tuple(show)
     return [box_of(graph, graph.items[n], show, n in stubs) for n in numbers], pairs
 
 

@@ -35,6 +35,7 @@ from retrograd.viz._naming import Names, named
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_passes import PassRecord, Step
 from retrograd.viz._record_tensors import Tensors
+from retrograd.viz._repeats import stand_ins
 from retrograd.viz._rules import rule_of
 from retrograd.viz._values import Value
 
@@ -68,24 +69,37 @@ class Story:
 
     def ends(self) -> None:
         """Forget what was worked out so far: more has been recorded."""
-        for known in ("graph", "leaves", "marks"):
+        for known in ("graph", "leaves", "marks", "names", "nodes"):
             self.__dict__.pop(known, None)
 
     # -- what it is about --------------------------------------------------------------------
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph of all that passes began with."""
+        """The graph of all that passes began with; of graphs that are alike, the first."""
         if not self.passes:
             raise RuntimeError(
                 "nothing was recorded that could be shown: no backward pass was run in the "
                 "recording. Call backward() or autograd.grad() inside it."
             )
+        starts = [[node for node, _ in record.roots] for record in self.passes]
+        alike = stand_ins(starts) if len(starts) > 1 else {}
         roots = dict.fromkeys(root for record in self.passes for root in record.roots)
-        edges = [GradientEdge(node, number) for node, number in roots]
-        return Graph.of(edges, names=self._names())
+        edges = [GradientEdge(node, number) for node, number in roots if node not in alike]
+        graph = Graph.of(edges, names=self.names)
+        graph.stand_ins = alike
+        return graph
 
-    def _names(self) -> Names:
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All operations that passes went over, or might have, oldest first."""
+        if not self.graph.stand_ins:
+            return self.graph.nodes
+        return walk(node for record in self.passes for node, _ in record.roots)[0]
+
+    @cached_property
+    def names(self) -> Names:
+        """What is known by name."""
         names = Names.of(self.params)
         for name, tensor in self.parameters():
             names.parameters.setdefault(id(tensor), name)
@@ -97,8 +111,7 @@ class Story:
     @cached_property
     def leaves(self) -> list[AccumulateGrad]:
         """The ends of the graph."""
-        _, leaves = walk([node for record in self.passes for node, _ in record.roots])
-        return [leaf for leaf in leaves if isinstance(leaf, AccumulateGrad)]
+        return [leaf for leaf in self.graph.leaves if isinstance(leaf, AccumulateGrad)]
 
     @cached_property
     def marks(self) -> list[Mark]:
@@ -110,10 +123,10 @@ class Story:
         if self.params is not None:
             yield from self.params
             return
-        for number, reference in enumerate(self.modules.roots):
+        for reference in self.modules.roots:
             module = reference()
             if module is not None:
-                prefix = self.modules.path_of(module) if number else ""
+                prefix = self.modules.path_of(module)
                 for name, tensor in module.named_parameters():
                     yield (f"{prefix}.{name}" if prefix else name), tensor
 
@@ -139,6 +152,7 @@ class Writer:
         self.lines: list[set[int]] = [set(lines) for lines in self.graph.files.lines]
         self.limit = limit_for(story)
         self._items: dict[Node, int | None] = {}
+        self._values: dict[int, dict[str, Any]] = {}  # by the id of the value; the story keeps it
 
     def write(self, pictures: bool, look: dict[str, Any]) -> dict[str, Any]:
         story = self.story
@@ -150,6 +164,8 @@ class Writer:
         kept = self.memory()
         graph = self.graph.to_json(pictures=pictures, **look)
         sizes = dict(kept)
+        for number in self.differing():
+            graph["items"][number]["value"] = graph["items"][number]["grad"] = None
         for item in graph["items"]:
             if not item["bytes"] and item["id"] in sizes:
                 item["bytes"] = sizes[item["id"]]
@@ -172,16 +188,22 @@ class Writer:
             },
         }
 
+    def differing(self) -> set[int]:
+        """The tensors that have other values in each of several passes: steps tell them."""
+        shared = {self.item(node) for node in self.graph.stand_ins.values()}
+        ends = {end for edge in self.graph.edges if not shared.isdisjoint(edge) for end in edge}
+        return {end for end in ends if self.graph.items[end].kind in ("data", "intermediate")}
+
     # -- passes ------------------------------------------------------------------------------
 
     def one_pass(
         self, i: int, record: PassRecord, marks: dict[tuple[int, int], list[int]]
     ) -> dict[str, Any]:
         roots = [item for node, _ in record.roots if (item := self.item(node)) is not None]
-        steps = []
-        for k, step in enumerate(record.steps):
-            if step.node is not NOWHERE:
-                steps.append(self.step(step, record.numbers[k], marks.get((i, k), [])))
+        steps = [
+            self.step(step, number, marks.get((i, k), []))
+            for k, (step, number) in enumerate(zip(record.steps, record.numbers, strict=True))
+        ]
         return {
             "root": roots[0] if roots else None,
             "roots": roots,
@@ -238,7 +260,14 @@ class Writer:
         return [self.value(value) for value in values]
 
     def value(self, value: Value | None) -> dict[str, Any] | None:
-        return None if value is None else value.to_json(self.limit)
+        """As JSON has it. The same value stands in several places: where it was sent, and where it
+        came."""
+        if value is None:
+            return None
+        found = self._values.get(id(value))
+        if found is None:
+            found = self._values[id(value)] = value.to_json(self.limit)
+        return found
 
     def item(self, node: Node | None) -> int | None:
         """The item that stands for a node; None where nothing does."""
@@ -249,12 +278,15 @@ class Writer:
         return self._items[node]
 
     def how(self, place: Place) -> str:
-        """The line that started a pass."""
+        """The call that started a pass; its first line, if it has several."""
         code, offset = place
         if code is None:
             return "backward()"
-        line = linecache.getline(code.co_filename, line_number(code, offset)).strip()
-        return line or "backward()"
+        line = linecache.getline(code.co_filename, line_number(code, offset))
+        first, last, start, end = list(code.co_positions())[offset // 2]
+        if first == last and start is not None:
+            line = line.encode()[start:end].decode(errors="replace")
+        return line.strip() or "backward()"
 
     # -- the rest ----------------------------------------------------------------------------
 

@@ -3,27 +3,33 @@
 ``Value.to_json`` gives what pages and files hold. Numbers are written with as many digits as their
 dtype needs to be read back exactly, and what JSON has no number for is a string: ``"nan"``,
 ``"inf"``, ``"-inf"``. ``min``, ``max``, ``mean`` and ``norm`` are those of the finite elements, and
-null if there is none; how many are not finite stands beside them.
+null if there is none; how many are not finite stands beside them. A summary has a ``histogram``,
+where there is something to see in one.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
+from functools import cache
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.autograd._explaining._amounts import norm_of
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 
 MAX_ELEMENTS = 256  # larger arrays are summarised
 SOME = 8  # how many elements of those are kept
+BINS = 24  # of the histogram of those
+SAMPLED = 2**16  # elements that it counts at least, of very many
 
 
 class Value:
     """A copy of a small array, or a summary of a large one."""
 
-    __slots__ = ("_kept", "_summary", "complete", "dtype", "shape")
+    __slots__ = ("_histogram", "_kept", "_print", "_summary", "complete", "dtype", "shape")
 
     shape: tuple[int, ...]
     dtype: str
@@ -33,12 +39,16 @@ class Value:
         self.shape = tuple(array.shape)
         self.dtype = dtype_name(array.dtype)
         self.complete = array.size <= max_elements
+        self._print = 0  # a fingerprint of elements that are not kept
+        self._histogram: list[int] | None = None
         if self.complete:
             self._kept = arrays.copy(array)
             self._summary: dict[str, Any] | None = None  # made when somebody asks
         else:
             self._kept = _first(array)
             self._summary = summary(array)
+            self._print = zlib.crc32(array.tobytes())
+            self._histogram = _histogram(array, self._summary["min"], self._summary["max"])
 
     @classmethod
     def of(cls, x: Any, max_elements: int = MAX_ELEMENTS) -> Value | None:
@@ -66,12 +76,13 @@ class Value:
         return self._kept if self.complete else None
 
     def same_as(self, other: Value) -> bool:
-        """Whether two small arrays are the same, bit for bit. Summaries are never said to be."""
+        """Whether two arrays are the same: bit for bit if they are small, by all that is known of
+        them, with a fingerprint of their elements, if they are large."""
         return (
-            self.complete
-            and other.complete
-            and (self.shape, self.dtype) == (other.shape, other.dtype)
+            (self.shape, self.dtype) == (other.shape, other.dtype)
+            and (self.complete, self._print) == (other.complete, other._print)
             and bool(self._kept.tobytes() == other._kept.tobytes())
+            and (self.complete or self._summary == other._summary)
         )
 
     @property
@@ -100,12 +111,14 @@ class Value:
         numbers = _numbers(self._kept if whole else _first(self._kept))
         found: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
         found |= {"data": numbers} if whole else {"data": None, "some": numbers}
-        return {**found, **self.summary}
+        found |= self.summary
+        return found if self._histogram is None else {**found, "histogram": self._histogram}
 
     def __repr__(self) -> str:
         return f"Value({self.to_json()})"
 
 
+@cache
 def dtype_name(dtype: Any) -> str:
     """``float32`` for the dtype of a raw array; NumPy's name for one that no tensor has."""
     try:
@@ -123,63 +136,70 @@ def _first(array: Raw) -> Raw:
 def _numbers(array: Raw) -> list[Any]:
     kind = array.dtype.kind
     elements = arrays.asarray(array).reshape(-1)
-    if kind == "b":
-        return [int(x) for x in elements]
-    if kind in "iu":
+    if kind in "biu":
         return [int(x) for x in elements.tolist()]
     if kind == "c":
-        pairs = zip(elements.real, elements.imag, strict=True)
-        return [[number(re), number(im)] for re, im in pairs]
-    return [number(x) for x in elements]
+        pairs = zip(_numbers(elements.real), _numbers(elements.imag), strict=True)
+        return [list(pair) for pair in pairs]
+    # The shortest decimal that gives the same number in this dtype: 0.1 for float32's nearest to
+    # it, not 0.10000000149011612. Python's floats are written so anyway.
+    double = elements.dtype == arrays.float64
+    floats = elements.tolist() if double else [float(str(x)) for x in elements]
+    return [_float(x) for x in floats]
 
 
-def number(x: Any) -> float | str:
-    """A float as JSON can hold it. The shortest decimal that gives the same number in the dtype of
-    ``x``: 0.1 for float32's nearest to it, not 0.10000000149011612."""
-    if x != x:
-        return "nan"
-    shortest = float(str(x))
-    if math.isinf(shortest):
-        return "inf" if shortest > 0 else "-inf"
-    return shortest
+def _float(x: float) -> float | str:
+    """A float as JSON can hold it."""
+    return x if math.isfinite(x) else str(x)
 
 
 def summary(array: Raw) -> dict[str, Any]:
     """What is said of an array in place of its elements, and beside them."""
-    kind = array.dtype.kind
     array = arrays.asarray(array)
-    nans = infs = 0
-    finite = array
+    kind, finite, nans = array.dtype.kind, array, 0
     if kind in "fc":
         usual = arrays.isfinite(array)
-        if not arrays.all(usual):
-            nans = int(arrays.sum(arrays.isnan(array)))
-            infs = int(array.size - int(arrays.sum(usual)) - nans)
-            finite = array[usual]
-    known: dict[str, Any] = dict.fromkeys(("min", "max", "mean", "norm"))
+        if not usual.all():
+            nans, finite = int(arrays.isnan(array).sum()), array[usual]
+    low = high = mean = norm = None
     if finite.size:
+        parts = (finite.real, finite.imag) if kind == "c" else (finite,)
+        means, norms = zip(*map(_mean_and_norm, parts), strict=True)
+        mean = list(means) if kind == "c" else means[0]
+        norm = _float(math.hypot(*norms))
         if kind != "c":
-            low, high = arrays.amin(finite), arrays.amax(finite)
-            as_number = number if kind == "f" else int
-            known["min"], known["max"] = as_number(low), as_number(high)
-        known["mean"], norm = _mean_and_norm(finite, kind)
-        known["norm"] = number(norm)
-    return {**known, "nan": nans, "inf": infs}
+            low, high = (_numbers(end)[0] for end in (finite.min(), finite.max()))
+    return {
+        "min": low, "max": high, "mean": mean, "norm": norm,
+        "nan": nans, "inf": array.size - finite.size - nans,
+    }  # fmt: skip
 
 
-def _mean_and_norm(finite: Raw, kind: str) -> tuple[Any, float]:
+def _histogram(array: Raw, low: Any, high: Any) -> list[int] | None:
+    """How many finite elements lie in each of some ranges of one width from the smallest to the
+    largest. Of very many elements, every second or third, and so on, is counted."""
+    if array.dtype.kind not in "fiu" or low is None:
+        return None
+    width = float(high) - float(low)
+    if not 0 < width < math.inf:
+        return None
+    flat = arrays.asarray(array).reshape(-1)
+    double = arrays.cast(flat[:: max(flat.size // SAMPLED, 1)], arrays.float64)
+    places = (double[arrays.isfinite(double)] - float(low)) / width * BINS
+    counted = arrays.minimum(arrays.cast(places, arrays.int64), BINS - 1)
+    return [int(n) for n in arrays.statistics.bincount(counted, None, BINS)]
+
+
+def _mean_and_norm(finite: Raw) -> tuple[float, float]:
     """In double precision, and without overflow or underflow on the way."""
-    if kind == "c":
-        parts = (finite.real, finite.imag)
-        means, norms = zip(*(_mean_and_norm(part, "f") for part in parts), strict=True)
-        return list(means), math.hypot(*norms)
+    if finite.size <= MAX_ELEMENTS:
+        values = finite.reshape(-1).tolist()
+        try:
+            return math.fsum(values) / len(values), math.hypot(*values)
+        except OverflowError:
+            return math.fsum(x / len(values) for x in values), math.hypot(*values)
     double = arrays.cast(finite, arrays.float64)
-    largest = float(arrays.amax(arrays.absolute(double)))
-    if not 1e-140 < largest < 1e140:  # squares, or a sum, may leave the range of numbers
-        if largest == 0:
-            return 0.0, 0.0
-        scaled = double / largest
-        mean = float(arrays.sum(scaled)) / scaled.size * largest
-        return mean, math.sqrt(float(arrays.sum(scaled * scaled))) * largest
-    mean = float(arrays.sum(double)) / double.size
-    return mean, math.sqrt(float(arrays.sum(double * double)))
+    largest = max(-float(double.min()), float(double.max()))
+    scale = 1.0 if largest < 1e290 else largest  # a sum may leave the range of numbers
+    total = float(arrays.sum(double if scale == 1.0 else double / scale))
+    return total / double.size * scale, norm_of(double)

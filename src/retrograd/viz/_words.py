@@ -45,6 +45,11 @@ _JOINED = "The gradient is cut into pieces, and each input gets the piece that i
 _CUT = "The gradients of the pieces are put together again; a piece that got none counts as zeros."
 _SLOPE_OF = "Each element of the gradient is multiplied by the slope of the curve at that element."
 
+_ROBUST = (
+    "Small differences between input and target count as squared errors do, in proportion; beyond "
+    "the limit only their sign counts."
+)
+
 WORDS = {
     "add": "A sum passes the gradient to both inputs unchanged.",
     "add_scaled": "A sum passes the gradient on: as it is to the first, times alpha to the second.",
@@ -86,6 +91,21 @@ WORDS = {
     "zero": "What was there before was overwritten: it gets zero.",
     "times_number": "The gradient is multiplied by the same number.",
     "over_number": "The gradient is divided by the same number.",
+    "fill": "What was there before was overwritten, and gets zero; the value gets it all.",
+    "pow_of_number": "The slope of an exponential is its result times the logarithm of the base.",
+    "rsqrt": "The slope of one over the root: minus half its third power.",
+    "addcmul": "What was added to passes the gradient; each factor gets it times the other.",
+    "addcdiv": "What was added to passes the gradient; the quotient passes it on as a division.",
+    "lerp_number": "Each end gets the gradient times its share.",
+    "scatter_add": "What was added to passes the gradient; what was added gets that of its place.",
+    "masked_select": _PADDED, "diagonal": _PADDED,
+    "trace": "Every element of the diagonal gets the gradient of the sum.",
+    "roll": "The gradient is rolled back.",
+    "cumprod": "An element is a factor of all later products, and gets the sum of what these pass.",
+    "linalg_vector_norm": "Each element gets the gradient times its share of the norm: for the "
+    "usual one, the input divided by its length.",
+    "smooth_l1_loss": _ROBUST, "huber_loss": _ROBUST,
+    "cdist": "Each distance pulls its two points along the line between them.",
     "lerp": "Each end gets the gradient times its share; the weight gets it times the difference.",
     "view": _RESHAPED, "unsafe_view": _RESHAPED, "reshape_alias": _RESHAPED, "squeeze": _RESHAPED,
     "squeeze_dim": _RESHAPED, "squeeze_dims": _RESHAPED, "unsqueeze": _RESHAPED,
@@ -202,8 +222,86 @@ EXPRESSIONS: dict[str, dict[str, str]] = {
 
 # Text where there is no expression to evaluate: "grad_NAME = " is put before.
 _SHARE = {"self": "grad / (how many are equal to result) where self = result, else 0"}
+_SHARE_ALONG = {
+    "self": "grad / (how many along dim are equal to result) where self = result, else 0"
+}
+_AT_INDICES = {"self": "zeros of self.shape, with grad_values at indices along dim"}
+_WINDOWS = {"self": "each element of grad / (size of its window), added to all of the window"}
+_LARGEST = {"self": "each element of grad, added to the largest of its window"}
+_RESIZED = {"self": "each element of grad, added to those it was made of, with the same weights"}
+_AVERAGED = ", n: how many are averaged, or 1"
 TEXTS: dict[str, dict[str, str]] = {
     "max": _SHARE, "min": _SHARE, "median": _SHARE, "nanmedian": _SHARE,
+    "amax": _SHARE_ALONG, "amin": _SHARE_ALONG,
+    "max_dim": _AT_INDICES, "min_dim": _AT_INDICES, "sort": _AT_INDICES, "topk": _AT_INDICES,
+    "median_dim": _AT_INDICES, "nanmedian_dim": _AT_INDICES, "kthvalue": _AT_INDICES,
+    "mode": _AT_INDICES,
+    "avg_pool2d": _WINDOWS, "avg_pool3d": _WINDOWS,
+    "adaptive_avg_pool2d": _WINDOWS, "adaptive_avg_pool3d": _WINDOWS,
+    "max_pool2d_with_indices": _LARGEST, "max_pool3d_with_indices": _LARGEST,
+    "adaptive_max_pool2d": _LARGEST, "adaptive_max_pool3d": _LARGEST,
+    "upsample_nearest1d": _RESIZED, "upsample_nearest2d": _RESIZED, "upsample_nearest3d": _RESIZED,
+    "upsample_linear1d": _RESIZED, "upsample_bilinear2d": _RESIZED, "upsample_bicubic2d": _RESIZED,
+    "select": {"self": "zeros of self.shape, with grad at index along dim"},
+    "slice": {"self": "zeros of self.shape, with grad where the slice was"},
+    "index": {"self": "zeros of self.shape, with grad added at the places that were picked"},
+    "gather": {"self": "zeros of self.shape, with grad added at index along dim"},
+    "index_select": {"self": "zeros of self.shape, with the slices of grad added at index"},
+    "masked_select": {"self": "zeros of self.shape, with grad in order where mask is set"},
+    "embedding": {"weight": "zeros of weight.shape, with each row of grad added at its index"},
+    "diagonal": {"self": "zeros of self.shape, with grad on the diagonal"},
+    "trace": {"self": "grad on the diagonal, else 0"},
+    "scatter_add": {"src": "gather(grad, dim, index)"},
+    "unsqueeze": {"self": "squeeze(grad, dim)"},
+    "repeat": {"self": "sum of grad over the copies"},
+    "roll": {"self": "roll(grad, −shifts, dims)"},
+    "constant_pad_nd": {"self": "grad without the frame"},
+    "tril": {"self": "tril(grad, diagonal)"}, "triu": {"self": "triu(grad, diagonal)"},
+    "cumsum": {"self": "sum of grad from each place to the end of dim"},
+    "cumprod": {"self": "(sum of grad · result from each place to the end of dim) / self"},
+    "linalg_vector_norm": {"self": "grad · sgn(self) · (|self| / result)^(ord − 1), which for "
+                           "ord = 2 is grad · self / result; 0 where result = 0"},
+    "cdist": {"x1": "sum over j of grad[i, j] · (x1[i] − x2[j]) / result[i, j], for p = 2",
+              "x2": "sum over i of grad[i, j] · (x2[j] − x1[i]) / result[i, j], for p = 2"},
+    "binary_cross_entropy": {
+        "self": "grad · weight · (self − target) / (self · (1 − self)) / n" + _AVERAGED,
+        "target": "grad · weight · (log(1 − self) − log(self)) / n" + _AVERAGED,
+    },
+    "binary_cross_entropy_with_logits": {
+        "self": "grad · weight · ((1 + (p − 1) · target) · sigmoid(self) − p · target) / n, "
+        "p: pos_weight or 1" + _AVERAGED,
+        "target": "grad · weight · (log(1 − sigmoid(self)) − p · log(sigmoid(self))) / n, "
+        "p: pos_weight or 1" + _AVERAGED,
+    },
+    "rnn_layer": {
+        "gates": "dz of all steps; dz = dh · slope, dh = grad + dz₊₁ @ weight, with slope 1 − h² "
+        "for tanh, and 1 where h > 0 for relu",
+        "hidden": "dz @ weight, of the first step",
+        "weight": "sum over steps of dzᵀ @ h₋₁",
+    },
+    "lstm_layer": {
+        "gates": "dz of all steps; dz = (dc·n·i·(1−i), dc·c₋₁·f·(1−f), dc·i·(1−n²), "
+        "dh·tanh(c)·o·(1−o)), dc = dh·o·(1−tanh(c)²) + dc₊₁·f₊₁, dh = grad + dz₊₁ @ weight",
+        "hidden": "dz @ weight, of the first step",
+        "cell": "dc · f, of the first step",
+        "weight": "sum over steps of dzᵀ @ h₋₁",
+        "projection": "sum over steps of dhᵀ @ (o · tanh(c))",
+    },
+    "gru_layer": {
+        "gates": "(dr, dz, dn) of all steps; dn = dh·(1−z)·(1−n²), dz = dh·(h₋₁−n)·z·(1−z), "
+        "dr = dn·q·r·(1−r), q: what r is multiplied by, dh = grad + d₊₁",
+        "hidden": "d = dh·z + (dr, dz, dn·r) @ weight, of the first step",
+        "weight": "sum over steps of (dr, dz, dn·r)ᵀ @ h₋₁",
+        "bias": "sum over steps of (dr, dz, dn·r)",
+    },
+    "linalg_cholesky_ex": {
+        "self": "L⁻ᵀ @ P @ L⁻¹, made symmetric, with P = Lᵀ @ grad_L, its lower triangle with half "
+        "of the diagonal"
+    },
+    "linalg_eigh": {
+        "A": "V @ (diag(grad_eigenvalues) + (Vᵀ @ grad_V) / E off the diagonal) @ Vᵀ, made "
+        "symmetric, with V the eigenvectors and E[i, j] = λ[j] − λ[i]"
+    },
     "mean_dim": {"self": "expand(grad / n, self.shape), with n how many each mean is of"},
     "block_diag": {"tensors": "the block of grad that this input was"},
     "prod": {"self": "grad · (product of all other elements of self)"},

@@ -7,6 +7,7 @@ import builtins
 import importlib
 import importlib.abc
 import importlib.machinery
+import itertools
 import linecache
 import sys
 import traceback
@@ -272,14 +273,9 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
 
 def summary(told: dict[str, Any]) -> str:
     """A story in a few lines: its passes, how large its graph is, and what stands out."""
-    lines = []
-    for number, one in enumerate(told["passes"], start=1):
-        place = _place(told, one.get("place"))
-        steps = len(one["steps"])
-        ended = f", ended early: {one['error']}" if one["error"] else ""
-        lines.append(f"pass {number}: {one['how']}{place}, {steps} steps{ended}")
+    lines = [_pass_line(*alike) for alike in _alike(told)]
     if len(lines) > 2 * LISTED:
-        lines[LISTED:-1] = [f"... {len(lines) - LISTED - 1} more passes"]
+        lines[LISTED:-1] = [f"... {len(lines) - LISTED - 1} more"]
     if told["limits"]["passes_left_out"]:
         lines.append(f"... {told['limits']['passes_left_out']} later passes were not recorded")
     total = told["memory"]["total"]
@@ -291,6 +287,21 @@ def summary(told: dict[str, Any]) -> str:
     if len(marks) > LISTED:
         lines.append(f"... {len(marks) - LISTED} more marks in the page")
     return "\n".join(lines)
+
+
+def _alike(told: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Passes in a row that have the same to be said of them: numbers of the first and the last."""
+    said = []
+    for one in told["passes"]:
+        ended = f", ended early: {one['error']}" if one["error"] else ""
+        said.append(f"{one['how']}{_place(told, one.get('place'))}, {one['count']:,} steps{ended}")
+    for text, numbers in itertools.groupby(range(len(said)), said.__getitem__):
+        first, *_, last = [*numbers] * 2
+        yield first + 1, last + 1, text
+
+
+def _pass_line(first: int, last: int, text: str) -> str:
+    return f"pass {first}: {text}" if first == last else f"passes {first} to {last}: {text} each"
 
 
 def _place(told: dict[str, Any], place: Any) -> str:

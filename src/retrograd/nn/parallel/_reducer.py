@@ -56,6 +56,10 @@ def make_buckets(parameters: list[Any], cap: int) -> list[Bucket]:
     return [Bucket(numbers, parameters) for numbers in filled]
 
 
+def _operation(divided: bool) -> ReduceOp:
+    return ReduceOp.SUM if divided else ReduceOp.AVG
+
+
 class Reducer:
     """Averages the gradients of parameters over the ranks of a group."""
 
@@ -69,6 +73,7 @@ class Reducer:
         self.find_unused = find_unused
         self.buckets = make_buckets(self.parameters, cap)
         self.bucket_of = {n: bucket for bucket in self.buckets for n in bucket.numbers}
+        self.divide_by: Work | None = None  # its result, in place of the number of ranks
         self.expecting = False  # gradients that are to be averaged
         self.unused: frozenset[int] = frozenset()
         self.begun = False
@@ -123,11 +128,31 @@ class Reducer:
             if not self.ready.issuperset(bucket.numbers):
                 break
             bucket.work = distributed.all_reduce(
-                bucket.tensor, ReduceOp.AVG, self.group, async_op=True)  # fmt: skip
+                bucket.tensor, _operation(self.divide_by is not None), self.group,
+                async_op=True)  # fmt: skip
             self.launched += 1
             if self.launched == len(self.buckets):
                 queue_callback(self._finish)
         progress()
+
+    def anybody(self, mine: bool) -> bool:
+        """Whether any rank says so."""
+        tensor = wrap(arrays.array([int(mine)], arrays.int64))
+        distributed.all_reduce(tensor, ReduceOp.MAX, self.group)
+        return bool(tensor._data[0])
+
+    def give_zeros(self, divided: bool) -> None:
+        """Make the calls of a pass in a rank that has none."""
+        zeros = [wrap(arrays.zeros_like(bucket.tensor._data)) for bucket in self.buckets]
+        works = [distributed.all_reduce(tensor, _operation(divided), self.group, async_op=True)
+                 for tensor in zeros]  # fmt: skip
+        if self.find_unused:
+            works.append(distributed.all_reduce(
+                wrap(arrays.zeros(len(self.parameters), "i4")), ReduceOp.MAX, self.group,
+                async_op=True))  # fmt: skip
+        for work in works:
+            assert work is not None  # only outside of the group
+            work.wait()
 
     def _take(self, number: int) -> None:
         """Put a gradient where it is sent from."""
@@ -149,6 +174,10 @@ class Reducer:
             assert bucket.work is not None
             bucket.work.wait()
             bucket.work = None
+            if self.divide_by is not None:
+                self.divide_by.wait()
+                count = float(self.divide_by.result()[0]._data[0])
+                arrays.write(bucket.tensor._data, bucket.tensor._data / count)
             for number, slot in bucket.slots.items():
                 if number in wanted:
                     self._give(self.parameters[number], slot)

@@ -1,4 +1,6 @@
-// Keys, search, the help that lists the keys, and light or dark.
+// Keys, and the help that lists them.
+
+const ZOOM = 1.3; // by one key
 
 const KEYS = [
   [["→"], "one step on"],
@@ -24,6 +26,7 @@ function showHelp() {
       h("dt", null, keys.map((key) => h("kbd", null, key))), h("dd", null, words)]));
   }
   byId("help").showModal();
+  byId("help").scrollTop = 0; // the focus is at its end
 }
 
 function listenToKeys(page) {
@@ -36,11 +39,11 @@ function listenToKeys(page) {
     " ": () => page.play(),
     "/": () => byId("search").focus(),
     "?": showHelp,
-    "+": () => graph.zoom(1.3, null, true),
-    "=": () => graph.zoom(1.3, null, true),
-    "-": () => graph.zoom(1 / 1.3, null, true),
-    "−": () => graph.zoom(1 / 1.3, null, true),
-    0: () => graph.fit(true),
+    "+": () => graph.camera.zoom(ZOOM, null, true),
+    "=": () => graph.camera.zoom(ZOOM, null, true),
+    "-": () => graph.camera.zoom(1 / ZOOM, null, true),
+    "−": () => graph.camera.zoom(1 / ZOOM, null, true),
+    0: () => graph.fit(),
     f: () => byId("follow").click(),
     t: toggleTheme,
     n: () => walk(page, 1),
@@ -87,7 +90,7 @@ function look(page, id) {
   page.source.point("picked", page.picked.place, true);
   page.panel.showItem(id, page.times.items.has(id));
   page.graph.reveal(id);
-  byId("live").textContent = page.graph.boxes.get(id).node.getAttribute("aria-label");
+  byId("live").textContent = page.graph.boxes.get(id).description;
 }
 
 /** To a neighbour along an edge of the picture: against the data (up) or with it (down). */
@@ -109,7 +112,11 @@ function walk(page, direction) {
 function alongLines(page, direction) {
   const line = page.picked?.place?.[1] ?? (direction > 0 ? -Infinity : Infinity);
   const place = page.source.neighbour(line, direction);
-  if (place) page.pickLine(place);
+  if (!place) return;
+  page.pickLine(place);
+  const made = page.story.byLine.get(lineKey(place)) ?? [];
+  byId("live").textContent = `line ${place[1]}: ${page.story.lineText(place)}, `
+    + `made ${plural(made.length, "node", "nodes")}`;
 }
 
 function enter(page) {
@@ -117,110 +124,4 @@ function enter(page) {
   if (id === null) return;
   if (page.story.items.get(id).kind === "group") page.open(id);
   else page.pick(id);
-}
-
-// -- search --------------------------------------------------------------------------------------
-
-const MOST_FOUND = 40;
-
-function listenToSearch(page) {
-  const [input, list] = [byId("search"), byId("found")];
-  let chosen = -1;
-  const choose = (index) => {
-    const options = [...list.querySelectorAll("[role=option]")];
-    if (!options.length) return;
-    chosen = (index + options.length) % options.length;
-    options.forEach((option, i) => option.setAttribute("aria-selected", String(i === chosen)));
-    options[chosen].scrollIntoView({ block: "nearest" });
-    input.setAttribute("aria-activedescendant", options[chosen].id);
-  };
-  const take = (id) => {
-    list.hidden = true;
-    input.setAttribute("aria-expanded", "false");
-    input.blur();
-    page.goTo(id);
-  };
-  const show = () => {
-    chosen = -1;
-    const found = page.story.find(input.value, page.pass);
-    page.found = input.value.trim() ? found : null;
-    page.graph.mark("match", found);
-    list.replaceChildren(...found.slice(0, MOST_FOUND).map((id, i) => option(page, id, i, take)),
-      ...footnote(found.length));
-    list.hidden = !input.value.trim();
-    input.setAttribute("aria-expanded", String(!list.hidden));
-    input.removeAttribute("aria-activedescendant");
-    if (found.length) choose(0);
-  };
-  input.addEventListener("input", show);
-  input.addEventListener("focus", () => { if (input.value) show(); });
-  input.addEventListener("blur", () => { list.hidden = true; input.setAttribute("aria-expanded", "false"); });
-  input.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowDown") choose(chosen + 1);
-    else if (event.key === "ArrowUp") choose(chosen - 1);
-    else if (event.key === "Enter" && chosen >= 0) {
-      take(Number(list.querySelectorAll("[role=option]")[chosen].dataset.item));
-    } else if (event.key === "Escape") {
-      clearSearch(page);
-      byId("canvas").focus();
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
-  });
-}
-
-function option(page, id, number, take) {
-  const item = page.story.items.get(id);
-  const at = page.times.items.get(id)?.[0];
-  return h("li", {
-    role: "option", id: `found-${number}`, "aria-selected": "false", data: { item: id },
-    onpointerdown: (event) => { event.preventDefault(); take(id); },
-  }, h("span", { class: `swatch ${item.kind}`, "aria-hidden": "true" }),
-  h("bdi", null, page.story.title(id)),
-  h("span", { class: "quiet" }, [item.name && item.label !== item.name ? item.label : null,
-    shapeText(item.shape), item.place ? `line ${item.place[1]}` : null, at ? `step ${at}` : null]
-    .filter(Boolean).join(" · ")));
-}
-
-function footnote(count) {
-  if (count && count <= MOST_FOUND) return [];
-  return [h("li", { class: "quiet note", role: "presentation" },
-    count ? `${count.toLocaleString("en")} in all; the first ${MOST_FOUND} are listed` : "Nothing has these words.")];
-}
-
-function clearSearch(page) {
-  byId("search").value = "";
-  byId("found").hidden = true;
-  byId("search").setAttribute("aria-expanded", "false");
-  page.found = null;
-  page.graph.mark("match", []);
-}
-
-// -- light or dark -------------------------------------------------------------------------------
-
-const THEME = "retrograd-theme";
-
-function isDark() {
-  const { theme } = document.documentElement.dataset;
-  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
-function toggleTheme() {
-  const theme = isDark() ? "light" : "dark";
-  document.documentElement.dataset.theme = theme;
-  storage()?.setItem(THEME, theme);
-}
-
-function restoreTheme() {
-  const theme = storage()?.getItem(THEME);
-  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-}
-
-/** Where a choice is remembered. A page inside a notebook has no such place and says so by an error. */
-function storage() {
-  try {
-    return window.localStorage;
-  } catch {
-    return null;
-  }
 }

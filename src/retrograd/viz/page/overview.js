@@ -16,6 +16,7 @@ class Overview {
     };
     canvas.addEventListener("pointerdown", follow);
     canvas.addEventListener("pointermove", follow);
+    onTheme(() => { this.drawn = false; });
   }
 
   /** Draw all boxes once; they do not change while the picture is open. */
@@ -26,7 +27,7 @@ class Overview {
     const dense = window.devicePixelRatio || 1;
     this.boxes = new OffscreenCanvas(Math.ceil(width * dense), Math.ceil(height * dense));
     this.kindOf = kindOf;
-    this.drawn = null;
+    this.drawn = false;
     Object.assign(this.canvas, { width: this.boxes.width, height: this.boxes.height });
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
@@ -49,17 +50,17 @@ class Overview {
     }
     this.canvas.style.color = "var(--accent)";
     this.accent = style.color;
-    this.drawn = document.documentElement.dataset.theme ?? "";
+    this.drawn = true;
   }
 
   /** Frame what is in sight; away with the map when that is everything. */
-  point({ x, y, scale }, [width, height]) {
+  point({ x, y, scale, room: [width, height] }) {
     const { picture } = this;
     const all = x >= -1 && y >= -1 && x + picture.width * scale <= width + 1
       && y + picture.height * scale <= height + 1;
     this.canvas.hidden = all;
     if (all) return;
-    if (this.drawn !== (document.documentElement.dataset.theme ?? "")) this.drawBoxes();
+    if (!this.drawn) this.drawBoxes();
     const context = this.canvas.getContext("2d");
     const zoom = this.scale * (window.devicePixelRatio || 1);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);

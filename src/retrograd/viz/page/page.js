@@ -1,6 +1,7 @@
 // The page: what is shown now, and what keys and clicks do to it.
 
-const byId = (name) => document.getElementById(name);
+const [FIRST_CHIPS, MOST_CHIPS] = [8, 500];
+const PACE = 700; // ms for a step while playing
 
 class Page {
   constructor(data, firstPass) {
@@ -11,7 +12,6 @@ class Page {
       pickLine: (place) => this.pickLine(place), current: () => this.currentItem(),
       fileShown: () => this.refreshSource(),
     };
-    this.on = on;
     this.pass = Math.min(Math.max(firstPass, 0), Math.max(this.story.passes.length - 1, 0));
     this.position = 0;
     this.picked = null;
@@ -20,11 +20,12 @@ class Page {
     this.panel = new Panel(this.story, on);
     this.showChips();
     this.showPasses();
-    this.showLegend();
+    showLegend(this.story);
     this.setPass(this.pass);
     listenToKeys(this);
     listenToSearch(this);
     this.listenToButtons();
+    this.address = new Address(() => this.place(), (place) => this.restore(place));
   }
 
   get steps() {
@@ -40,13 +41,26 @@ class Page {
       : this.story.passes[this.pass]?.root ?? null;
   }
 
+  // -- where one is ------------------------------------------------------------------------------
+
+  place() {
+    return { pass: this.pass, step: this.position, group: this.graph.group };
+  }
+
+  restore({ pass, step, group }) {
+    if (pass !== this.pass && this.story.passes[pass]) this.setPass(pass);
+    this.go(step);
+    if (this.story.pictures.has(group)) this.show(group);
+  }
+
   // -- passes ------------------------------------------------------------------------------------
 
   showPasses() {
     const { passes } = this.story;
     byId("passes").hidden = passes.length < 2;
-    byId("pass").replaceChildren(...passes.map((pass, index) => h("option", { value: index },
-      `${index + 1} of ${passes.length} · ${pass.how ?? "backward()"}${pass.place ? ` · line ${pass.place[1]}` : ""}`)));
+    byId("pass").replaceChildren(...passes.map(({ how, place }, index) => h("option", { value: index },
+      [`${index + 1} of ${passes.length}`, how ?? "backward()", place ? `line ${place[1]}` : null]
+        .filter(Boolean).join(" · "))));
     byId("pass").addEventListener("change", (event) => {
       this.setPass(Number(event.target.value));
     });
@@ -59,7 +73,7 @@ class Page {
     byId("pass").value = number;
     byId("slider").max = this.steps.length;
     this.panel.prepareGrads(this.story.passes[number]);
-    showNorms(byId("norms"), this.steps);
+    showNorms(byId("norms"), this.steps, this.story.marks.filter(({ step }) => step?.[0] === number));
     this.show(this.graph.group ?? null, true);
     this.go(0, true);
   }
@@ -80,9 +94,11 @@ class Page {
       this.source.update(this.times, position);
       this.panel.updateGrads(position);
     } else this.change(Math.min(before, position), Math.max(before, position));
+    // What measures the page comes last: it waits for all changes before it to be laid out.
+    this.count();
     this.panel.showStep(this.story.passes[this.pass], position);
     this.pointAt(now);
-    this.count();
+    this.address?.note();
   }
 
   /** Bring everything that runs between two positions up to now. */
@@ -131,9 +147,9 @@ class Page {
       this.source.show(place[0]);
       this.refreshSource();
     }
-    this.source.point("current", place, true);
     const shown = id === null ? null : this.story.boxIn(this.graph.picture, id);
     if (shown !== null && this.position) this.graph.reveal(shown);
+    this.source.point("current", place, true);
   }
 
   refreshSource() {
@@ -146,14 +162,13 @@ class Page {
     const total = this.steps.length;
     byId("slider").value = this.position;
     byId("slider").setAttribute("aria-valuetext", `step ${this.position} of ${total}`);
-    byId("count").textContent = this.position ? `step ${this.position} of ${total}`
+    byId("count").textContent = this.position
+      ? `step ${this.position.toLocaleString("en")} of ${total.toLocaleString("en")}`
       : plural(total, "step", "steps");
     for (const name of ["first", "back"]) byId(name).disabled = this.position === 0;
     for (const name of ["next", "last"]) byId(name).disabled = this.position === total;
-    byId("norms").style.setProperty("--done", `${total ? (this.position / total) * 100 : 0}%`);
-    const item = this.story.items.get(this.currentItem());
-    byId("live").textContent = this.position && item ? `step ${this.position} of ${total}: `
-      + `${this.story.title(item.id)}${item.place ? `, line ${item.place[1]}` : ""}` : "";
+    byId("live").textContent = this.position
+      ? this.panel.words.spoken(this.steps[this.position - 1], this.position, total) : "";
   }
 
   play() {
@@ -163,7 +178,7 @@ class Page {
     this.timer = setInterval(() => {
       this.go(this.position + 1);
       if (this.position === this.steps.length) this.stop();
-    }, 700);
+    }, PACE);
   }
 
   stop() {
@@ -182,6 +197,7 @@ class Page {
     if (other || !byId("crumbs").childElementCount) this.showCrumbs(group);
     if (this.picked) this.graph.mark("picked", this.picked.ids);
     if (this.found) this.graph.mark("match", this.found);
+    this.address?.note();
   }
 
   showCrumbs(group) {
@@ -261,6 +277,12 @@ class Page {
       this.goTo(mark.item);
       if (mark.step) this.go(mark.step[1] + 1);
     } else if (mark.place) this.pickLine(mark.place);
+    else if (!mark.step) {
+      this.unpick();
+      this.picked = { ids: [], place: null };
+      this.panel.showMark(index);
+      this.panel.root.scrollTop = 0;
+    }
     document.querySelectorAll(".chip[aria-current]").forEach((c) => c.removeAttribute("aria-current"));
     byId("marks").querySelector(`[data-mark="${index}"]`)?.setAttribute("aria-current", "true");
   }
@@ -288,26 +310,15 @@ class Page {
     const { marks } = this.story;
     const bar = byId("marks");
     bar.hidden = !marks.length;
-    const FEW = 8;
-    bar.append(...marks.slice(0, FEW).map((_, index) => this.panel.chip(index)));
-    if (marks.length > FEW) {
+    const chips = (from, to) => marks.slice(from, to).map((_, index) => this.panel.chip(index + from));
+    bar.append(...chips(0, FIRST_CHIPS));
+    if (marks.length > FIRST_CHIPS) {
       const more = h("button", { class: "chip more", onclick: () => {
         more.remove();
-        bar.append(...marks.slice(FEW, 500).map((_, index) => this.panel.chip(index + FEW)));
-      } }, `${marks.length - FEW} more`);
+        bar.append(...chips(FIRST_CHIPS, MOST_CHIPS));
+      } }, `${marks.length - FIRST_CHIPS} more`);
       bar.append(more);
     }
-  }
-
-  showLegend() {
-    const kinds = new Set(this.story.data.graph.items.map((item) => item.kind));
-    byId("follow-label").hidden = this.story.pictures.size < 2;
-    const words = { operation: "operation", leaf: "leaf", intermediate: "result", data: "data",
-      group: "group" };
-    byId("legend").append(...Object.entries(words).filter(([kind]) => kinds.has(kind)).map(
-      ([kind, word]) => h("li", null, h("span", { class: `swatch ${kind}` }), word)),
-    ...["waiting", "running", "done"].map((state) => h("li", null,
-      h("span", { class: `swatch state ${state}` }), STATE_WORDS[state])));
   }
 
   listenToButtons() {
@@ -317,9 +328,9 @@ class Page {
     click("play", () => this.play());
     click("next", () => this.go(this.position + 1));
     click("last", () => this.go(this.steps.length));
-    click("zoom-in", () => this.graph.zoom(1.3, null, true));
-    click("zoom-out", () => this.graph.zoom(1 / 1.3, null, true));
-    click("zoom-fit", () => this.graph.fit(true));
+    click("zoom-in", () => this.graph.camera.zoom(ZOOM, null, true));
+    click("zoom-out", () => this.graph.camera.zoom(1 / ZOOM, null, true));
+    click("zoom-fit", () => this.graph.fit());
     click("theme", toggleTheme);
     click("help-button", showHelp);
     byId("slider").addEventListener("input", (event) => this.go(Number(event.target.value)));
@@ -328,50 +339,27 @@ class Page {
       const shown = this.story.boxIn(this.graph.picture, this.currentItem());
       if (shown !== null) this.graph.reveal(shown);
     });
-    for (const name of ["step", "source"]) click(`tab-${name}`, () => showTab(name));
+    click("tab-step", () => showTab("step"));
+    click("tab-source", () => {
+      showTab("source");
+      this.source.point("current", this.placeOf(this.currentItem()), true); // it was out of sight
+    });
+    listenToDivider(byId("divider-source"), byId("source-pane"), 1);
+    listenToDivider(byId("divider-step"), byId("panel"), -1);
+    window.addEventListener("beforeprint", () => this.graph.forPaper(true));
+    window.addEventListener("afterprint", () => this.graph.forPaper(false));
   }
 }
 
 function showTab(name) {
   document.body.dataset.tab = name;
   for (const other of ["step", "source"]) {
-    byId(`tab-${other}`).setAttribute("aria-selected", String(other === name));
+    byId(`tab-${other}`).setAttribute("aria-pressed", String(other === name));
   }
-}
-
-/** The norm of what arrives at each step, as a line along the slider, on a logarithmic scale. */
-function showNorms(place, steps) {
-  const logs = steps.map((step) => {
-    const norms = (step.incoming ?? []).filter(Boolean).map((value) => toNumber(value.norm));
-    return norms.length ? Math.log10(Math.max(...norms)) : NaN;
-  });
-  const finite = logs.filter(Number.isFinite);
-  if (finite.length < 2) return place.replaceChildren();
-  let [low, high] = [Infinity, -Infinity];
-  for (const log of finite) { low = Math.min(low, log); high = Math.max(high, log); }
-  const every = Math.max(1, Math.ceil(logs.length / 600));
-  let path = "";
-  let drawing = false;
-  for (let at = 0; at < logs.length; at += every) {
-    const log = Math.max(...logs.slice(at, at + every).filter(Number.isFinite));
-    if (!Number.isFinite(log)) { drawing = false; continue; }
-    const x = (((at + 1) / logs.length) * 100).toFixed(2);
-    const y = high - low < 1e-9 ? 50 : 92 - ((log - low) / (high - low)) * 84;
-    path += `${drawing ? "L" : "M"}${x} ${y.toFixed(1)}`;
-    drawing = true;
-  }
-  place.title = "How large the gradient is at each step, on a logarithmic scale: "
-    + `${short(10 ** low, "float")} to ${short(10 ** high, "float")}`;
-  place.replaceChildren(svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none" },
-    svg("path", { d: path, "vector-effect": "non-scaling-stroke" })));
-}
-
-function storyOf(element) {
-  return JSON.parse(element.textContent);
 }
 
 const started = performance.now();
 restoreTheme();
 showTab("step");
-const page = new Page(storyOf(byId("story")), Number(byId("story").dataset.pass));
+new Page(JSON.parse(byId("story").textContent), Number(byId("story").dataset.pass));
 document.documentElement.dataset.ready = (performance.now() - started).toFixed(0);

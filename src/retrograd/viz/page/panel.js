@@ -12,7 +12,8 @@ const KIND_WORDS = {
 class Panel {
   constructor(story, on) {
     Object.assign(this, { story, on });
-    this.root = document.getElementById("panel");
+    this.words = new Words(story);
+    this.root = byId("panel");
     this.pickedCard = h("div", { class: "picked-card" });
     this.step = h("article", { class: "step-card" });
     this.grads = h("section", { class: "card grads" });
@@ -40,11 +41,14 @@ class Panel {
 
   chip(index) {
     const mark = this.story.marks[index];
+    const of = this.story.items.has(mark.item) ? this.story.title(mark.item) : "";
     return h("button", {
       class: `chip ${mark.kind}`, title: mark.text, data: { mark: index },
       onclick: () => this.on.goToMark(index),
     }, h("span", { class: "sign", "aria-hidden": "true" }, MARK_SIGNS[mark.kind] ?? "!"),
-    h("b", null, MARK_WORDS[mark.kind] ?? mark.kind), h("bdi", { class: "said" }, mark.text));
+    h("b", null, MARK_WORDS[mark.kind] ?? mark.kind),
+    mark.text.includes(of) ? null : h("code", null, h("bdi", null, of)),
+    h("bdi", { class: "said" }, mark.text));
   }
 
   head(item, ...more) {
@@ -52,42 +56,59 @@ class Panel {
       h("h2", null, h("span", { class: `swatch ${item.kind}`, "aria-hidden": "true" }),
         h("bdi", null, this.story.title(item.id))),
       h("p", { class: "quiet" }, [item.name && item.label !== item.name ? item.label : null,
-        item.module ? `module ${item.module}` : null, item.shape ? `${item.dtype ?? ""} ${shapeText(item.shape)}` : null]
+        item.module ? `module ${item.module}` : null,
+        item.shape ? `${item.dtype ?? ""} ${shapeText(item.shape)}` : null]
         .filter(Boolean).map((text, i) => [i ? " · " : "", h("bdi", null, text)]).flat(),
-      item.place ? " " : "", this.placeLink(item.place)), ...more);
+      item.place && (item.name || item.module || item.shape) ? " · " : "", this.placeLink(item.place)),
+      ...more);
   }
 
   // -- a step ------------------------------------------------------------------------------------
 
   showStep(pass, position) {
     const step = position ? pass.steps[position - 1] : null;
-    this.step.replaceChildren(...(step ? this.stepCards(step, pass) : this.overview(pass)));
+    const lost = position > 1 ? step.number - pass.steps[position - 2].number - 1 : 0;
+    this.step.replaceChildren(...(step ? this.stepCards(step, pass, lost) : this.overview(pass)));
     this.step.dataset.step = position;
     this.root.scrollTop = 0;
   }
 
-  stepCards(step, pass) {
+  stepCards(step, pass, lost) {
     const item = this.story.items.get(step.item);
-    const options = Object.entries(step.options ?? {});
     return [
       this.head(item, step.name ? h("p", { class: "quiet" }, h("code", null, h("bdi", null, step.name))) : null,
-        h("div", { class: "chips" }, (step.marks ?? []).map((i) => this.chip(i)))),
-      step.done === false ? h("p", { class: "trouble", role: "note" }, h("bdi", null,
-        `An error ended the pass here. ${pass.error ?? ""}`)) : null,
-      this.card("Arrives", "arrives", ...this.incoming(step),
+        h("div", { class: "chips" }, this.marksAt(step).map((i) => this.chip(i)))),
+      step.done === false ? this.trouble(`An error ended the pass here. ${pass.error ?? ""}`) : null,
+      lost > 0 ? h("p", { class: "quiet lost" }, `${plural(lost, "step", "steps")} before this one `
+        + `${lost === 1 ? "was" : "were"} not kept.`) : null,
+      this.card("Arrives", "arrives", h("p", { class: "says" }, this.words.arriving(step, pass)),
+        ...this.incoming(step),
         step.captured ? h("p", { class: "quiet" }, "It is taken out here, as was asked for.") : null),
-      step.rule ? this.card("Rule", "rule", h("p", { class: "words" }, h("bdi", null, step.rule.words ?? "")),
-        (step.rule.formulas ?? []).filter(Boolean).map((formula) =>
-          h("p", { class: "formula", dir: "ltr" }, formula)),
-        options.length ? h("p", { class: "quiet with" }, "with ", h("code", null, h("bdi", null,
-          options.map(([name, text]) => `${name}=${text}`).join(", ")))) : null,
-        step.rule.source ? h("pre", { class: "rule-source", dir: "ltr" }, step.rule.source) : null) : null,
+      step.rule ? this.rule(step.rule, Object.entries(step.options ?? {})) : null,
       step.saved?.length ? this.card("Uses, kept from the forward run", "uses",
         step.saved.map(({ name, value }) => this.named(name, value, "saved"))) : null,
       step.outgoing?.length ? this.card("Leaves", "leaves",
-        step.outgoing.map(({ to, value }) => this.leaving(to, value))) : null,
+        step.outgoing.map((one) => this.leaving(one, step.item))) : null,
       step.accumulate ? this.accumulation(step.accumulate) : null,
     ].filter(Boolean);
+  }
+
+  /** What stands out in this step, or of this operation in every pass. */
+  marksAt(step) {
+    const always = (this.story.marksOf.get(step.item) ?? []).filter((index) => {
+      const { kind, step: at } = this.story.marks[index];
+      return !at && kind !== "memory";
+    });
+    return [...new Set([...(step.marks ?? []), ...always])].slice(0, 12);
+  }
+
+  rule({ words, formulas, source }, options) {
+    return this.card("Rule", "rule", h("p", { class: "words" }, h("bdi", null, words ?? "")),
+      (formulas ?? []).filter(Boolean).map((formula) =>
+        h("p", { class: "formula", dir: "ltr" }, formula)),
+      options.length ? h("p", { class: "quiet with" }, "with ",
+        code(options.map(([name, text]) => `${name}=${text}`).join(", "))) : null,
+      source ? h("pre", { class: "rule-source", dir: "ltr" }, source) : null);
   }
 
   /** What arrives, in its parts, and as hooks left it where they changed it. */
@@ -137,16 +158,22 @@ class Panel {
       valueView(value, role));
   }
 
-  leaving(to, value) {
-    const known = to !== null && to !== undefined;
-    return h("div", { class: "entry", data: { to: known ? to : "" } },
-      h("span", { class: "which" }, "→ ", known ? this.link(to) : "nobody asks for it"),
-      valueView(value, "outgoing"));
+  leaving({ to, value }, from) {
+    if (to === null || to === undefined) {
+      return h("div", { class: "entry", data: { to: "" } },
+        h("span", { class: "which" }, "for an input that needs no gradient: "),
+        valueView(value, "outgoing"));
+    }
+    const names = this.story.between(to, from).map((id) => this.story.items.get(id).name).filter(Boolean);
+    return h("div", { class: "entry", data: { to } },
+      h("span", { class: "which" }, "→ ", this.link(to), names.length === 1
+        ? [", which made ", code(names[0])] : null), valueView(value, "outgoing"));
   }
 
   accumulation({ leaf, before, after }) {
     const scalar = after.shape.length === 0;
     return this.card("Accumulates", "accumulates",
+      h("p", { class: "says" }, this.words.accumulating({ before })),
       h("p", { class: "which" }, this.link(leaf), h("code", null, ".grad")),
       h("div", { class: scalar ? "change inline" : "change" },
         h("div", null, h("span", { class: "which" }, "before"), valueView(before, "before")),
@@ -157,27 +184,36 @@ class Panel {
   // -- before the first step ---------------------------------------------------------------------
 
   overview(pass) {
-    const { memory } = this.story.data;
-    const steps = pass?.steps.length ?? 0;
-    const cards = [h("header", { class: "head" }, h("h2", null, pass ? "Before the pass" : "The graph"),
-      pass ? h("p", null, h("code", null, pass.how ?? "backward()"), " ", this.placeLink(pass.place)) : null,
-      h("p", { class: "quiet" }, pass
-        ? `${plural(steps, "step", "steps")}, the newest node first.` : "No backward pass was recorded."))];
-    if (pass?.left_out) {
-      cards.push(h("p", { class: "trouble", role: "note" }, `The pass took ${plural(pass.count, "step", "steps")}; `
-        + `${plural(pass.left_out, "was", "were")} not kept.`));
-    }
-    if (pass?.error) {
-      cards.push(h("p", { class: "trouble", role: "note" }, h("bdi", null, `It ended early. ${pass.error}`)));
-    }
-    const lost = this.story.data.limits?.passes_left_out;
-    if (lost) cards.push(h("p", { class: "quiet" }, `${plural(lost, "later pass was", "later passes were")} not recorded.`));
-    if (pass && steps) {
-      cards.push(this.card("Starts at", "", h("p", null, this.link(pass.root)),
-        h("button", { class: "plain", onclick: () => this.on.go(1) }, "First step ▶")));
-    }
-    if (memory?.total) cards.push(this.memory(memory));
-    return cards;
+    const { memory, limits } = this.story.data;
+    return [
+      pass ? this.welcome(pass) : h("header", { class: "head" }, h("h2", null, "The graph"),
+        h("p", { class: "quiet" }, "No backward pass was recorded.")),
+      pass?.left_out ? this.trouble(`The pass took ${plural(pass.count, "step", "steps")}; `
+        + `${plural(pass.left_out, "was", "were")} not kept.`) : null,
+      pass?.error ? this.trouble(`It ended early. ${pass.error}`) : null,
+      limits?.passes_left_out ? h("p", { class: "quiet" },
+        `${plural(limits.passes_left_out, "later pass was", "later passes were")} not recorded.`) : null,
+      memory?.total ? this.memory(memory) : null,
+    ].filter(Boolean);
+  }
+
+  /** What is about to happen, and what to press. */
+  welcome(pass) {
+    const steps = pass.steps.length;
+    return h("header", { class: "head welcome" },
+      h("h2", null, h("code", null, h("bdi", null, pass.how ?? "backward()"))),
+      h("p", { class: "quiet" }, this.placeLink(pass.place), pass.place ? " · " : "",
+        plural(steps, "step", "steps"), steps ? [", starting at ", this.link(pass.root)] : null),
+      steps ? [
+        h("p", { class: "says" }, this.words.beginning(pass)),
+        h("p", { class: "go" },
+          h("button", { class: "plain main", onclick: () => this.on.go(1) }, "First step ▶"),
+          h("span", { class: "quiet by-key" }, "or press ", h("kbd", null, "→"))),
+      ] : null);
+  }
+
+  trouble(text) {
+    return h("p", { class: "trouble", role: "note" }, h("bdi", null, text));
   }
 
   memory({ total, items }) {
@@ -234,7 +270,7 @@ class Panel {
     if (item.kind === "group") rows.push(["holds", plural(item.count ?? 0, "node", "nodes")]);
     if (item.bytes) rows.push(["keeps", bytesText(item.bytes)]);
     this.pickedCard.replaceChildren(h("section", { class: "card picked", data: { item: id } },
-      h("button", { class: "close icon", "aria-label": "Close", onclick: () => this.on.pick(null) }, "×"),
+      this.closeButton(),
       this.head(item),
       h("dl", { class: "facts" }, rows.map(([name, text]) => [h("dt", null, name), h("dd", null, text)]).flat()),
       h("div", { class: "chips" }, (this.story.marksOf.get(id) ?? []).slice(0, 6).map((i) => this.chip(i))),
@@ -246,9 +282,20 @@ class Panel {
         item.kind === "group" ? "" : "It has no step of its own in this pass.")));
   }
 
+  /** A mark that belongs to no node and no line. */
+  showMark(index) {
+    const { kind, text } = this.story.marks[index];
+    this.pickedCard.replaceChildren(h("section", { class: "card picked" }, this.closeButton(),
+      h("h3", null, MARK_WORDS[kind] ?? kind), h("p", null, h("bdi", null, text))));
+  }
+
+  closeButton() {
+    return h("button", { class: "close icon", "aria-label": "Close", onclick: () => this.on.pick(null) }, "×");
+  }
+
   showLine(place, ids, times) {
     this.pickedCard.replaceChildren(h("section", { class: "card picked", data: { line: place[1] } },
-      h("button", { class: "close icon", "aria-label": "Close", onclick: () => this.on.pick(null) }, "×"),
+      this.closeButton(),
       h("h3", null, h("bdi", null, this.story.placeText(place))),
       h("p", { class: "quiet" }, ids.length
         ? `made ${plural(ids.length, "node", "nodes")}:` : "made nothing that a gradient goes through."),

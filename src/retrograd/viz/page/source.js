@@ -1,14 +1,18 @@
 // The program: its lines, with what they made and how far the pass has come.
 
+const QUOTED = [
+  /'''[\s\S]*?(?:'''|$)/, /"""[\s\S]*?(?:"""|$)/, /'(?:\\.|[^'\\\n])*'?/, /"(?:\\.|[^"\\\n])*"?/,
+].map((one) => one.source).join("|");
 const TOKENS = new RegExp([
   "(?<comment>#[^\\n]*)",
-  "(?<string>\\b[rRbBfFuU]{0,2}(?:'''[\\s\\S]*?(?:'''|$)|\"\"\"[\\s\\S]*?(?:\"\"\"|$)|'(?:\\\\.|[^'\\\\\\n])*'?|\"(?:\\\\.|[^\"\\\\\\n])*\"?)"
-    + "|'''[\\s\\S]*?(?:'''|$)|\"\"\"[\\s\\S]*?(?:\"\"\"|$)|'(?:\\\\.|[^'\\\\\\n])*'?|\"(?:\\\\.|[^\"\\\\\\n])*\"?)",
+  `(?<string>(?:\\b[rRbBfFuU]{1,2})?(?:${QUOTED}))`,
   "(?<keyword>\\b(?:False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else"
     + "|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try"
     + "|while|with|yield)\\b)",
   "(?<number>\\b\\d[\\d_]*(?:\\.[\\d_]*)?(?:[eE][-+]?\\d+)?j?\\b)",
 ].join("|"), "g");
+
+const BLOCK = 50; // lines
 
 /** The lines of a program as lists of [kind, text]. */
 function coloured(lines) {
@@ -32,8 +36,8 @@ function coloured(lines) {
 class SourceView {
   constructor(story, on) {
     Object.assign(this, { story, on });
-    this.lines = document.getElementById("lines");
-    this.tabs = document.getElementById("files");
+    this.lines = byId("lines");
+    this.tabs = byId("files");
     this.file = null;
     this.rows = new Map();
     this.lines.addEventListener("click", (event) => {
@@ -43,7 +47,8 @@ class SourceView {
     this.story.files.forEach((file, index) => {
       if (!file.lines.length) return; // a library's, not the program's
       this.tabs.append(h("button", {
-        class: "file", title: file.name, data: { file: index }, onclick: () => { this.show(index); this.on.fileShown(); },
+        class: "file", title: file.name, data: { file: index },
+        onclick: () => { this.show(index); this.on.fileShown(); },
       }, file.name));
     });
     const first = this.story.files.findIndex((file) => file.lines.length);
@@ -72,7 +77,10 @@ class SourceView {
       this.rows.set(number, { row, state: "none" });
       return row;
     });
-    this.lines.replaceChildren(...rows);
+    // In blocks: a browser leaves out of its work those that are not in sight.
+    const blocks = Array.from({ length: Math.ceil(rows.length / BLOCK) }, (_, number) =>
+      h("div", { class: "block" }, rows.slice(number * BLOCK, (number + 1) * BLOCK)));
+    this.lines.replaceChildren(...blocks);
     this.current = this.picked = null;
   }
 
@@ -105,10 +113,9 @@ class SourceView {
 
   /** Scroll only the list, and only if needed: the page itself stays where it is. */
   reveal(row) {
-    const { lines } = this;
-    const top = row.offsetTop - lines.offsetTop;
-    if (top < lines.scrollTop + 24 || top + row.offsetHeight > lines.scrollTop + lines.clientHeight - 24) {
-      lines.scrollTop = top - lines.clientHeight / 3;
+    const [frame, own] = [this.lines.getBoundingClientRect(), row.getBoundingClientRect()];
+    if (own.top < frame.top + 24 || own.bottom > frame.bottom - 24) {
+      this.lines.scrollTop += own.top - frame.top - frame.height / 3;
     }
   }
 

@@ -47,6 +47,12 @@ class Story {
     return found;
   }
 
+  /** The results of one operation that another takes: what a gradient between the two is for. */
+  between(maker, user) {
+    const taken = this.inputs.get(user) ?? [];
+    return (this.outputs.get(maker) ?? []).filter((id) => taken.includes(id));
+  }
+
   /** The box that stands for an item in a picture: its own, or that of a group around it. */
   boxIn(picture, id) {
     while (id !== null && id !== undefined) {

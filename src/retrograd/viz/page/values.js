@@ -1,27 +1,4 @@
-// Numbers and arrays, as text and as elements. Text of the user's goes in as text, never as HTML.
-
-/** An element: attributes by name ("on…" are listeners, "data" is the dataset), then children. */
-function h(tag, attributes, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "data") Object.assign(element.dataset, value);
-    else element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return element;
-}
-
-/** The same for SVG. */
-function svg(tag, attributes, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value !== null && value !== undefined) element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
+// Numbers and arrays, as text and as elements.
 
 const isFloat = (dtype) => !/^(u?int|bool)/.test(dtype ?? "");
 const isNumber = (entry) => typeof entry === "number";
@@ -54,8 +31,8 @@ function short(entry, dtype) {
   if (size >= 1e6 || size < 1e-4) {
     return entry.toExponential(4).replace(/\.?0+e/, "e").replace("e+", "e");
   }
-  const text = entry.toPrecision(5);
-  const plain = text.includes("e") ? String(Number(text)) : text;
+  // With more than five digits before the point, the others would have to be made up.
+  const plain = size >= 1e4 ? entry.toFixed(1) : entry.toPrecision(5);
   return plain.includes(".") ? plain.replace(/0+$/, "").replace(/\.$/, ".0") : `${plain}.0`;
 }
 
@@ -136,7 +113,7 @@ function unravel(number, shape) {
 
 const FIGURES = [["min", "smallest"], ["mean", "mean"], ["max", "largest"], ["norm", "norm"]];
 
-/** A large array: figures, a line from the smallest to the largest, and its first entries. */
+/** A large array: figures, a histogram, and its first entries. */
 function summary(value) {
   const figures = FIGURES.filter(([key]) => value[key] !== null && value[key] !== undefined)
     .map(([key, name]) => h("div", null, h("dt", null, name),
@@ -155,25 +132,36 @@ function summary(value) {
   return [h("dl", { class: "figures" }, figures), rangeView(value), first];
 }
 
-/** Where the entries lie: from smallest to largest, with zero and the mean marked. */
-function rangeView(value) {
-  const [low, high, mean] = [value.min, value.max, value.mean].map(toNumber);
-  if (![low, high, mean].every(Number.isFinite)) return null;
-  const [from, to] = [Math.min(low, 0), Math.max(high, 0)];
+/** Where the entries lie, from the smallest to the largest: how many in each part of the way, or
+ *  just how far it is, with zero and the mean marked. */
+function rangeView({ min, max, mean, histogram }) {
+  const [low, high, middle] = [min, max, mean].map(toNumber);
+  if (![low, high, middle].every(Number.isFinite)) return null;
+  const [from, to] = histogram ? [low, high] : [Math.min(low, 0), Math.max(high, 0)];
   if (from === to) return null;
-  const at = (x) => (4 + ((x - from) / (to - from)) * 192).toFixed(1);
-  return svg("svg", { class: "range", viewBox: "0 0 200 14", "aria-hidden": "true" },
-    svg("line", { class: "axis", x1: 4, x2: 196, y1: 7, y2: 7 }),
-    svg("line", { class: "extent", x1: at(low), x2: at(high), y1: 7, y2: 7 }),
-    svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 2, y2: 12 }),
-    svg("circle", { class: "mean", cx: at(mean), cy: 7, r: 3 }));
+  const at = (x) => 4 + ((x - from) / (to - from)) * 192;
+  const most = Math.max(...(histogram ?? [1]));
+  const bars = (histogram ?? []).map((count, index) => {
+    const tall = count ? Math.max((count / most) * 34, 1) : 0; // what is there can be seen
+    return svg("rect", { class: "column", x: (4.5 + index * (192 / histogram.length)).toFixed(1),
+      width: (192 / histogram.length - 1).toFixed(1), y: (38 - tall).toFixed(1), height: tall.toFixed(1),
+      "data-count": count });
+  });
+  const ground = histogram ? 38 : 7;
+  return svg("svg", { class: "range", viewBox: `0 0 200 ${histogram ? 44 : 14}`, "aria-hidden": "true" },
+    svg("title", null, `from ${short(low, "float")} to ${short(high, "float")}`),
+    svg("line", { class: "axis", x1: 4, x2: 196, y1: ground, y2: ground }), ...bars,
+    ...(histogram ? [] : [svg("line", { class: "extent", x1: at(low), x2: at(high), y1: 7, y2: 7 })]),
+    ...(from <= 0 && to >= 0
+      ? [svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 2, y2: ground + 5 })] : []),
+    svg("circle", { class: "mean", cx: at(middle), cy: ground, r: 3 }));
 }
 
 /** A value of a story. "role" says what it is, for whoever reads the page by program. */
 function valueView(value, role) {
   if (!value) return h("span", { class: "value none", data: { role } }, "None");
   const scalar = value.shape.length === 0 && value.data;
-  const type = h("span", { class: "type" }, `${value.dtype} ${shapeText(value.shape)}`);
+  const type = typeView(value);
   const box = h("div", {
     class: scalar ? "value scalar" : "value",
     data: { role, shape: shapeText(value.shape), dtype: value.dtype },
@@ -194,7 +182,7 @@ function valueInline(value) {
     return h("span", { class: "n odd", title: `${shapeText(value.shape)}, not all finite` }, odd);
   }
   return h("span", { class: "n", title: `norm ${exact(value.norm)}` },
-    `‖·‖ ${short(value.norm, "float")}`);
+    `norm ${short(value.norm, "float")}`);
 }
 
 const hasOdd = (value, which) => Boolean(value) && value[which] > 0;

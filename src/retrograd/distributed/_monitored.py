@@ -1,0 +1,69 @@
+"""A barrier that says who has not come."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._wrap import wrap
+from retrograd.distributed._arguments import outside
+from retrograd.distributed._groups import ProcessGroup, check_timeout, is_member, resolve
+from retrograd.distributed._point_to_point import TAGS, begin_receiving, begin_sending
+
+
+def monitored_barrier(
+    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """Wait until all ranks have come here; if not all do in time, rank 0 says who is missing: the
+    first of them, or with ``wait_all_ranks`` all.
+
+    >>> import retrograd.distributed as dist
+    >>> dist.init_process_group()
+    >>> dist.monitored_barrier()
+    >>> dist.destroy_process_group()
+    """
+    if not is_member(group):
+        outside("monitored_barrier")
+        return
+    chosen = resolve(group)
+    check_timeout(timeout)
+    limit = timeout or chosen.timeout
+    if chosen.rank() == 0:
+        _await_all(chosen, limit, wait_all_ranks)
+        return
+    told = begin_sending(_token(), 0, chosen, TAGS)
+    answer = begin_receiving(_token(), 0, chosen, TAGS)
+    told.wait()
+    # Rank 0 waits for the whole time before it says who is missing: that is the error to see.
+    if not answer.is_over_in(2 * limit.total_seconds()):
+        raise RuntimeError(
+            f"Rank {chosen.rank()} successfully reached monitoredBarrier, but received errors "
+            "while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank."
+        )
+
+
+def _await_all(group: ProcessGroup, limit: timedelta, wait_all_ranks: bool) -> None:
+    """Rank 0's part: hear from all, then answer all."""
+    places = range(1, group.size())
+    arrivals = [begin_receiving(_token(), place, group, TAGS) for place in places]
+    deadline = time.monotonic() + limit.total_seconds()
+    missing = []
+    for place, arrival in zip(places, arrivals, strict=True):
+        if not arrival.is_over_in(deadline - time.monotonic()):
+            missing.append(place)
+            if not wait_all_ranks:
+                break
+    if missing:
+        who = ", ".join(str(place) for place in missing)
+        raise RuntimeError(
+            f"[Rank 0]: Rank{'s' if wait_all_ranks else ''} {who} failed to pass monitoredBarrier "
+            f"in {limit // timedelta(milliseconds=1)} ms"
+        )
+    for answer in [begin_sending(_token(), place, group, TAGS) for place in places]:
+        answer.wait()
+
+
+def _token() -> Any:
+    return wrap(arrays.zeros(1, "u1"))

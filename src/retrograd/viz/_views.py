@@ -1,0 +1,61 @@
+"""What each picture of a folded graph shows: the picture of the whole, and those of the insides of
+groups. All are found in one walk over the edges; there may be a thousand pictures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from retrograd.viz._model import Item
+
+Pair = tuple[int, int]
+
+
+class Views:
+    """For each group, and for None, the whole: the items right inside it, and the edges between
+    those and with what lies outside.
+
+    Where an item is folded, its group stands for it. Of what lies outside a group, the outermost
+    group stands that does not hold both ends of the edge."""
+
+    def __init__(self, items: Sequence[Item], edges: Sequence[Pair]) -> None:
+        self.inside: dict[int | None, list[int]] = defaultdict(list)
+        self.pairs: dict[int | None, list[Pair]] = defaultdict(list)
+        for item in items:
+            self.inside[item.group].append(item.id)
+        self._items = items
+        self._ways: dict[int | None, list[int | None]] = {None: [None]}
+        once: set[tuple[int | None, int, int]] = set()
+        for edge in edges:
+            source, target = edge
+            for group, start, end in self._showing(source, target):
+                folded = (start, end) != edge  # one for all that are folded
+                if not folded or (group, start, end) not in once:
+                    self.pairs[group].append((start, end))
+                    if folded:
+                        once.add((group, start, end))
+
+    def _showing(self, source: int, target: int) -> list[tuple[int | None, int, int]]:
+        """The pictures that an edge is in, and between which boxes."""
+        up, down = [*self._way(source), source], [*self._way(target), target]
+        shared = 1
+        while shared < min(len(up), len(down)) and up[shared] == down[shared]:
+            shared += 1
+        if shared == len(up) or shared == len(down):
+            return []  # from a group to something in it
+        start, end = up[shared], down[shared]
+        found = [(up[shared - 1], start, end)]
+        found += [(up[k], up[k + 1], end) for k in range(shared, len(up) - 1)]
+        found += [(down[k], start, down[k + 1]) for k in range(shared, len(down) - 1)]
+        return found  # type: ignore[return-value]  # only the first of a way is None
+
+    def _way(self, number: int) -> list[int | None]:
+        """The groups around an item, outermost first, beginning with the whole."""
+        group = self._items[number].group
+        known = self._ways.get(group)
+        if known is None:
+            assert group is not None
+            known = self._ways[group] = [*self._way(group), group]
+        return known

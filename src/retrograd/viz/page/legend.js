@@ -1,0 +1,28 @@
+// What the looks of the graph mean: in a word below it, and in a sentence in the help.
+
+const MEANINGS = {
+  operation: ["operation", "something that the program did; each step applies the rule of one"],
+  leaf: ["leaf", "a tensor that requires a gradient and that no operation made, such as a parameter"],
+  intermediate: ["result", "what an operation gave"],
+  data: ["data", "needs no gradient, and gets none"],
+  group: ["group", "many nodes folded into one; double click to look inside"],
+};
+const STATE_MEANINGS = {
+  waiting: "the pass has not come here yet",
+  running: "the step that is shown: solid lines bring the gradient, dashed ones carry it on",
+  done: "the pass has been here",
+};
+
+function showLegend(story) {
+  const kinds = new Set(story.data.graph.items.map((item) => item.kind));
+  const entries = [
+    ...Object.entries(MEANINGS).filter(([kind]) => kinds.has(kind)),
+    ...Object.entries(STATE_MEANINGS).map(([state, text]) => [`state ${state}`, [STATE_WORDS[state], text]]),
+  ];
+  const swatch = (looks) => h("span", { class: `swatch ${looks}`, "aria-hidden": "true" });
+  byId("legend").append(...entries.map(([looks, [word, text]]) =>
+    h("li", { title: text }, swatch(looks), word)));
+  byId("meanings").append(...entries.flatMap(([looks, [word, text]]) =>
+    [h("dt", null, swatch(looks), word), h("dd", null, text)]));
+  byId("follow-label").hidden = story.pictures.size < 2;
+}
