@@ -213,6 +213,7 @@ CASES = {
     "noisy recomputed": Case(noisy, rows, options={"checkpoint": 1}, plain=False),
     "clipped": Case(tied, words, of_words, options={"clip_grad_norm": 0.05}),
     "normalized": Case(normalized, rows, optimizer=momentum),
+    "normalized recomputed": Case(normalized, rows, optimizer=momentum, options={"checkpoint": 2}),
     "in place": Case(in_place, rows),
     "lazy": Case(lazy, rows, plain=False),
     "profiled": Case(blocks, rows, options={
@@ -348,8 +349,9 @@ def checkpointed(folder: str, stages: int, steps: int, resume: bool, options: di
     return losses
 
 
-def checkpoint_and_report(*arguments: Any) -> None:
-    losses = checkpointed(*arguments)
+def checkpoint_and_report(*runs: Sequence[Any]) -> None:
+    """One run after the other; a line with the losses of all."""
+    losses = [checkpointed(*arguments) for arguments in runs]
     if distributed.get_rank() == 0:
         print("losses", json.dumps(losses), flush=True)
 
@@ -381,7 +383,7 @@ class RaisesBackward(torch.autograd.Function):
         raise ArithmeticError("no way back")
 
 
-def fault(kind: str, ranks: int) -> None:
+def fault(kind: str, ranks: int, folder: str) -> None:
     """Train a pipeline in which something is wrong, on the last but one rank if on one."""
     distributed.init_process_group("mpi")
     rank = distributed.get_rank()
@@ -389,6 +391,7 @@ def fault(kind: str, ranks: int) -> None:
     case = CASES["blocks"]
     layers = list(make_layers(case))
     microbatches, steps = 4, 3
+    optimizer: Any = case.optimizer
     at = len(layers) * (ranks - 2) // ranks
     if kind == "raises":
         layers[at] = Raises()
@@ -398,6 +401,13 @@ def fault(kind: str, ranks: int) -> None:
         layers[at] = nn.Linear(WIDTH + 1, WIDTH)
     elif kind == "cannot be sent":
         layers[len(layers) * (ranks - 1) // ranks - 1] = lambda x: (x, object())
+    elif kind == "weights" and concerned:
+        torch.manual_seed(2)
+        layers[0] = nn.Linear(WIDTH, WIDTH)
+    elif kind == "optimizer":
+        everything = [p for layer in layers for p in layer.parameters()]
+        if concerned:
+            optimizer = lambda _: case.optimizer(everything)
     elif kind == "settings" and concerned:
         microbatches = 3
     count = microbatches * steps
@@ -406,9 +416,12 @@ def fault(kind: str, ranks: int) -> None:
     if kind == "part of a batch" and rank == ranks - 1:
         count -= 1
     pipe = pipeline.Pipeline(
-        layers, ranks, microbatches=microbatches, loss_fn=case.loss_fn, optimizer=case.optimizer
+        layers, ranks, microbatches=microbatches, loss_fn=case.loss_fn, optimizer=optimizer
     )
     data = items(case, count)
+    if kind == "folder":
+        os.chdir(os.path.join(folder, "elsewhere") if concerned else folder)
+        pipe.save_checkpoint("checkpoints")
     if kind == "other data" and rank == ranks - 1:
         next(data)
     if kind == "other call" and concerned:

@@ -28,46 +28,50 @@ def _double_precision() -> Iterator[None]:
         distributed.destroy_process_group()
 
 
-def losses_of(folder: Path, ranks: int, stages: int, steps: int, resume: bool,
-              options: dict[str, Any]) -> list[float]:  # fmt: skip
-    arguments = [str(folder), stages, steps, resume, options]
+Start = tuple[Path, int, int, bool, dict[str, Any]]  # folder, stages, steps, resumed, options
+
+
+def losses_of(ranks: int, *runs: Start) -> list[list[float]]:
+    """The losses of several runs, one after the other in the same processes."""
+    arguments = [(str(folder), *others) for folder, *others in runs]
     if ranks == 1:
-        return programs.checkpointed(*arguments)
+        return [programs.checkpointed(*each) for each in arguments]
     program = json.dumps(["checkpointed", *arguments])
     result = _mpi.run(Path(programs.__file__), ranks, env={"PIPELINE_PROGRAM": program})
     (line,) = [x for x in result.out[0].splitlines() if x.startswith("losses ")]
-    found: list[float] = json.loads(line.removeprefix("losses "))
+    found: list[list[float]] = json.loads(line.removeprefix("losses "))
     return found
 
 
 def test_a_run_goes_on_to_the_bit_and_at_another_number_of_stages(tmp_path: Path) -> None:
     """With dropout, clipping, momentum and a schedule of the learning rate."""
-    whole = losses_of(tmp_path / "whole", 2, 2, STEPS, False, {})
     folder = tmp_path / "cut"
-    losses_of(folder, 2, 2, 6, False, {})
+    whole, _ = losses_of(2, (tmp_path / "whole", 2, STEPS, False, {}), (folder, 2, 6, False, {}))
     assert sorted(os.listdir(folder)) == ["step-0000000003", "step-0000000006"]
     copies = [tmp_path / str(i) for i in range(4)]
     for copy in copies:
         shutil.copytree(folder, copy)
-    assert losses_of(folder, 2, 2, STEPS, True, {}) == whole
+    chunks = {"schedule": "interleaved", "chunks": 2}
+    recomputed = {"partition": "parameters", "checkpoint": 1}
+    resumed, interleaved = losses_of(
+        2, (folder, 2, STEPS, True, {}), (copies[0], 2, STEPS, True, chunks)
+    )
+    assert resumed == whole
     # The newest two are kept.
     assert sorted(os.listdir(folder)) == ["step-0000000006", "step-0000000009"]
-    others: list[tuple[int, int, dict[str, Any]]] = [
-        (1, 1, {}),
-        (3, 3, {"schedule": "zb-h1"}),
-        (2, 2, {"schedule": "interleaved", "chunks": 2}),
-        (1, 1, {"partition": "parameters", "checkpoint": 1}),
-    ]
-    for copy, (ranks, stages, options) in zip(copies, others, strict=True):
-        found = losses_of(copy, ranks, stages, STEPS, True, options)
+    alone = losses_of(1, (copies[1], 1, STEPS, True, {}), (copies[2], 1, STEPS, True, recomputed))
+    three = losses_of(3, (copies[3], 3, STEPS, True, {"schedule": "zb-h1"}))
+    for found in (interleaved, *alone, *three):
         assert found == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.long
 def test_grids_resume_to_the_bit(tmp_path: Path) -> None:
-    whole = losses_of(tmp_path / "whole", 4, 2, STEPS, False, {})
-    losses_of(tmp_path / "cut", 4, 2, 6, False, {})
-    assert losses_of(tmp_path / "cut", 4, 2, STEPS, True, {}) == whole
+    whole, _ = losses_of(
+        4, (tmp_path / "whole", 2, STEPS, False, {}), (tmp_path / "cut", 2, 6, False, {})
+    )
+    (resumed,) = losses_of(4, (tmp_path / "cut", 2, STEPS, True, {}))
+    assert resumed == whole
 
 
 def make(**options: Any) -> Any:

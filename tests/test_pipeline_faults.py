@@ -32,6 +32,10 @@ FAULTS = [
     ("cannot be sent", 1, "TypeError: a object cannot be sent from one stage to another", ""),
     ("settings", 1, "the pipeline of rank 1 has microbatches=3, that of rank 0 has microbatches=4",
      ""),
+    ("weights", 1, "layer 0 of the model of rank 1 has other weights than that of rank 0", ""),
+    ("optimizer", 1, "the optimizer of rank 1 has 10 parameters (of 16) that are not in stage 1",
+     ""),
+    ("folder", 1, "FileNotFoundError: rank 1 does not see ", "elsewhere/checkpoints"),
     ("other call", 1, "rank 1 calls eval_batch where rank 0 calls train_batch", ""),
     ("fewer batches", 2, "the iterator of rank 2 has no more data after 2 steps, while that of "
      "rank 0 has", ""),
@@ -44,10 +48,15 @@ FAULTS = [
     ("kind", "concerned", "message", "note"), FAULTS, ids=lambda x: str(x)[:15]
 )
 def test_one_clear_error_from_the_rank_concerned(
-    kind: str, concerned: int, message: str, note: str
+    kind: str, concerned: int, message: str, note: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "elsewhere").mkdir()
     result = _mpi.run(
-        PROGRAM, RANKS, timeout=40, expect=None, env=environment("fault", kind, RANKS)
+        PROGRAM,
+        RANKS,
+        timeout=40,
+        expect=None,
+        env=environment("fault", kind, RANKS, str(tmp_path)),
     )
     told = result.report()
     assert message in result.err[concerned], told
@@ -71,15 +80,15 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[floa
     return {RANKS: losses(folder, resume=False)}
 
 
-STEPS = 24
+STEPS = 18
 
 
 def losses(folder: Path, resume: bool) -> list[float]:
-    program = environment("checkpointed", str(folder), RANKS, STEPS, resume, {})
+    program = environment("checkpointed", [str(folder), RANKS, STEPS, resume, {}])
     result = _mpi.run(PROGRAM, RANKS, env=program)
     (line,) = [x for x in result.out[0].splitlines() if x.startswith("losses ")]
-    found: list[float] = json.loads(line.removeprefix("losses "))
-    return found
+    (found,) = json.loads(line.removeprefix("losses "))
+    return list(found)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +98,7 @@ def losses(folder: Path, resume: bool) -> list[float]:
 def test_killing_a_rank_stops_all_and_the_run_goes_on_to_the_bit(
     victim: int, step: int, tmp_path: Path, undisturbed: dict[int, list[float]]
 ) -> None:
-    program = environment("checkpointed", str(tmp_path), RANKS, STEPS, False, {})
+    program = environment("checkpointed", [str(tmp_path), RANKS, STEPS, False, {}])
     run = _mpi.Run(PROGRAM, RANKS, {**program, "SLOWLY": "0.02"})
     run.printed(0, f"step {step}\n")
     time.sleep(random.random() * 0.04)  # at any moment of a step

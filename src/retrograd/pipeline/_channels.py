@@ -166,6 +166,10 @@ class Handover:
     def __init__(self) -> None:
         self.messages: deque[Message] = deque()
 
+    def expect(self, messages: int) -> None:
+        """What a batch has left that ended with an error is not part of the coming one."""
+        self.messages.clear()
+
     def send(self, step: int, microbatch: int, form: str, tensors: Sequence[Any]) -> None:
         # Copies, as other ranks get them: a layer may write into what it is given.
         self.messages.append((Form(form), [x.detach().clone() for x in tensors]))
@@ -202,8 +206,7 @@ class Channels:
     def expect(self, messages: dict[tuple[int, int], int]) -> None:
         """How many messages of a batch come over each link."""
         for link, receiver in self.receivers.items():
-            if isinstance(receiver, Receiver):
-                receiver.expect(messages.get(link, 0))
+            receiver.expect(messages.get(link, 0))
 
     def progress(self) -> None:
         """Look after what is under way; to be called often."""

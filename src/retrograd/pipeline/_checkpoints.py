@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from retrograd import distributed, files
@@ -18,11 +20,13 @@ from retrograd.files._atomic import _sync_folder
 from retrograd.files._checkpoints import _random_states
 
 if TYPE_CHECKING:
+    from retrograd.pipeline._grid import Grid
     from retrograd.pipeline._pipeline import Pipeline
 
 _NAME = re.compile(r"step-(\d{10})(?:\.(\d+))?")
 _STAGE = re.compile(r"stage-(\d+)-of-(\d+)\.safetensors")
 _GROUP_KEYS = ("params", "param_names")
+_PATIENCE = 2.0  # seconds until a folder made on another machine is seen
 VERSION = 1
 
 
@@ -48,6 +52,7 @@ def save(pipe: Pipeline, folder: str, keep: int | None, values: dict[str, Any]) 
                 shutil.rmtree(os.path.join(folder, left))
         os.mkdir(partial)
     distributed.barrier(group=grid.everybody)
+    _check_sees(grid, partial)
     if grid.replica == 0:
         path = f"stage-{grid.stage}-of-{grid.stages}.safetensors"
         files.save(_contents(pipe, values), os.path.join(partial, path))
@@ -65,6 +70,18 @@ def save(pipe: Pipeline, folder: str, keep: int | None, values: dict[str, Any]) 
 
 def _name(step: int, number: int) -> str:
     return f"step-{step:010d}" + (f".{number}" if number else "")
+
+
+def _check_sees(grid: Grid, path: str) -> None:
+    """A folder that rank 0 has, all ranks must have."""
+    end = time.monotonic() + _PATIENCE
+    while not os.path.isdir(path):
+        if time.monotonic() > end:
+            raise FileNotFoundError(
+                f"rank {grid.rank} does not see {os.path.abspath(path)!r}, which rank 0 sees. "
+                "Checkpoints need a folder that all ranks share, given by its full path"
+            )
+        time.sleep(0.05)
 
 
 def checkpoints_in(folder: str) -> list[tuple[int, int]]:
@@ -117,9 +134,10 @@ def load(pipe: Pipeline, folder: str) -> dict[str, Any]:
     if step == -1:
         raise FileNotFoundError(f"there is no complete checkpoint of a pipeline in {folder!r}")
     path = folder if step == -2 else os.path.join(folder, _name(step, number))
-    stages = _read(path)
+    _check_sees(grid, path)
+    names = _names_by_identity(pipe).values()
+    stages = _read(path, keep=set(pipe.state_dict()) | set(names))
     model = {name: x for stage in stages for name, x in stage["model"].items()}
-    layers = set(pipe.module._modules)
     missing = sorted(name for name in pipe.state_dict() if name not in model)
     if missing:
         raise RuntimeError(f"{path} does not fit: it has no {', '.join(missing)}")
@@ -129,7 +147,7 @@ def load(pipe: Pipeline, folder: str) -> dict[str, Any]:
         raise RuntimeError(f"{path} does not fit: it was saved without a scheduler")
     random = _random_file(path, pipe, stages[0]["layout"])
 
-    pipe.load_state_dict({n: x for n, x in model.items() if n.partition(".")[0] in layers})
+    pipe.load_state_dict(model)
     if optimizer is not None:
         pipe.optimizer.load_state_dict(optimizer)
     if pipe.scheduler is not None:
@@ -144,19 +162,23 @@ def load(pipe: Pipeline, folder: str) -> dict[str, Any]:
     return values
 
 
-def _read(path: str) -> list[dict[str, Any]]:
-    """The files of all stages."""
+def _read(path: str, keep: Container[str] | None = None) -> list[dict[str, Any]]:
+    """The files of all stages. Of their tensors, only those by the names to ``keep`` stay in
+    memory: a rank need not have room for the whole model."""
     matches = [match for match in map(_STAGE.fullmatch, sorted(os.listdir(path))) if match]
     count = int(matches[0][2]) if matches else 0
     if not count or sorted(int(match[1]) for match in matches) != list(range(count)):
         raise FileNotFoundError(f"{path!r} is not a complete checkpoint of a pipeline")
-    found = [
-        files.load(os.path.join(path, f"stage-{stage}-of-{count}.safetensors"))
-        for stage in range(count)
-    ]
-    for stage in found:
+    found = []
+    for number in range(count):
+        stage = files.load(os.path.join(path, f"stage-{number}-of-{count}.safetensors"))
         if not isinstance(stage, dict) or stage.get("pipeline") != VERSION:
             raise files.FileFormatError(f"{path!r} is not a checkpoint of a pipeline")
+        optimizer = stage["optimizer"] or {}
+        for held in (stage["model"], optimizer.get("state", {})):
+            for name in [name for name in held if keep is not None and name not in keep]:
+                del held[name]
+        found.append(stage)
     return found
 
 

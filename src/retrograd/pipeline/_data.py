@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from retrograd.arrays._generator import Generator
+from retrograd.pipeline._layers import checksum
 from retrograd.pipeline._values import tensors_of
 from retrograd.tensor._rng import default_generator
 
 _NOTHING = object()
-_SUMMED = 4096  # elements of each tensor
 
 
 class Reader:
@@ -51,20 +50,6 @@ def _kind(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-# What a generator's stream of random numbers consists of.
-_STREAM = ("_bits", "_twister", "_seed", "_untouched", "next_normal")
-
-
-def _exchange(a: Generator, b: Generator) -> None:
-    """Let two generators exchange their streams. Copying their states would take as long as a
-    small layer, and is needed for every micro-batch."""
-    with a.lock, b.lock:
-        for name in _STREAM:
-            stream = getattr(a, name)
-            setattr(a, name, getattr(b, name))
-            setattr(b, name, stream)
-
-
 class Items:
     """The items of a batch as pairs, and two streams of random numbers: the user's, which data
     are made with, and one of the pipeline's own, which layers draw from."""
@@ -77,21 +62,21 @@ class Items:
     @contextlib.contextmanager
     def own_random_numbers(self) -> Iterator[None]:
         """What is drawn inside does not change the user's stream."""
-        _exchange(default_generator, self.own)
+        default_generator.exchange(self.own)
         try:
             yield
         finally:
-            _exchange(default_generator, self.own)
+            default_generator.exchange(self.own)
 
     def item(self, microbatch: int) -> tuple[Any, Any]:
         """Inputs and targets of a micro-batch, made with the user's random numbers."""
         if self.reader is None:  # the last stage, where nobody asks for a loss
             return None, None
-        _exchange(default_generator, self.own)
+        default_generator.exchange(self.own)
         try:
             item = self.reader.item(microbatch)
         finally:
-            _exchange(default_generator, self.own)
+            default_generator.exchange(self.own)
         if isinstance(item, (tuple, list)) and len(item) == 2:
             if microbatch >= self._summed:
                 self._add(item[1])
@@ -107,7 +92,4 @@ class Items:
     def _add(self, targets: Any) -> None:
         """Take targets into the checksum, which tells whether two ranks read the same data."""
         self._summed += 1
-        for x in tensors_of(targets):
-            start = zlib.crc32(str((tuple(x.shape), x.dtype)).encode(), max(self.checksum, 0))
-            some = x.detach().reshape(-1)[:_SUMMED].contiguous()._data
-            self.checksum = zlib.crc32(some.tobytes(), start)
+        self.checksum = checksum(tensors_of(targets), max(self.checksum, 0))

@@ -66,13 +66,20 @@ class Executor:
         """Run one batch."""
         program = list(instructions)
         self.batch, self.trains = batch, trains
-        self.outgoing.clear()
-        self.returning.clear()
+        self._forget()
         self.channels.expect(self._messages(program))
         for instruction in program:
             self.methods[instruction.kind](instruction, self.stages[instruction.chunk])
             self.progress()
         self.channels.flush()
+
+    def _forget(self) -> None:
+        """Begin without what a batch may have left that ended with an error."""
+        for waiting in (self.loaded, self.arrived, self.outgoing, self.received, self.returning):
+            waiting.clear()
+        for stage in self.stages:
+            stage.in_flight.clear()
+        self.stats.live_activations = 0
 
     def progress(self) -> None:
         """Look after what is under way, between layers and between instructions."""
@@ -121,7 +128,11 @@ class Executor:
             )
 
     def send_activation(self, at: Instruction, stage: Stage) -> None:
-        self._send(self.outgoing[at.chunk, at.microbatch].pop(at.peer), at, stage)
+        form, tensors = self.outgoing[at.chunk, at.microbatch].pop(at.peer)
+        # What was not computed here can be a layer's buffer or the user's data, which may be
+        # written to before it has gone.
+        own = [x if x.requires_grad else x.clone() for x in tensors]
+        self._send((form, own), at, stage)
 
     def receive_gradient(self, at: Instruction, stage: Stage) -> None:
         channel = self.channels.receivers[at.peer, stage.number]

@@ -95,6 +95,20 @@ class Grid:
                         f"{name}={value}. All ranks must make it with the same arguments",
                     )
 
+    def check_weights(self, sums: Sequence[int]) -> None:
+        """Error on the first rank whose model is not that of rank 0, given a checksum for each
+        layer. Each rank keeps some of the layers, and they must be of one model."""
+        said = self.gathered(sums)
+        for rank, other in enumerate(said):
+            for layer, (own, first) in enumerate(zip(other, said[0], strict=True)):
+                if own != first:
+                    self.blame(
+                        rank,
+                        f"layer {layer} of the model of rank {rank} has other weights than that of "
+                        "rank 0. Make the same model on all ranks: call torch.manual_seed with the "
+                        "same seed before, load the same weights, or give layers as pipeline.Lazy",
+                    )
+
     def check_batch(self, said: Sequence[Sequence[int]]) -> None:
         """Error if ranks are about to do different things. Each says what it calls, how many
         steps and calls it has done, and whether it has data: 1, 0, or 2 if it reads none."""

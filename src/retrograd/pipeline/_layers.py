@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ import retrograd as torch
 from retrograd import nn
 
 Named = tuple[str, Any]  # the name of a layer in the whole model, and the layer
+
+_SUMMED = 4096  # elements of a tensor that are taken into a checksum
 
 
 class Lazy:
@@ -58,7 +61,12 @@ def named_layers(given: Any) -> list[Named]:
     elif isinstance(given, nn.Module):
         raise TypeError(
             f"a {type(given).__name__} cannot be cut into stages: it does not say which of its "
-            "modules follow each other. Give an nn.Sequential, or a list of layers"
+            "modules follow each other. Give an nn.Sequential, or a list of layers, such as "
+            f"{_example_of_a_list(given)}"
+        )
+    elif isinstance(given, (str, dict)) or not isinstance(given, Iterable):
+        raise TypeError(
+            f"layers must be an nn.Sequential or a list of layers, not a {type(given).__name__}"
         )
     else:
         layers = [(str(number), layer) for number, layer in enumerate(given)]
@@ -68,6 +76,16 @@ def named_layers(given: Any) -> list[Named]:
         if not callable(layer) and not isinstance(layer, Lazy):
             raise TypeError(f"layer {name} is a {type(layer).__name__}, which cannot be called")
     return layers
+
+
+def _example_of_a_list(module: nn.Module) -> str:
+    """How the list of layers of a module may look."""
+    several = (nn.Sequential, nn.ModuleList)
+    parts = [
+        f"*model.{name}" if isinstance(child, several) else f"model.{name}"
+        for name, child in module.named_children()
+    ]
+    return f"[{', '.join(parts)}]" if parts else "[nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)]"
 
 
 def parameters_of(layer: Any) -> dict[str, Any]:
@@ -85,6 +103,23 @@ def parameters_of(layer: Any) -> dict[str, Any]:
 def call(layer: Callable[..., Any], value: Any, skipped: Iterable[Any] = ()) -> Any:
     """A layer is given what the layer before it gave, and what skips to it."""
     return layer(value, *skipped)
+
+
+def sums_of(layers: Iterable[Named]) -> list[int]:
+    """A checksum for each layer, of the beginnings of its parameters and buffers. It tells whether
+    two ranks have made the same model."""
+    return [
+        checksum(layer.state_dict().values()) if isinstance(layer, nn.Module) else 0
+        for _, layer in layers
+    ]
+
+
+def checksum(tensors: Iterable[Any], start: int = 0) -> int:
+    """Of the beginnings of tensors, their shapes and dtypes."""
+    for x in tensors:
+        start = zlib.crc32(str((tuple(x.shape), x.dtype)).encode(), start)
+        start = zlib.crc32(x.detach().reshape(-1)[:_SUMMED].contiguous()._data.tobytes(), start)
+    return start
 
 
 # -- shared parameters -------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import index
 from typing import Any
 
 import retrograd as torch
@@ -15,7 +16,7 @@ from retrograd.pipeline._channels import Channels
 from retrograd.pipeline._data import Items, Reader
 from retrograd.pipeline._executor import Batch, Executor
 from retrograd.pipeline._grid import Grid
-from retrograd.pipeline._layers import built, layer_of, named_layers, ties_of
+from retrograd.pipeline._layers import built, layer_of, named_layers, sums_of, ties_of
 from retrograd.pipeline._partition import Partition, boundaries_of
 from retrograd.pipeline._reduction import Reducer, clip
 from retrograd.pipeline._stage import Recompute, Routes, Stage
@@ -83,6 +84,9 @@ class Pipeline:
         example: Any = None,
         seed: int | None = None,
     ) -> None:
+        _check_functions(loss_fn=loss_fn, optimizer=optimizer, scheduler=scheduler)
+        if clip_grad_norm is not None and not float(clip_grad_norm) > 0:
+            raise ValueError(f"clip_grad_norm must be larger than 0, not {clip_grad_norm!r}")
         named = named_layers(layers)
         del layers
         ties = ties_of(named, list(tied))
@@ -90,7 +94,7 @@ class Pipeline:
         make(stages, microbatches, chunks)  # so that mistakes come to light before messages do
         self.grid = grid = Grid(stages, replicas)
         self.seed = grid.agreed([torch.initial_seed() if seed is None else seed])[0]
-        pairs = sorted({(int(i), int(j)) for i, j in skips})
+        pairs = _pairs(skips)
         # What is measured differs from rank to rank, so one rank decides for all.
         decides = grid.rank == 0 or partition != "profile"
         cuts = boundaries_of(partition, named, stages * chunks, pairs, example) if decides else []
@@ -105,6 +109,8 @@ class Pipeline:
             clip_grad_norm=clip_grad_norm,
         )  # fmt: skip
 
+        grid.check_weights(sums_of(named))
+
         self.loss_fn, self.clip_grad_norm = loss_fn, clip_grad_norm
         self.microbatches, self.chunks = microbatches, chunks
         self.steps = 0  # training steps done
@@ -117,6 +123,7 @@ class Pipeline:
         self.optimizer: Any = (
             optimizer(self.parameters()) if optimizer and self.parameters() else None
         )
+        self._check_optimizer()
         self.scheduler: Any = scheduler(self.optimizer) if scheduler and self.optimizer else None
 
     # -- making it -----------------------------------------------------------------------------
@@ -194,6 +201,21 @@ class Pipeline:
             grid.stage, grid.stages, self._stages, channels, self._reducer, self._update, self.stats
         )
 
+    def _check_optimizer(self) -> None:
+        """An optimizer of parameters that are not in use here would do nothing, and keep them in
+        memory."""
+        if self.optimizer is None:
+            return
+        own = {id(p) for p in self.parameters()}
+        given = [p for group in self.optimizer.param_groups for p in group["params"]]
+        others = sum(id(p) not in own for p in given)
+        if others:
+            raise ValueError(
+                f"the optimizer of rank {self.grid.rank} has {others} parameters (of {len(given)}) "
+                f"that are not in stage {self.stage}. Make it of those that the function is given: "
+                "optimizer=lambda parameters: optim.Adam(parameters)"
+            )
+
     def _assign(self, name: str, parameter: Any) -> None:
         """Put a parameter in the place of another."""
         path, _, last = name.rpartition(".")
@@ -270,7 +292,10 @@ class Pipeline:
         Gradients stay in ``.grad`` until the next batch.
         """
         if self.loss_fn is None:
-            raise ValueError("to train, a pipeline needs a loss_fn(outputs, targets)")
+            raise ValueError(
+                "to train, a pipeline needs a loss: Pipeline(..., loss_fn=...), a function of "
+                "outputs and targets"
+            )
         start = time.perf_counter()
         items = self._begin(iterator, TRAIN)
         for p in self.parameters():
@@ -376,3 +401,24 @@ class Pipeline:
         the ``values`` that were saved with it. It may have been saved with another number of
         stages, chunks or replicas."""
         return _checkpoints.load(self, os.fspath(folder))
+
+
+def _check_functions(**given: Any) -> None:
+    """What is to be called later can be called."""
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            argument = {"optimizer": "parameters", "scheduler": "optimizer"}.get(name)
+            instead = f"{name}=lambda {argument}: {type(function).__name__}({argument}, ...)"
+            raise TypeError(
+                f"{name} must be a function, not a {type(function).__name__}"
+                + (f". Each rank makes its own: {instead}" if argument else "")
+            )
+
+
+def _pairs(skips: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    try:
+        return sorted({(index(i), index(j)) for i, j in skips})
+    except TypeError:
+        raise TypeError(
+            f"skips are pairs (i, j) of numbers of layers, such as [(0, 5)], not {skips!r}"
+        ) from None

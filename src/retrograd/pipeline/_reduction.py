@@ -84,6 +84,13 @@ class Reducer:
         if not self.left:
             return  # a backward pass of the user's own
         self.left[key] -= 1
+        if self.left[key] < 0:
+            raise RuntimeError(
+                f"a parameter of shape {tuple(parameter.shape)} was given a gradient more often "
+                "than there were micro-batches, after its gradients had been sent to the other "
+                "replicas. A layer that uses a parameter in several reentrant checkpoints does "
+                "this: use checkpoint(..., use_reentrant=False)"
+            )
         if self.left[key] == 0:
             self._bucket_of[key].missing -= 1
             while self.started < len(self.buckets) and not self.buckets[self.started].missing:

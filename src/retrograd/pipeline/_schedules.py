@@ -142,7 +142,8 @@ class Schedule:
 
 
 def _at_least_one(value: int, name: str) -> int:
-    if isinstance(value, bool) or index(value) < 1:
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or index(value) < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
     return index(value)
 

@@ -6,7 +6,8 @@ keeps what it needs for the backward pass of each micro-batch in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from retrograd.autograd.function import Function
 from retrograd.autograd.graph import get_gradient_edge
 from retrograd.pipeline._backward import Split, backward_inputs
 from retrograd.pipeline._layers import call, mixed
-from retrograd.pipeline._values import Form, taken_apart
+from retrograd.pipeline._values import Form, taken_apart, tensors_of
 from retrograd.utils.checkpoint import checkpoint
 
 Recompute = int | Callable[[Any], bool] | None
@@ -100,6 +101,27 @@ class Arrived:
         return [None if leaf is None else leaf.grad for leaf in self.leaves]
 
 
+class Kept:
+    """What skips to a later layer. It must be as it was when it gets there: whether a layer in
+    between writes into it or into a copy would depend on where the model is cut."""
+
+    def __init__(self, layer: int, value: Any) -> None:
+        self.layer, self.value = layer, value
+        self.versions = self._versions()
+
+    def _versions(self) -> list[int]:
+        return [x._version for x in tensors_of(self.value)]
+
+    def unchanged(self) -> Any:
+        if self._versions() != self.versions:
+            what = "the input of the model" if self.layer < 0 else f"what layer {self.layer} gives"
+            raise RuntimeError(
+                f"{what} skips to a later layer, but a layer in between has written into it in "
+                "place. Let that layer make a new tensor, as with inplace=False"
+            )
+        return self.value
+
+
 @dataclass
 class InFlight:
     """A micro-batch between its forward and its backward pass."""
@@ -174,13 +196,15 @@ class Stage:
         ``moment`` are numbers, such as the step, that random numbers depend on beside the layer.
         """
         value = inputs
-        stash: dict[int, Any] = {-1: inputs} if self.is_first and -1 in self.stashed else {}
+        stash: dict[int, Kept] = {}
+        if self.is_first and -1 in self.stashed:
+            stash[-1] = Kept(-1, inputs)
         for source, message in arrived.items():
             for layer, part in zip(self.sources[source], message.values, strict=True):
                 if layer is None:
                     value = part
                 else:
-                    stash[layer] = part
+                    stash[layer] = Kept(layer, part)
         for start, end, recomputed in self.segments:
             value, made = self._segment(start, end, recomputed, value, stash, moment)
             stash |= made
@@ -196,11 +220,12 @@ class Stage:
             self.in_flight[microbatch] = record
         return result
 
-    def _outgoing(self, value: Any, stash: dict[int, Any], record: InFlight) -> dict[int, Any]:
+    def _outgoing(self, value: Any, stash: dict[int, Kept], record: InFlight) -> dict[int, Any]:
         """What goes to which stage, taken apart."""
         result = {}
         for target, parts in self.targets.items():
-            form, tensors = taken_apart([value if i is None else stash[i] for i in parts])
+            given = [value if i is None else stash[i].unchanged() for i in parts]
+            form, tensors = taken_apart(given)
             result[target] = (form, tensors)
             record.sent[target] = [
                 get_gradient_edge(x) if x.requires_grad else None for x in tensors
@@ -208,32 +233,33 @@ class Stage:
         return result
 
     def _segment(
-        self, start: int, end: int, recomputed: bool, value: Any, stash: dict[int, Any],
+        self, start: int, end: int, recomputed: bool, value: Any, stash: dict[int, Kept],
         moment: tuple[int, ...],
-    ) -> tuple[Any, dict[int, Any]]:  # fmt: skip
+    ) -> tuple[Any, dict[int, Kept]]:  # fmt: skip
         """Run some of the layers, by checkpoint if they are to be recomputed."""
         skips = [(i, j) for i, j in self.routes.skips if start <= j - self.first_layer < end]
-        taken = {i: stash[i] for i, _ in skips if i in stash}
-        keys = list(taken)
+        taken = {i: stash[i].unchanged() for i, _ in skips if i in stash}
 
-        def run(value: Any, *others: Any) -> tuple[Any, dict[int, Any]]:
-            held = dict(zip(keys, others, strict=True))
-            made: dict[int, Any] = {}
+        def run(value: Any, *others: Any) -> tuple[Any, dict[int, Kept]]:
+            held = {i: Kept(i, x) for i, x in zip(taken, others, strict=True)}
+            made: dict[int, Kept] = {}
             for position in range(start, end):
                 number = self.first_layer + position
-                skipped = [made[i] if i in made else held[i] for i, j in skips if j == number]
+                skipped = [(made | held)[i].unchanged() for i, j in skips if j == number]
                 value = self._layer(position, value, skipped, moment)
                 if number in self.stashed:
-                    made[number] = value
+                    made[number] = Kept(number, value)
                 self.between()
             return value, made
 
         if not recomputed:
             return run(value, *taken.values())
         # Random numbers need not be kept for the second run: layers are seeded each time.
-        result: tuple[Any, dict[int, Any]] = checkpoint(
-            run, value, *taken.values(), use_reentrant=False, preserve_rng_state=False
-        )
+        modules = [layer for layer in self.layers[start:end] if isinstance(layer, nn.Module)]
+        result: tuple[Any, dict[int, Kept]] = checkpoint(
+            run, value, *taken.values(), use_reentrant=False, preserve_rng_state=False,
+            context_fn=lambda: (contextlib.nullcontext(), _copied_buffers(modules)),
+        )  # fmt: skip
         return result
 
     def _layer(self, position: int, value: Any, skipped: list[Any], moment: tuple[int, ...]) -> Any:
@@ -334,6 +360,22 @@ class Stage:
 
 def _nothing() -> None:
     """What is done between layers unless somebody has something to do."""
+
+
+@contextlib.contextmanager
+def _copied_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Let modules write to copies of their buffers: statistics, such as those of a normalization,
+    count a micro-batch once, although it is computed twice."""
+    owners = {id(owner): owner for module in modules for owner in module.modules()}.values()
+    kept = [(owner, dict(owner._buffers)) for owner in owners if owner._buffers]
+    try:
+        for owner, buffers in kept:
+            for name, buffer in buffers.items():
+                owner._buffers[name] = None if buffer is None else buffer.clone()
+        yield
+    finally:
+        for owner, buffers in kept:
+            owner._buffers.update(buffers)
 
 
 def _segments(layers: Sequence[Any], recompute: Recompute) -> list[tuple[int, int, bool]]:
