@@ -11,7 +11,6 @@ import pytest
 
 import retrograd
 
-
 CALLS = """
 zeros(2, 3); zeros((2, 3)); zeros(()); zeros([]); zeros(0); zeros(2, 0); zeros(size=(2, 3))
 zeros(2, foo=1); zeros(2.5); zeros(-1); zeros(2, dtype='float32'); zeros(2, dtype=float); zeros()

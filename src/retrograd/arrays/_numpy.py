@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ logical_and, logical_or, logical_xor, logical_not = (
 bitwise_and, bitwise_or, bitwise_xor, bitwise_not = (
     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_not)  # fmt: skip
 left_shift, right_shift = np.left_shift, np.right_shift
-matmul, concatenate, stack = np.matmul, np.concatenate, np.stack
+matmul = np.matmul
 broadcast_shapes = np.broadcast_shapes
 zeros_like, full, zeros, empty, eye, arange = (
     np.zeros_like, np.full, np.zeros, np.empty, np.eye, np.arange)  # fmt: skip
@@ -112,6 +113,16 @@ def wrapped(value: int, dtype: np.dtype[Any]) -> Raw:
 def nonzero(x: Raw) -> tuple[Raw, ...]:
     """The places of the non-zero elements, an array of indices for each dimension."""
     return np.nonzero(np.atleast_1d(x))
+
+
+def concatenate(parts: Sequence[Raw], axis: int = 0) -> Raw:
+    """Arrays one after the other along a dimension, row by row in memory whatever they are."""
+    return np.ascontiguousarray(np.concatenate(parts, axis))
+
+
+def stack(parts: Sequence[Raw], axis: int = 0) -> Raw:
+    """Arrays one after the other along a new dimension, row by row in memory."""
+    return np.ascontiguousarray(np.stack(parts, axis))
 
 
 def copy(x: Raw) -> Raw:

@@ -305,10 +305,11 @@ def make_node(
     """A node whose edges lead to where the operands came from; saved values are still to come."""
     node: OperationNode = op.node_class()
     has_gradient = op.rules if not op.joint else (True,) * len(operands)
-    edges = [
-        edge(x) if rule and isinstance(x, Tensor) else (None, None)
-        for x, rule in zip(operands, has_gradient, strict=True)
-    ]
+    # The last first, so that the node of the leaf that is named first is the newest, and gradients
+    # are accumulated in this order, as in PyTorch.
+    backwards = zip(reversed(operands), reversed(has_gradient), strict=True)
+    edges = [edge(x) if rule and isinstance(x, Tensor) else (None, None) for x, rule in backwards]
+    edges.reverse()
     node.order = next(orders)
     node.next_nodes = tuple([n for n, _ in edges])
     node.extras = node.saved = node.outputs = None

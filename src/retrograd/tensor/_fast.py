@@ -326,12 +326,11 @@ def general(op: Operation) -> Callable[..., Any]:
             return with_number.function(*args[:-1], **options)  # type: ignore[misc]
         operands = args[0] if several_inputs else args
         raws: list[Any] = []
-        nodes: list[Any] = []
+        nodes: list[Any] = [None] * len(operands)
         dtype, recorded, only_floats = None, False, True
         for i, x in enumerate(operands):
             if x is None:
                 raws.append(None)
-                nodes.append(None)
                 continue
             if not isinstance(x, Tensor):
                 return apply(op, args, options)
@@ -346,12 +345,15 @@ def general(op: Operation) -> Callable[..., Any]:
                 return apply(op, args, options)
             else:
                 only_floats = False
-            node = None
-            if recordable and (several_inputs or has_rule[i]):
-                node = x._node if x._meta is None else origin(x)
-                recorded = recorded or node is not None
             raws.append(data)
-            nodes.append(node)
+        if recordable:
+            # The last first, so that the leaf that is named first has the newest node: of leaves
+            # whose gradients wait, that one's is accumulated first, as in PyTorch.
+            for i in range(len(nodes) - 1, -1, -1):
+                x = operands[i]
+                if x is not None and (several_inputs or has_rule[i]):
+                    nodes[i] = node = x._node if x._meta is None else origin(x)
+                    recorded = recorded or node is not None
         for v in options.values():
             if type(v) is complex:
                 return apply(op, args, options)
