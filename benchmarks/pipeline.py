@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks._runner import Column, Progress, Result, Row, Target, show_ratio, show_seconds
 from benchmarks._workers import ONE_THREAD, WorkerError
 
-MICROBATCHES = 16
+MICROBATCHES = 32
 BATCHES = 4  # in each run
 LONGEST = 300.0  # seconds of a run
 

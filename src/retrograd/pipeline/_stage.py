@@ -177,11 +177,12 @@ class Stage:
         return self.number == self.routes.last
 
     def watch_backward(self, progress: Callable[[], None]) -> None:
-        """Call a function in backward passes too: whenever the gradient of a parameter is done."""
-        modules = [layer for layer in self.layers if isinstance(layer, nn.Module)]
-        for parameter in {id(p): p for m in modules for p in m.parameters()}.values():
-            if parameter.requires_grad:
-                parameter.register_post_accumulate_grad_hook(lambda _: progress())
+        """Call a function in backward passes too: when the gradient of a module's first parameter
+        is done. More often would take longer than what is waited for."""
+        layers = [layer for layer in self.layers if isinstance(layer, nn.Module)]
+        firsts = (next(m.parameters(recurse=False), None) for x in layers for m in x.modules())
+        for parameter in {id(p): p for p in firsts if p is not None and p.requires_grad}.values():
+            parameter.register_post_accumulate_grad_hook(lambda _: progress())
 
     # -- forward -------------------------------------------------------------------------------
 
