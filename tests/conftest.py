@@ -33,6 +33,12 @@ def torch() -> Any:
     return pytest.importorskip("torch", reason="PyTorch is not installed to compare with")
 
 
+@pytest.fixture(scope="session")
+def pytorch(torch: Any) -> Any:
+    """The same, for modules in which ``torch`` is retrograd."""
+    return torch
+
+
 @pytest.fixture(autouse=True)
 def _no_mode_is_left_on() -> Iterator[None]:
     yield

@@ -1,8 +1,9 @@
 """Recorded passes: every step of them as it was, and looking without touching."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-import torch as pytorch
 from test_viz_recording import Square, elements_of, leaf, names
 
 import retrograd as torch
@@ -45,7 +46,7 @@ def test_a_pass_is_told_step_by_step() -> None:
         loss.backward()
 
 
-def test_the_story_of_a_pass_is_pytorchs() -> None:
+def test_the_story_of_a_pass_is_pytorchs(pytorch: Any) -> None:
     """What PyTorch's own hooks on nodes see, node by node in the order they ran."""
 
     def program(t, note):
