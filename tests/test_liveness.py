@@ -350,7 +350,8 @@ def test_the_launcher_is_stopped(number):
     finally:
         result = started.finish(SOON)
     assert result.code != 0
-    assert not any("died" in err for err in result.err), result.report()
+    # The launcher may kill one rank before another has stopped, which then says that it died.
+    assert not any("Traceback" in err for err in result.err), result.report()
 
 
 def test_one_rank_is_told_to_end():
