@@ -86,6 +86,30 @@ def test_edges_of_a_node_with_several_outputs(torch):
     assert g.tolist() == [0, 0, 6, 8]
 
 
+# -- the order of leaves ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize(
+    ("expression", "order"),
+    [
+        ("a * b + c", "cab"),
+        ("torch.addcmul(a, b, c)", "abc"),
+        ("torch.cat([c, a, b])", "cab"),
+        ("torch.where(a > 0, a + b, c)", "cab"),
+    ],
+)
+def test_leaves_get_their_gradients_in_the_order_they_are_named(torch, careful, expression, order):
+    leaves = {name: leaf(torch, 1.0, 2.0) for name in "abc"}
+    seen = []
+    for name, tensor in leaves.items():
+        tensor.register_post_accumulate_grad_hook(lambda _, name=name: seen.append(name))
+    with torch.autograd.set_detect_anomaly(careful, check_nan=False):
+        result = eval(expression, {"torch": torch, **leaves})
+    result.sum().backward()
+    assert "".join(seen) == order
+
+
 # -- how gradients lie in memory -------------------------------------------------------------
 
 
@@ -110,6 +134,13 @@ def test_gradients_lie_as_what_they_are_for(torch):
         (x @ weight).sum().backward()
         assert weight.grad.stride() == stride
         assert weight.grad.tolist() == [[4.0] * 3] * 5
+
+
+def test_what_is_joined_lies_row_by_row(torch):
+    turned = torch.arange(6.0).reshape(2, 3).t()
+    assert torch.stack([turned]).stride() == (6, 2, 1)
+    assert torch.stack([turned, turned], 1).stride() == (4, 2, 1)
+    assert torch.cat([turned, turned]).stride() == (2, 1)
 
 
 def test_a_gradient_that_somebody_holds_is_not_written_to():

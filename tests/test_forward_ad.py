@@ -403,6 +403,15 @@ def test_levels_nest() -> None:
     assert _modes.switch.active == 0
 
 
+def test_a_dual_leaf_takes_a_gradient_that_does_not_move(torch: Torch, fw: Any) -> None:
+    with fw.dual_level():
+        leaf = fw.make_dual(torch.ones(2, 3), torch.ones(2, 3)).requires_grad_()
+        for _ in range(2):  # the first is kept, the second is added to it
+            (torch.ones(4, 3) @ leaf.t()).sum().backward()
+            leaf.sum().backward()
+        assert leaf.grad.tolist() == [[10.0] * 3] * 2
+
+
 def test_nested_levels_are_not_confused() -> None:
     torch, fw = retrograd, retrograd.autograd.forward_ad
     one = torch.tensor(1.0)

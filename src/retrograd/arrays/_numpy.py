@@ -151,10 +151,10 @@ _COUNTS_ARE_KNOWN = (
 )
 
 
-def owned(x: Raw, like: Raw | None = None) -> Raw:
+def owned(x: Raw, like: Any = None) -> Raw:
     """``x`` itself if its caller alone can see it, otherwise a copy that its caller owns. If
-    ``like`` is given, the result lies in memory as that does, so that the two can be gone through
-    together, or row by row where ``like`` has gaps.
+    ``like`` is an array, the result lies in memory as that does, so that the two can be gone
+    through together, or row by row where ``like`` has gaps.
 
     A gradient may be an array that other nodes, hooks or the user hold too (``add`` hands the
     same one to both of its inputs), or a view of one. Only an array that is seen from nowhere
@@ -167,10 +167,10 @@ def owned(x: Raw, like: Raw | None = None) -> Raw:
         and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER
         and x.flags.writeable
         and (x.base is None or (0 not in x.strides and _is_all_of(x, x.base)))
-        and (like is None or _lies_as(x, like))
+        and (not isinstance(like, np.ndarray) or _lies_as(x, like))
     ):
         return x
-    if like is None:
+    if not isinstance(like, np.ndarray):  # nothing to follow, or a value under a transform
         return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
     found = np.empty_like(like, x.dtype)
     if found.strides != like.strides:
