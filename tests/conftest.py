@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import settings
 # and waiting for other threads takes longer than the work, the more so where tests run in parallel.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+import _viz_browser  # noqa: E402
 
 from retrograd import _modes  # noqa: E402
 
@@ -37,6 +40,18 @@ def torch() -> Any:
 def pytorch(torch: Any) -> Any:
     """The same, for modules in which ``torch`` is retrograd."""
     return torch
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for tests of pages."""
+    yield from _viz_browser.started()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[_viz_browser.Open]:
+    """What opens a page, and fails the test if that prints, fails or asks for anything."""
+    yield from _viz_browser.watched(browser, tmp_path)
 
 
 @pytest.fixture(autouse=True)

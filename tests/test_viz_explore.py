@@ -16,24 +16,13 @@ from typing import Any
 import _viz_stories as stories
 import numpy as np
 import pytest
-from _viz_browser import OVERLAPS, Open, agrees, clicked_through, read, started, watched
+from _viz_browser import OVERLAPS, Open, agrees, clicked_through, read
 
 import retrograd as torch
 from retrograd import tour, viz
 from retrograd.autograd import _backward
 from retrograd.tour._programs import NOTES
 from retrograd.utils.checkpoint import checkpoint
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from started()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    yield from watched(browser, tmp_path)
-
 
 # -- what hooks see ------------------------------------------------------------------------------
 

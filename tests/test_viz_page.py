@@ -7,26 +7,13 @@ anywhere fails the test.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import _viz_stories as stories
 import pytest
-from _viz_browser import OVERLAPS, Open, agrees, read, started, walk, watched
+from _viz_browser import OVERLAPS, Open, agrees, read, walk
 
 from retrograd.viz._page import Page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from started()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    yield from watched(browser, tmp_path)
-
 
 # -- stepping ------------------------------------------------------------------------------------
 

@@ -5,26 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import _viz_stories as stories
 import pytest
-from _viz_browser import Open, read, started, watched
+from _viz_browser import Open, read
 
 from retrograd.viz._page import Page, page_of
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    yield from started()
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    yield from watched(browser, tmp_path)
-
 
 # -- what a user writes is text ------------------------------------------------------------------
 
