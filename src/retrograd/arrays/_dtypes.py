@@ -143,6 +143,12 @@ def default_complex() -> np.dtype[Any]:
     return _default.float_dtype.to_complex().numpy
 
 
+def has_derivative(numpy_dtype: np.dtype[Any]) -> bool:
+    """Whether values of a dtype can have a derivative. Integers and booleans cannot: whatever they
+    are computed from, they are constants."""
+    return numpy_dtype.kind in "fc"
+
+
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype that both convert to, as PyTorch chooses it.
 

@@ -225,6 +225,7 @@ def forbidden_write(tensor: Any, view: View, directly: bool) -> RuntimeError:
 def check_write(tensor: Any, others_require_grad: bool) -> bool:
     """Whether a write to ``tensor`` will be recorded; RuntimeError if it must not happen."""
     meta = tensor._meta
+    others_require_grad &= arrays.dtypes.has_derivative(tensor._data.dtype)
     if meta is not None and meta.inference and not modes.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make "

@@ -423,7 +423,7 @@ def _one_output(
         return output
     if any(output is d for d in ctx.dirty_tensors):
         return _dirty_output(ctx, output, recorded)
-    differentiable = output._data.dtype.kind in "fc" and not any(
+    differentiable = arrays.dtypes.has_derivative(output._data.dtype) and not any(
         output is n for n in ctx.non_differentiable
     )
     if any(output is t for t in tensors):  # returned as is: a view of it, with our own backward
@@ -454,7 +454,7 @@ def _check_dirty(tensor: Any) -> None:
 
 def _dirty_output(ctx: FunctionCtx, output: Any, recorded: bool) -> Any:
     version_of(output).bump()
-    if recorded:
+    if recorded and arrays.dtypes.has_derivative(output._data.dtype):
         rebase(output, ctx)
     return output
 

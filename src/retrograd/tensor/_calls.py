@@ -257,12 +257,14 @@ def finish(
             meta_of(result).inference = True
     if not (modes.grad_enabled and op.differentiable and any_requires_grad(operands)):
         return results
+    if not any([dtypes.has_derivative(x.dtype) for x in outputs]):
+        return results
     node = make_node(op, operands, raws, options)
     multiple = op.output_names != ("result",)
     if multiple:
         node.outputs = tuple([(x.shape, x.dtype) for x in outputs])
     for i, result in enumerate(results):
-        if result._data.dtype.kind in "fc":
+        if dtypes.has_derivative(result._data.dtype):
             result._node = node
             if multiple:
                 result._number = i

@@ -33,6 +33,7 @@ from retrograd.tensor._calls import (
 from retrograd.tensor._tensor import Tensor
 
 LARGE, shared = arrays.LARGE, arrays.shared
+has_derivative = arrays.dtypes.has_derivative
 NUMBER: Any = object()  # stands for the meta of an operand that is a Python number
 new = object.__new__  # makes a Tensor without going through its constructor for users
 
@@ -46,7 +47,7 @@ def unary(op: Operation) -> Callable[..., Any]:
         forward = by_threads_if_large(forward)
     if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
         return one_input(op)
-    if op.dtypes == "real" or op.output_names != ("result",) or len(op.saves) > 1:
+    if op.dtypes in ("real", "free") or op.output_names != ("result",) or len(op.saves) > 1:
         return general(op)
 
     def function(self: Any) -> Any:
@@ -306,6 +307,7 @@ def general(op: Operation) -> Callable[..., Any]:
     check_floats = not takes_floats(check)
     may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
     recordable, single = op.differentiable, op.output_names == ("result",)
+    may_cast = op.dtypes == "free"  # and then perhaps to integers, which have no history
     with_number, last = op.number, op.inputs[-1]
     has_rule = [True] * len(op.inputs) if op.joint else [rule is not None for rule in op.rules]
     fits = op.fits
@@ -364,6 +366,8 @@ def general(op: Operation) -> Callable[..., Any]:
         except (TypeError, ValueError):
             return apply(op, args, options)  # which says what is wrong
         outputs = found if type(found) is tuple else (found,)
+        if may_cast and recorded:
+            recorded = any([has_derivative(y.dtype) for y in outputs])
         results = []
         for y in outputs:
             result = new(Tensor)
@@ -395,7 +399,7 @@ def record(
     else:
         node.outputs = tuple([(r._data.shape, r._data.dtype) for r in results])
         for i, result in enumerate(results):
-            if result._data.dtype.kind in "fc":
+            if has_derivative(result._data.dtype):
                 result._node = node
                 result._number = i
     if plan:
