@@ -4,7 +4,10 @@ Tests that take ``torch`` run twice, with retrograd and with PyTorch, and assert
 """
 
 import contextlib
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tracemalloc
 import warnings
@@ -646,3 +649,31 @@ def test_what_hooks_pack_of_a_function_stays_in_the_graph(torch):
             y = Cube.apply(before(x))
         (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
         assert torch.autograd.grad(g.sum(), x)[0].item() == 12
+
+
+EDITED = """
+import sys
+from pathlib import Path
+import retrograd as torch
+from retrograd.ops import elementwise
+from retrograd.viz._expressions import expression_of
+
+file = Path(elementwise.__file__)
+assert str(file).startswith(sys.argv[1])
+lines = file.read_text().splitlines(keepends=True)
+file.write_text("".join([*lines[:40], "# a new line\\n", *lines[40:]]))
+x = torch.tensor(0.3, requires_grad=True)
+torch.expm1(x).backward()
+print(f"{x.grad.item():.4f}", expression_of(elementwise.expm1.rules[0].function))
+"""
+
+
+def test_the_code_that_runs_is_the_code_that_was_imported(tmp_path: Path) -> None:
+    """A source file that is edited after import changes no gradient, and is not shown as a rule."""
+    package = Path(retrograd.__file__).parent
+    shutil.copytree(package, tmp_path / "retrograd")
+    done = subprocess.run(
+        [sys.executable, "-c", EDITED, str(tmp_path)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["1.3499", "None"], done.stderr

@@ -1,7 +1,7 @@
 """Nodes of the operations of the table: what they save, and the code that they run.
 
 One class of nodes for each operation is made from its declaration. What a rule names is saved as a
-bare array with its version counter; the rules themselves become straight-line code.
+bare array with its version counter; straight-line code unpacks it and calls the rules.
 """
 
 from __future__ import annotations
@@ -273,13 +273,14 @@ def modified_error(
 
 def backward_source(operation: Operation) -> str:
     """The ``backward`` of one operation: unpack what was saved, check that nobody has written it
-    since, and evaluate the rules. For ``mul`` that is
+    since, and call the rules. For ``mul`` that is
 
         def backward(node, g, next_nodes):
             self, w0, c0, other, w1, c1, = node.saved
             if w0.count != c0 or w1.count != c1: raise modified(node)
             n0, n1, = next_nodes
-            return None if n0 is None else (g * other), None if n1 is None else (g * self),
+            return (None if n0 is None else rule0(g, other),
+                    None if n1 is None else rule1(g, self))
     """
     saves = operation.saves
     lines = ["def backward(node, g, next_nodes):"]
@@ -297,17 +298,15 @@ def backward_source(operation: Operation) -> str:
         }
         return name if name in saves else special.get(name, f"node.options[{name!r}]")
 
-    def value(function: str, rule: Rule, position: int) -> str:
-        if rule.text is not None and set(rule.names) <= set(saves):
-            return f"({rule.text})"  # in the source of a rule, names mean what they mean here
+    def call(function: str, rule: Rule, position: int) -> str:
         return f"{function}({', '.join(['g', *(argument(n, position) for n in rule.names)])})"
 
     if operation.joint:
-        lines.append(f"    return {value('joint', operation.joint, 0)}")
+        lines.append(f"    return {call('joint', operation.joint, 0)}")
     else:
         nodes = ", ".join(f"n{i}" for i in range(len(operation.inputs)))
         results = [
-            f"None if n{i} is None else {value(f'rule{i}', rule, i)}" if rule else "None"
+            f"None if n{i} is None else {call(f'rule{i}', rule, i)}" if rule else "None"
             for i, rule in enumerate(operation.rules)
         ]
         lines += [f"    {nodes}, = next_nodes", f"    return {', '.join(results)},"]
@@ -325,8 +324,6 @@ def compile_backward(operation: Operation) -> Callable[..., Any]:
     if operation.joint:
         rules["joint"] = operation.joint
     names: dict[str, Any] = {"modified": modified, "is_turn": is_turn}
-    for rule in rules.values():
-        names.update(rule.function.__globals__)
     names.update((name, rule.function) for name, rule in rules.items())
     source, file = backward_source(operation), f"<backward of {operation.name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

@@ -34,7 +34,6 @@ in ``_batching``, or a function as described there.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -116,23 +115,6 @@ class Rule:
         code = function.__code__
         self.function = function
         self.names = code.co_varnames[1 : code.co_argcount]
-
-    @property
-    def text(self) -> str | None:
-        """The expression of a rule that is a one-line lambda: ``g * other``. None for others, and
-        where the source is not to be had."""
-        code = self.function.__code__
-        if code.co_name != "<lambda>" or code.co_freevars:
-            return None
-        # Instructions that only open the frame have no extent in the text of the expression.
-        places = [p for p in code.co_positions() if None not in p and p[3]]
-        lines = {line for start, end, _, _ in places for line in (start, end)}
-        if len(lines) != 1:
-            return None
-        # Columns count bytes.
-        text = linecache.getline(code.co_filename, lines.pop() or 0).encode()
-        first, last = (choose(p[k] or 0 for p in places) for choose, k in ((min, 2), (max, 3)))
-        return text[first:last].decode() or None
 
 
 class Operation:

@@ -12,6 +12,7 @@ import copy
 import linecache
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import CodeType
 from typing import Any
 
 LONGEST = 400  # parts of an expression that are still worth reading
@@ -41,8 +42,11 @@ def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def definition_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef | None:
-    """The piece of source that a function was made from."""
+    """The piece of source that a function was made from. None if the file does not hold it any
+    longer: what is shown is what runs, not what somebody has written there since."""
     code = function.__code__
+    if code not in _compiled(code.co_filename):
+        return None
     names = parameters_of(function)
     candidates = [
         node
@@ -61,6 +65,21 @@ def definition_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef 
         if start <= first < (body.end_lineno, body.end_col_offset):
             return node
     return None
+
+
+@cache
+def _compiled(file: str) -> set[CodeType]:
+    """The code of all functions in a file, as it is now."""
+    try:
+        waiting = [compile("".join(linecache.getlines(file)), file, "exec", dont_inherit=True)]
+    except SyntaxError:
+        return set()
+    found: set[CodeType] = set()
+    while waiting:
+        inner = [x for x in waiting.pop().co_consts if isinstance(x, CodeType)]
+        found.update(inner)
+        waiting += inner
+    return found
 
 
 @cache
