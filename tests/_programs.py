@@ -146,6 +146,8 @@ class Program:
         sentences = [first_sentence(theirs), first_sentence(ours)]
         if any(made.endswith(".grad") for made in self.lines):
             sentences = [re.sub(r"version \d+", "version", s) for s in sentences]
+        # Where both operands of an operation are views at fault, either may be the one named.
+        sentences = [re.sub(r"Output \d+ of", "Output of", s) for s in sentences]
         said_differently = sentences[0] != sentences[1]
         if said_differently and self.must_be_said(line, theirs, ours):
             raise self.divergence("the message", theirs, ours)

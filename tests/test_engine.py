@@ -677,3 +677,13 @@ def test_the_code_that_runs_is_the_code_that_was_imported(tmp_path: Path) -> Non
         env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["1.3499", "None"], done.stderr
+
+
+def test_a_gradient_is_retained_after_detach_and_a_write() -> None:
+    x = retrograd.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y.detach_()
+    y.copy_(x)
+    (y * 3).sum().backward()
+    assert y.grad.tolist() == [3.0, 3.0]

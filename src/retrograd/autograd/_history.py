@@ -282,12 +282,12 @@ def set_node(tensor: Any, node: Node | None) -> None:
 
 def move_retained(tensor: Any, node: Node) -> None:
     """``retain_grad`` means the tensor as it is when used last: it moves to the new node."""
-    old: Node | None = tensor._node
-    if old is None or tensor._meta is None or not tensor._meta.retains or old.extras is None:
+    if tensor._meta is None or not tensor._meta.retains:
         return
-    kept = old.extras.retained
-    if kept and (reference := kept.pop(tensor._number or 0, None)) is not None:
-        node.careful().retained = {0: reference}
+    old: Node | None = tensor._node  # None after detach_()
+    if old is not None and old.extras is not None and old.extras.retained:
+        old.extras.retained.pop(tensor._number or 0, None)
+    node.careful().retained = {0: weakref.ref(tensor)}
 
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
