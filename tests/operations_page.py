@@ -6,6 +6,7 @@ code does. ``python tests/operations_page.py`` writes the page; a test asks that
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import retrograd
 from retrograd.ops._index import INDEX, names_of
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.tensor._methods import PUBLIC
+from retrograd.viz._expressions import definition_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
 NAMES = Path(__file__).with_name("pytorch_names.txt")
@@ -114,7 +116,9 @@ def table() -> Iterator[str]:
         "second time."
     )
     yield ""
-    families = ["elementwise", "linear", "multilinear", "selecting", "operation", "constant"]
+    families = [
+        "elementwise", "linear", "multilinear", "selecting", "composite", "operation", "constant",
+    ]  # fmt: skip
     for family in families:
         members = sorted(
             (op for op in TABLE.values() if op.family == family), key=lambda op: op.name
@@ -130,9 +134,18 @@ def table() -> Iterator[str]:
         yield ""
 
 
+def expression_in(function: Any) -> str | None:
+    """The expression of a rule that is a lambda of one line."""
+    found = definition_of(function)
+    if not isinstance(found, ast.Lambda) or found.body.lineno != found.body.end_lineno:
+        return None
+    return ast.unparse(found.body)
+
+
 def row(op: Operation) -> str:
     rules = [] if op.joint else [r for r in zip(op.inputs, op.rules, strict=True) if r[1]]
-    texts = [f"{name}: `{rule.text}`" for name, rule in rules if rule and rule.text]
+    expressions = [(name, expression_in(rule.function)) for name, rule in rules if rule]
+    texts = [f"{name}: `{text}`" for name, text in expressions if text]
     gradient = ", ".join(texts) if len(texts) == len(rules) and texts else "a function"
     gradient = gradient.replace("|", "\\|")
     saves = ", ".join(op.saves) or "nothing"

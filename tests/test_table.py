@@ -128,7 +128,8 @@ def wide_enough(x: Any) -> bool:
 
 
 def run_with_gradients(expression: str, dtype: str) -> None:
-    """Run a sample, its gradients and theirs. It may be refused in some dtype, or not be
+    """Run a sample, its gradients and theirs, first in a pass that is not recorded: fused kernels
+    run there, and definitions in one that is. A sample may be refused in some dtype, or not be
     differentiable: that the same happens in PyTorch is tested in test_ops."""
     with suppress(Exception):
         tensors, results = evaluate(retrograd, expression, dtype)
@@ -137,7 +138,9 @@ def run_with_gradients(expression: str, dtype: str) -> None:
             roots = [r for r in results if getattr(r, "requires_grad", False)]
             if not roots:
                 break
-            given = [retrograd.from_numpy(w).requires_grad_(True) for w in weights_for(roots, 100)]
+            given = [retrograd.from_numpy(w) for w in weights_for(roots, 100)]
+            retrograd.autograd.grad(roots, leaves, given, retain_graph=True, allow_unused=True)
+            given = [w.requires_grad_(True) for w in given]
             leaves = leaves + given
             grads = retrograd.autograd.grad(
                 roots, leaves, given, create_graph=True, allow_unused=True
@@ -213,7 +216,9 @@ def test_every_input_has_a_rule_or_a_reason() -> None:
 def test_every_operation_is_of_a_family() -> None:
     families = {op.family for op in TABLE.values()}
     general = "operation"
-    assert families == {"elementwise", "linear", "multilinear", "selecting", "constant", general}
+    assert families == {
+        "elementwise", "linear", "multilinear", "selecting", "composite", "constant", general,
+    }  # fmt: skip
     assert all(op.family != general or op.differentiable for op in TABLE.values())
 
 

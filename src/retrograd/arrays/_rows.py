@@ -101,24 +101,24 @@ def _along(kernel: Callable[..., None], axis: int, *inputs: Raw) -> Raw:
     return out if out.ndim else out[()]
 
 
-def softmax(x: Raw, axis: int) -> Raw:
-    """Exponentials, divided by their sum along an axis."""
-    return _along(_softmax, axis, x)
+def softmax(x: Raw, dim: int) -> Raw:
+    """Exponentials, divided by their sum along a dimension."""
+    return _along(_softmax, dim, x)
 
 
-def softmax_slope(g: Raw, y: Raw, axis: int) -> Raw:
+def softmax_slope(g: Raw, y: Raw, dim: int) -> Raw:
     """``y * (g - sum(g * y))``."""
-    return _along(_softmax_slope, axis, g, y)
+    return _along(_softmax_slope, dim, g, y)
 
 
-def log_softmax(x: Raw, axis: int) -> Raw:
-    """``x`` less the logarithm of the sum of exponentials along an axis."""
-    return _along(_log_softmax, axis, x)
+def log_softmax(x: Raw, dim: int) -> Raw:
+    """``x`` less the logarithm of the sum of exponentials along a dimension."""
+    return _along(_log_softmax, dim, x)
 
 
-def log_softmax_slope(g: Raw, y: Raw, axis: int) -> Raw:
+def log_softmax_slope(g: Raw, y: Raw, dim: int) -> Raw:
     """``g - exp(y) * sum(g)``."""
-    return _along(_log_softmax_slope, axis, g, y)
+    return _along(_log_softmax_slope, dim, g, y)
 
 
 def place(shape: tuple[int, ...], places: Raw, values: Raw) -> Raw:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from retrograd.autograd import _composites as _composites
 from retrograd.autograd import anomaly_mode, grad_mode
 from retrograd.autograd._backward import backward, grad
 from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly

@@ -168,6 +168,9 @@ class DualLevel(Level):
                 result.become_view(given[0], _taking(operation, options, i))
         return results if isinstance(found, (tuple, list)) else results[0]
 
+    def takes_whole(self, operation: Operation) -> bool:
+        return operation.jvp is not None
+
     def below(self, x: Any) -> tuple[Any, bool]:
         return (x.primal, x.tangent is not None) if self.owns(x) else (x, False)
 

@@ -66,7 +66,12 @@ class OperationNode(Node):
         gradients: Sequence[Any] = compiled(self, g, next_nodes)
         return gradients
 
+    # Differentiates the definition of a composite; supplied by ``_composites``.
+    by_definition: ClassVar[Callable[..., Sequence[Any]]]
+
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        if self.operation.fused:
+            return self.by_definition(g, next_nodes, recorded=True)
         options = getattr(self, "options", {})
         return self.apply_rules(g, next_nodes, {**options, **self.saved_as_tensors()})
 
@@ -76,6 +81,8 @@ class OperationNode(Node):
         """As the two above, for values that need a step before they are used: to be unpacked by
         saved_tensors_hooks, or conjugated. (Rules give the transpose. Where numbers are complex,
         reverse mode needs the adjoint: the same rule on conjugated values.)"""
+        if self.operation.fused and (recorded or any_lifted(g)):
+            return self.by_definition(g, next_nodes, recorded)
         values = self.saved_as_tensors()
         if not recorded:
             values = {name: raw(value) for name, value in values.items()}
@@ -83,7 +90,8 @@ class OperationNode(Node):
         if self.extras is not None and self.extras.conjugate:
             values = {name: _conjugate(value) for name, value in values.items()}
             options = {name: _conjugate(value) for name, value in options.items()}
-        return self.apply_rules(g, next_nodes, {**options, **values})
+        found = self.apply_rules(g, next_nodes, {**options, **values})
+        return found if found is not NotImplemented else self.by_definition(g, next_nodes, recorded)
 
     def apply_rules(
         self, g: Any, next_nodes: Sequence[Node | None], values: dict[str, Any]
@@ -284,6 +292,8 @@ def backward_source(operation: Operation) -> str:
     """
     saves = operation.saves
     lines = ["def backward(node, g, next_nodes):"]
+    if operation.fused:
+        lines.append("    if any_lifted(g): return node.by_definition(g, next_nodes, False)")
     if saves:
         unpacked = ", ".join(f"{name}, w{i}, c{i}" for i, name in enumerate(saves))
         changed = " or ".join(f"w{i}.count != c{i}" for i in range(len(saves)))
@@ -301,7 +311,13 @@ def backward_source(operation: Operation) -> str:
     def call(function: str, rule: Rule, position: int) -> str:
         return f"{function}({', '.join(['g', *(argument(n, position) for n in rule.names)])})"
 
-    if operation.joint:
+    if operation.joint and operation.fused:
+        lines += [
+            f"    found = {call('joint', operation.joint, 0)}",
+            "    if found is not NotImplemented: return found",
+            "    return node.by_definition(g, next_nodes, False)",
+        ]
+    elif operation.joint:
         lines.append(f"    return {call('joint', operation.joint, 0)}")
     else:
         nodes = ", ".join(f"n{i}" for i in range(len(operation.inputs)))
@@ -319,11 +335,18 @@ def is_turn(node: Node) -> bool:
     return node.operation is linear.t
 
 
+def any_lifted(g: Any) -> bool:
+    """Whether the gradient of a result, or one of those of several, is under a transform."""
+    if type(g) is not list:
+        return isinstance(g, Lifted)
+    return any([isinstance(x, Lifted) for x in g])
+
+
 def compile_backward(operation: Operation) -> Callable[..., Any]:
     rules = {f"rule{i}": r for i, r in enumerate(operation.rules) if r}
     if operation.joint:
         rules["joint"] = operation.joint
-    names: dict[str, Any] = {"modified": modified, "is_turn": is_turn}
+    names: dict[str, Any] = {"modified": modified, "is_turn": is_turn, "any_lifted": any_lifted}
     names.update((name, rule.function) for name, rule in rules.items())
     source, file = backward_source(operation), f"<backward of {operation.name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

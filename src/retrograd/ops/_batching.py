@@ -128,6 +128,9 @@ class BatchLevel(Level):
             return tuple(y if self.owns(y) else Batched(self, y, same) for y in found)
         return Batched(self, found, same)
 
+    def takes_whole(self, operation: Operation) -> bool:
+        return rule_of(operation) is not entry_by_entry
+
     def check_random(self) -> None:
         """Refuse to draw random numbers, unless it was said what that is to mean."""
         if self.randomness == "error":

@@ -178,6 +178,8 @@ class Level:
 
         While it does that, only the transforms outside are open.
         """
+        if operation.definition is not None and not self.takes_whole(operation):
+            return self.by_definition(operation, args, options)
         running = modes.running
         if running is not None and self in running.unrecorded and modes.grad_enabled:
             before_all = set_modes(grad_enabled=False)
@@ -193,6 +195,21 @@ class Level:
             raise
         finally:
             come_back(before)
+
+    def takes_whole(self, operation: Any) -> bool:
+        """Whether the level knows what a composite does without asking its definition."""
+        return False
+
+    def by_definition(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A composite as the operations that it is made of."""
+        found = operation.definition(*args, **options)
+        if isinstance(found, (tuple, list)):
+            return tuple([self.lifted(y) for y in found])
+        return self.lifted(found)
+
+    def lifted(self, x: Any) -> Lifted:
+        """A value of this level: itself, or what does not depend on the transform as a constant."""
+        return x if isinstance(x, Lifted) and x.level is self else self.constant(x)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """As ``run``, by operations on the parts of what is lifted."""

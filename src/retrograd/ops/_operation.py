@@ -27,6 +27,9 @@ Forward mode follows from the family; where a direct rule is cheaper, ``jvp`` de
 function of the tangent ``t`` of the input (a tuple, with None for inputs that have none, if there
 are several inputs) and of whatever else it names, as a rule.
 
+A *composite* has a definition besides: an expression in other operations, which is its meaning in
+every mode. Its forward and its rules are then no more than a faster way to the same on arrays.
+
 What an operation does to a whole batch of inputs follows from the family and from the names of its
 options, where these speak of dimensions. Otherwise ``batch`` says it: the name of one of the ways
 in ``_batching``, or a function as described there.
@@ -93,6 +96,13 @@ def hidden(x: Any) -> bool:
     return isinstance(raw(x), Lifted)
 
 
+def detached(x: Any) -> Any:
+    """The value of ``x`` without its history and its tangent."""
+    if isinstance(x, TensorLike):
+        return x.detach()  # type: ignore[attr-defined]
+    return x.detached() if isinstance(x, Lifted) else x
+
+
 def is_differentiated(x: Any) -> bool:
     """Whether some transform, or backward, wants the derivative by ``x``."""
     while True:
@@ -131,9 +141,9 @@ class Operation:
     # Calls an operation and writes the result over its first operand.
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
-    __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "dtypes", "fits",
-                 "forward", "function", "heavy", "inputs", "joint", "jvp", "name", "needed_by",
-                 "node_name", "number", "options", "output_names", "random", "rules",
+    __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "definition", "dtypes",
+                 "fits", "forward", "function", "fused", "heavy", "inputs", "joint", "jvp", "name",
+                 "needed_by", "node_name", "number", "options", "output_names", "random", "rules",
                  "saves", "view")  # fmt: skip
 
     def __init__(
@@ -155,6 +165,8 @@ class Operation:
         jvp: Callable[..., Any] | None = None,
         batch: str | Callable[..., Any] | None = None,
         random: bool = False,
+        definition: Callable[..., Any] | None = None,
+        fused: bool = False,
     ) -> None:
         code = forward.__code__ if hasattr(forward, "__code__") else None
         self.name = name
@@ -176,6 +188,8 @@ class Operation:
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
         self.batch = batch
+        self.definition = definition
+        self.fused = fused  # whether the rules take arrays only: see Composite
         self.random = random  # a matter of the innermost transform, whatever it is given
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._node_class: Any = None
@@ -291,6 +305,24 @@ class Constant(Operation):
         return False
 
 
+class Composite(Operation):
+    """An expression in other operations: its ``definition``, a function of the inputs and options
+    that takes Tensors and values under transforms alike.
+
+    The definition is what runs under a transform. On arrays the forward runs, which may be a fused
+    kernel of the same meaning. Three things can be said about the derivative:
+
+    - Nothing. Where a gradient is asked for, the definition is recorded, operation by operation.
+    - Rules, written in operations as those of any other family are.
+    - ``fused`` rules, which take arrays only. A pass that is itself recorded, or that carries
+      values under a transform, differentiates the definition in place of calling them. So does
+      any other if a joint rule returns NotImplemented.
+    """
+
+    family = "composite"
+    __slots__ = ()
+
+
 def elementwise(
     name: str,
     forward: Callable[..., Raw],
@@ -319,6 +351,18 @@ def multilinear(
 ) -> Multilinear:
     """Declare an operation by its forward and its transpose in each of its arrays."""
     return Multilinear(name, forward, inputs=tuple(transposes), rules=transposes, **declared)
+
+
+def composite(
+    name: str,
+    definition: Callable[..., Any],
+    kernel: Callable[..., Any] | None = None,
+    inputs: tuple[str, ...] = ("self",),
+    **declared: Any,
+) -> Composite:
+    """Declare an operation by its definition in other operations, and perhaps a kernel that
+    computes the same of arrays faster."""
+    return Composite(name, kernel or definition, inputs=inputs, definition=definition, **declared)
 
 
 def constant(

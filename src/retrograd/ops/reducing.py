@@ -29,6 +29,11 @@ def in_dtype(self: Any, dtype: Any) -> Any:
     return to_dtype(self, dtype=wanted)
 
 
+def widened(x: Any) -> Any:
+    """Half-precision values in float32, in which sums over them are computed."""
+    return to_dtype(x, dtype=arrays.float32) if raw(x).dtype.name == "float16" else x
+
+
 def narrowed(result: Any, dtype: Any) -> Any:
     """A sum or product in the integer dtype asked for: it is computed in a wide one."""
     if dtype is None or dtype.numpy.kind not in "biu" or isinstance(result, Planned):

@@ -151,6 +151,8 @@ def apply_lifted(
         operands[0]._data.hold(as_tensor)
     raws = [x._data if isinstance(x, Tensor) else x for x in operands]
     check_lifted(op, raws, options)
+    if op.definition is not None and computed is None and not level.takes_whole(op):
+        return op.definition(*operands, **options)
     raws = prepare(op, raws, options)
     output = computed
     if output is None:

@@ -13,7 +13,7 @@ from sys import _getframe
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import switch
+from retrograd._modes import modes, switch
 from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
 from retrograd.autograd._node import orders
@@ -24,6 +24,7 @@ from retrograd.ops._refusals import takes_floats
 from retrograd.tensor._calls import (
     FLOAT32,
     FLOAT64,
+    any_requires_grad,
     apply,
     is_operand,
     operands_of,
@@ -427,10 +428,25 @@ def record(
     node.code, node.lasti = frame.f_code, frame.f_lasti
 
 
+def by_definition(op: Operation) -> Callable[..., Any]:
+    """A composite without rules: where a graph is recorded, as its definition."""
+    definition = op.definition
+    assert definition is not None
+
+    def function(*args: Any, **options: Any) -> Any:
+        if modes.grad_enabled and any_requires_grad(args):
+            return definition(*args, **options)
+        return apply(op, args, options)
+
+    return function
+
+
 def bind(op: Operation) -> Callable[..., Any]:
     """The function that users and rules call on Tensors for an operation of the table."""
     builder = general
-    if op.inputs == ("self",) and not op.options:
+    if op.definition is not None and not op.has_rules:
+        builder = by_definition
+    elif op.inputs == ("self",) and not op.options:
         builder = unary
     elif len(op.inputs) == 1 and op.view and not op.output_names:
         builder = several_views

@@ -8,21 +8,17 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import BatchLevel
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import pow_scalar, rsqrt, to_dtype
+from retrograd.ops.elementwise import pow_scalar, rsqrt
 from retrograd.ops.networks import padding, pooling
 from retrograd.ops.networks._normal import (
     by_rows,
     check_dtypes,
     check_tensor,
-    gradients,
-    is_plain,
-    tangents,
-    weighted,
 )
 from retrograd.ops.pointwise.numbers import plus
+from retrograd.ops.reducing import in_dtype, widened
 
 
 def _check_normalized_shape(
@@ -85,38 +81,35 @@ def _as_rows(
 def _layer_norm_rule(
     g: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any,
     normalized_shape: tuple[int, ...], needs: list[bool],
-) -> Sequence[Any]:  # fmt: skip
-    if is_plain(g, input, weight):
-        rows, vectors = _as_rows(len(normalized_shape), (g[0], input), (weight,))
-        mean, scale = (arrays.reshape(s, (len(rows[1]), 1)) for s in (result1, result2))
-        found: Sequence[Any] = arrays.normalizing.norm_rows_gradients(
-            rows[0], rows[1], vectors[0], mean, scale, needs
-        )
-        if rows[1] is input:
-            return found
-    else:
-        layout = by_rows(input.shape, len(normalized_shape))
-        found = gradients(g, input, weight, result1, result2, layout, needs)
+) -> Any:  # fmt: skip
+    if g[1] is not None or g[2] is not None:  # the mean and the scale, which users do not see
+        return NotImplemented
+    rows, vectors = _as_rows(len(normalized_shape), (g[0], input), (weight,))
+    mean, scale = (arrays.reshape(s, (len(rows[1]), 1)) for s in (result1, result2))
+    found: Sequence[Any] = arrays.normalizing.norm_rows_gradients(
+        rows[0], rows[1], vectors[0], mean, scale, needs
+    )
+    if rows[1] is input:
+        return found
     shapes = (input.shape, normalized_shape, normalized_shape)
-    return [x if x is None else linear.reshape(x, s) for x, s in zip(found, shapes, strict=True)]
+    return [x if x is None else arrays.reshape(x, s) for x, s in zip(found, shapes, strict=True)]
 
 
-def _layer_norm_tangent(
-    t: Any, input: Any, weight: Any, result1: Any, result2: Any, normalized_shape: tuple[int, ...]
+def _layer_norm_definition(
+    input: Any, weight: Any, bias: Any, normalized_shape: tuple[int, ...], eps: float
 ) -> tuple[Any, Any, Any]:
-    layout = by_rows(input.shape, len(normalized_shape))
-    return tangents(t, input, weight, (result1, result2), layout)
-
-
-def _layer_norm_of_many(
-    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
-) -> Any:
-    input, *parameters = args
-    if not any(map(level.owns, parameters)):
-        return op(input.value, *parameters, **options)
-    normalized = op(level.stacked(input), None, None, **options)
-    ahead = len(input.shape) - len(options["normalized_shape"])
-    return weighted(level, normalized, parameters, (*(1,) * ahead, *options["normalized_shape"]))
+    rank, given = len(input.shape), raw(input).dtype
+    dims = tuple(range(rank - len(normalized_shape), rank))
+    input = widened(input)
+    mean = linear.mean_dim(input, dim=dims, keepdim=True)
+    centred = input - mean
+    variance = linear.mean_dim(centred * centred, dim=dims, keepdim=True)
+    scale = rsqrt(plus(variance, number=eps))
+    result = centred * scale
+    if weight is not None:
+        result = result * weight
+    result = result if bias is None else result + bias
+    return in_dtype(result, given), mean, scale
 
 
 def _check_layer_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
@@ -124,10 +117,10 @@ def _check_layer_norm(input: Any, weight: Any, bias: Any, **options: Any) -> Non
     kernel("LayerNormKernelImpl", "biuc")(input)
 
 
-native_layer_norm = Operation(
-    "native_layer_norm", _layer_norm, inputs=("input", "weight", "bias"), joint=_layer_norm_rule,
-    outputs=("result", "result1", "result2"), dtypes="free", check=_check_layer_norm,
-    jvp=_layer_norm_tangent, batch=_layer_norm_of_many,
+native_layer_norm = composite(
+    "native_layer_norm", _layer_norm_definition, _layer_norm, inputs=("input", "weight", "bias"),
+    joint=_layer_norm_rule, fused=True, outputs=("result", "result1", "result2"), dtypes="free",
+    check=_check_layer_norm,
 )  # fmt: skip
 
 
@@ -167,9 +160,7 @@ def rms_norm(
     sizes = _check_normalized_shape("rms_norm", input, normalized_shape, "", weight=weight)
     kernel("rms_norm", "biu")(raw(input))
     given = raw(input).dtype
-    wide = input
-    if given.name == "float16":
-        wide = to_dtype(input, dtype=arrays.float32)
+    wide = widened(input)
     computed = raw(wide).dtype
     if eps is None:
         eps = arrays.normalizing.epsilon(computed)
@@ -178,9 +169,7 @@ def rms_norm(
     result = wide * rsqrt(plus(squares, number=eps))
     if weight is not None:
         result = result * weight
-    if raw(result).dtype != given:
-        result = to_dtype(result, dtype=given)
-    return result.contiguous()
+    return in_dtype(result, given).contiguous()
 
 
 def local_response_norm(

@@ -8,37 +8,32 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import Operation, composite, detached, raw
 from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import add, exp, log, to_dtype
 from retrograd.ops.linear import reshape, scatter_zeros, sum_dim
-from retrograd.ops.selecting import argmax_at
+from retrograd.ops.selecting import amax_dim, argmax_at
 
 
 def _total(x: Any, dim: int) -> Any:
     return sum_dim(x, dim=(dim,) if x.shape else (), keepdim=True)
 
 
-def _softmax(self: Raw, dim: int) -> Raw:
-    return arrays.rows.softmax(self, dim)
+def _from_largest(x: Any, dim: int) -> Any:
+    """Values less the largest along ``dim``, whose exponentials do not overflow. The result does
+    not depend on what is subtracted, so that is a constant."""
+    if 0 in x.shape:
+        return x
+    return x - detached(amax_dim(x, dim=(dim,) if x.shape else (), keepdim=True))
 
 
-def _softmax_slope(grad_output: Raw, output: Raw, dim: int) -> Raw:
-    return arrays.rows.softmax_slope(grad_output, output, dim)
+def _ratio(x: Any, dim: int) -> Any:
+    return x / _total(x, dim)
 
 
-def _softmax_slope_in_output(g: Any, grad_output: Any, output: Any, dim: int) -> Any:
-    centred = grad_output - _total(grad_output * output, dim)
-    return g * centred - grad_output * _total(g * output, dim)
-
-
-def _log_softmax(self: Raw, dim: int) -> Raw:
-    return arrays.rows.log_softmax(self, dim)
-
-
-def _log_softmax_slope(grad_output: Raw, output: Raw, dim: int) -> Raw:
-    return arrays.rows.log_softmax_slope(grad_output, output, dim)
+def _less_log_of_sum(x: Any, dim: int) -> Any:
+    return x - log(_total(exp(x), dim))
 
 
 def _check(name: str) -> Any:
@@ -54,36 +49,25 @@ def _check(name: str) -> Any:
     return check
 
 
-_SLOPE = ("grad_output", "output")
-softmax_slope: Operation = Operation(
-    "softmax_slope", _softmax_slope, inputs=_SLOPE,
-    rules={
-        "grad_output": lambda g, output, dim: softmax_slope(g, output, dim=dim),
-        "output": _softmax_slope_in_output,
-    },
-    node="SoftmaxBackwardDataBackward0",
+softmax_slope = composite(
+    "softmax_slope",
+    lambda grad_output, output, dim: output * (grad_output - _total(grad_output * output, dim)),
+    arrays.rows.softmax_slope, inputs=("grad_output", "output"),
 )  # fmt: skip
-softmax_op = Operation(
-    "softmax", _softmax, inputs=("self",),
+softmax_op = composite(
+    "softmax", lambda self, dim: _ratio(exp(_from_largest(self, dim)), dim),
+    arrays.rows.softmax, check=_check("softmax"),
     rules={"self": lambda g, result, dim: softmax_slope(g, result, dim=dim)},
-    jvp=lambda t, result, dim: softmax_slope(t, result, dim=dim),  # a symmetric Jacobian
-    check=_check("softmax"),
 )  # fmt: skip
-log_softmax_slope: Operation = Operation(
-    "log_softmax_slope", _log_softmax_slope, inputs=_SLOPE,
-    rules={
-        "grad_output": lambda g, output, dim: g - _total(g * exp(output), dim),
-        "output": lambda g, grad_output, output, dim: (
-            -g * exp(output) * _total(grad_output, dim)
-        ),
-    },
-    node="LogSoftmaxBackwardDataBackward0",
+log_softmax_slope = composite(
+    "log_softmax_slope",
+    lambda grad_output, output, dim: grad_output - exp(output) * _total(grad_output, dim),
+    arrays.rows.log_softmax_slope, inputs=("grad_output", "output"),
 )  # fmt: skip
-log_softmax_op = Operation(
-    "log_softmax", _log_softmax, inputs=("self",),
+log_softmax_op = composite(
+    "log_softmax", lambda self, dim: _less_log_of_sum(_from_largest(self, dim), dim),
+    arrays.rows.log_softmax, check=_check("log_softmax"),
     rules={"self": lambda g, result, dim: log_softmax_slope(g, result, dim=dim)},
-    jvp=lambda t, result, dim: t - _total(t * exp(result), dim),
-    check=_check("log_softmax"),
 )  # fmt: skip
 
 

@@ -1,0 +1,87 @@
+"""Kernel and definition of every composite: the same values, gradients and second gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_table import Example, examples
+
+import retrograd
+from retrograd.ops._operation import TABLE, Composite, raw
+
+COMPOSITES = [name for name, op in TABLE.items() if isinstance(op, Composite)]
+
+# Composites whose kernel and definition are not compared (name: reason).
+NOT_COMPARED: dict[str, str] = {}
+
+
+def variables(example: Example) -> list[Any]:
+    """The inputs as Tensors, which require grad where they are numbers that can be moved."""
+    inputs: list[Any] = []
+    for x in example.inputs:
+        if isinstance(x, (np.ndarray, np.generic)):
+            x = retrograd.tensor(np.array(x))
+            if x.dtype.is_floating_point or x.dtype.is_complex:
+                x.requires_grad_()
+        inputs.append(x)
+    return inputs
+
+
+def derivatives(function: Any, example: Example, differentiable: list[int]) -> list[Any]:
+    """Gradients of a weighted sum of the results, and of a weighted sum of these gradients."""
+    inputs = variables(example)
+    wanted = [inputs[i] for i in differentiable]
+    results = function(*inputs, **example.options)
+    results = results if isinstance(results, tuple) else (results,)
+    first = [y for y in results if y.requires_grad][:1]  # what users see of several results
+    rng = np.random.default_rng(0)
+    found: list[Any] = []
+    for _ in range(2):
+        if not any(y.requires_grad for y in first):
+            break
+        first = [y for y in first if y.requires_grad]
+        weights = [retrograd.tensor(rng.standard_normal(y.shape)).to(y.dtype) for y in first]
+        gradients = retrograd.autograd.grad(
+            first, wanted, weights, create_graph=True, allow_unused=True
+        )
+        # No gradient and a gradient of zero are the same to a comparison of two expressions.
+        first = [
+            g if g is not None else retrograd.zeros_like(x)
+            for g, x in zip(gradients, wanted, strict=True)
+        ]
+        found += [g.detach().numpy() for g in first]
+    return found
+
+
+def close(a: Any, b: Any) -> None:
+    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_kernel_and_definition_agree(name: str) -> None:
+    op = TABLE[name]
+    assert op.definition is not None
+    if name in NOT_COMPARED:
+        pytest.skip(NOT_COMPARED[name])
+    assert examples()[name], "no sample calls it"
+    for example in examples()[name]:
+        by_kernel = op.forward(*example.inputs, **example.options)
+        by_definition = op.definition(*example.inputs, **example.options)
+        if not isinstance(by_kernel, tuple):
+            by_kernel, by_definition = (by_kernel,), (by_definition,)
+        for kernel, definition in zip(by_kernel, by_definition, strict=True):
+            close(kernel, raw(definition))
+        differentiable = [
+            i
+            for i, x in enumerate(example.inputs)
+            if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fc"
+            and (op.joint or not op.has_rules or op.rules[i] is not None)
+        ]  # fmt: skip
+        pairs = zip(
+            derivatives(op, example, differentiable),
+            derivatives(op.definition, example, differentiable), strict=False,
+        )  # fmt: skip
+        for kernel, definition in pairs:
+            close(kernel, definition)
