@@ -72,7 +72,7 @@ SUMS = [
         (vec2 * 1).addmv_(mat, vec); (mat * 1).addr_(vec2, vec, alpha=2)
         (cube2[:, :, :2] * 1).baddbmm_(cube2, cube, beta=2); (mx_in * 1).addbmm_(cube2, cube)
         (mx_in * 1).addmm_(mx_in, mx_in); written(mx_in * 1, lambda x: x.t(), 'addmm_', mat, mat3)
-        (mx_in * 1).addmm_(mat, mat3, beta=0); mx_i.addmm_(mx_i, mx_i)
+        (mx_in * 1).addmm_(mat, mat3, beta=0); mx_i.addmm_(mx_i.clone(), mx_i.clone())
     """),
 ]  # fmt: skip
 CONTRACTED = [

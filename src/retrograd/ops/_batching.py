@@ -245,7 +245,9 @@ def rule_of(op: Operation) -> Rule:
     """How a batch goes through an operation."""
     if op.batch is not None:
         return op.batch if callable(op.batch) else WAYS[op.batch]
-    if op.family == "elementwise" or (op.broadcasts and op.family != "operation"):
+    if op.family == "elementwise" or (
+        op.broadcasts and op.family not in ("operation", "composite")
+    ):
         return pointwise
     known = set(op.options) <= SHIFTED.keys() | UNCHANGED and DIMENSIONS & set(op.options)
     if known and (op.joint or all(op.rules) or len(op.inputs) == 1):
@@ -405,6 +407,12 @@ def composed(steps: Callable[..., Any]) -> Rule:
         return level.stacked(level.opened(found))
 
     return rule
+
+
+def definition_on(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """A composite as its definition, for a rule of its own that leaves some cases to that."""
+    assert op.definition is not None
+    return composed(op.definition)(level, op, args, options)
 
 
 _announced: set[str] = set()

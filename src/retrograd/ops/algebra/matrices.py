@@ -9,32 +9,21 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops import products, reducing, shaping
-from retrograd.ops._batching import BatchLevel, Rule, composed, folded, unfolded, unrecorded
+from retrograd.ops._batching import BatchLevel, definition_on, folded, unfolded, unrecorded
 from retrograd.ops._dims import numel, one_dim
-from retrograd.ops._operation import Operation, Target, raw
+from retrograd.ops._operation import Operation, Target, composite, raw
 from retrograd.ops._refusals import c_name, check_alpha, kernel
-from retrograd.ops.algebra._matrix import check_tensors, total, transposed, type_word
+from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
 from retrograd.ops.elementwise import conj
 
 # -- products of vectors ---------------------------------------------------------------------
 
 
-def _vdot(self: Raw, other: Raw) -> Raw:
-    return arrays.matmul(arrays.conj(self), other)
-
-
-def _vdot_tangent(t: Any, self: Any, other: Any) -> Any:
-    a, b = t
-    return total(
-        None if a is None else vdot_of(a, other), None if b is None else vdot_of(self, b)
-    )  # fmt: skip
-
-
-vdot_of: Operation = Operation(
-    "vdot", _vdot, inputs=("self", "other"),
+vdot_of = composite(
+    "vdot", lambda self, other: products.dot(conj(self), other),
+    lambda self, other: arrays.matmul(arrays.conj(self), other), inputs=("self", "other"),
     rules={"self": lambda g, other: conj(g) * other, "other": lambda g, self: g * self},
-    adjoint=True, check=kernel("dot", "b"), jvp=_vdot_tangent,
-    batch=composed(lambda self, other: products.dot(conj(self), other)),
+    adjoint=True, check=kernel("dot", "b"),
 )  # fmt: skip
 
 
@@ -104,27 +93,11 @@ def _scaled_sum(self: Raw, product: Raw, beta: Any, alpha: Any) -> Raw:
     return self + product
 
 
-def _addmm(self: Raw, mat1: Raw, mat2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
-    return _scaled_sum(self, arrays.mm(mat1, mat2), beta, alpha)
-
-
-def _addmv(self: Raw, mat: Raw, vec: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
-    return _scaled_sum(self, arrays.matmul(mat, vec), beta, alpha)
-
-
-def _addr(self: Raw, vec1: Raw, vec2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
+def _addr(self: Raw, vec1: Raw, vec2: Raw, beta: Any, alpha: Any) -> Raw:
     column = arrays.reshape(vec1, (vec1.shape[0], 1))
     if vec1.dtype.kind == "b":
         return self | (column & vec2) if beta else column & vec2
     return _scaled_sum(self, column * vec2, beta, alpha)
-
-
-def _baddbmm(self: Raw, batch1: Raw, batch2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
-    return _scaled_sum(self, arrays.matmul(batch1, batch2), beta, alpha)
-
-
-def _addbmm(self: Raw, batch1: Raw, batch2: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
-    return _scaled_sum(self, _added_up(batch1, batch2), beta, alpha)
 
 
 def _scaled(x: Any, factor: Any) -> Any:
@@ -132,51 +105,38 @@ def _scaled(x: Any, factor: Any) -> Any:
 
 
 def _affine(
-    name: str, forward: Any, factors: tuple[str, str], first: Any, second: Any, jvp: Any,
-    batch: Any, **declared: Any,
+    name: str, product: Any, factors: tuple[str, str], first: Any, second: Any,
+    kernel: Any = None, **declared: Any,
 ) -> Operation:  # fmt: skip
-    """``beta * self + alpha * (a product of two factors)``, by the transposes in each factor."""
-    return Operation(
-        name, forward, inputs=("self", *factors),
+    """``beta * self + alpha * product(a, b)``, with the transposes of the product in each factor.
+    The kernel adds in the memory of the product."""
+
+    def definition(self: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+        result = product(a, b)
+        kind = raw(result).dtype.kind
+        if kind in "biu":
+            beta, alpha = int(beta), 1 if kind == "b" else int(alpha)
+        result = _scaled(result, alpha)
+        return result if beta == 0 else _scaled(self, beta) + result
+
+    def forward(self: Raw, a: Raw, b: Raw, beta: Any = 1, alpha: Any = 1) -> Raw:
+        if kernel is not None:
+            result: Raw = kernel(self, a, b, beta, alpha)
+            return result
+        return _scaled_sum(self, product(a, b), beta, alpha)
+
+    return composite(
+        name, definition, forward, inputs=("self", *factors),
         rules={"self": lambda g, beta: _scaled(g, beta), factors[0]: first, factors[1]: second},
-        broadcasts=True, jvp=jvp, batch=batch, **declared,
+        broadcasts=True, **declared,
     )  # fmt: skip
-
-
-def _tangent(t: Any, product: Any, a: Any, b: Any, result: Any, beta: Any, alpha: Any) -> Any:
-    """One factor of the product moves at a time."""
-    self, moved_a, moved_b = t
-    moved = total(
-        None if moved_a is None else product(moved_a, b),
-        None if moved_b is None else product(a, moved_b),
-    )
-    if moved is None:
-        return moving.expand(_scaled(self, beta), size=tuple(result.shape))
-    moved = _scaled(moved, alpha)
-    return moved if self is None else _scaled(self, beta) + moved
-
-
-def _sum_and(product: Any) -> Rule:
-    """The batching rule of a sum and a product: as two operations."""
-    return composed(lambda self, a, b, **scales: _summed(self, product(a, b), **scales))
-
-
-def _summed(self: Any, product: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    """As ``_scaled_sum``, of what need not be arrays."""
-    kind = raw(product).dtype.kind
-    if kind in "biu":
-        beta, alpha = int(beta), 1 if kind == "b" else int(alpha)
-    product = product if alpha == 1 else product * alpha
-    if beta == 0:
-        return product
-    return (self if beta == 1 else self * beta) + product
 
 
 def _addmm_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     """Rows that all have the same added to them, and are multiplied by the same, are one matrix."""
     self, a, b = args
     if level.owns(self) or level.owns(b) or (len(self.shape) == 2 and self.shape[0] != 1):
-        return _sum_and(products.mm)(level, op, args, options)
+        return definition_on(level, op, args, options)
     given = unrecorded([self, folded(level, a), b])
     return unfolded(level, op(*given, **options), a.shape[0])
 
@@ -194,49 +154,34 @@ def _added_up(a: Any, b: Any) -> Any:
 
 
 addmm_of = _affine(
-    "addmm", _addmm, ("mat1", "mat2"),
+    "addmm", products.mm, ("mat1", "mat2"),
     lambda g, mat2, alpha: _scaled(products.mm(g, moving.t(mat2)), alpha),
     lambda g, mat1, alpha, turned: _scaled(products.turned_mm(mat1, g, turned), alpha),
-    lambda t, mat1, mat2, result, beta, alpha: _tangent(
-        t, products.mm, mat1, mat2, result, beta, alpha
-    ),
-    _addmm_batch, check=kernel("addmm_impl_cpu_", "b"),
+    batch=_addmm_batch, check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 addmv_of = _affine(
-    "addmv", _addmv, ("mat", "vec"),
+    "addmv", products.mv, ("mat", "vec"),
     lambda g, vec, alpha: _scaled(_outer(g, vec), alpha),
     lambda g, mat, alpha: _scaled(products.mv(moving.t(mat), g), alpha),
-    lambda t, mat, vec, result, beta, alpha: _tangent(
-        t, products.mv, mat, vec, result, beta, alpha
-    ),
-    _sum_and(products.mv), check=kernel("addmv_impl_cpu", "b"),
+    check=kernel("addmv_impl_cpu", "b"),
 )  # fmt: skip
 addr_of = _affine(
-    "addr", _addr, ("vec1", "vec2"),
+    "addr", _outer, ("vec1", "vec2"),
     lambda g, vec2, alpha: _scaled(products.mv(g, vec2), alpha),
     lambda g, vec1, alpha: _scaled(products.mv(moving.t(g), vec1), alpha),
-    lambda t, vec1, vec2, result, beta, alpha: _tangent(
-        t, _outer, vec1, vec2, result, beta, alpha
-    ),
-    _sum_and(_outer), dtypes="promote",
+    _addr, dtypes="promote",
 )  # fmt: skip
 baddbmm_of = _affine(
-    "baddbmm", _baddbmm, ("batch1", "batch2"),
+    "baddbmm", products.bmm, ("batch1", "batch2"),
     lambda g, batch2, alpha: _scaled(products.bmm(g, transposed(batch2)), alpha),
     lambda g, batch1, alpha: _scaled(products.bmm(transposed(batch1), g), alpha),
-    lambda t, batch1, batch2, result, beta, alpha: _tangent(
-        t, products.bmm, batch1, batch2, result, beta, alpha
-    ),
-    _sum_and(products.bmm), check=kernel("baddbmm", "b"),
+    check=kernel("baddbmm", "b"),
 )  # fmt: skip
 addbmm_of = _affine(
-    "addbmm", _addbmm, ("batch1", "batch2"),
+    "addbmm", _added_up, ("batch1", "batch2"),
     lambda g, batch2, alpha: _scaled(g @ transposed(batch2), alpha),
     lambda g, batch1, alpha: _scaled(transposed(batch1) @ g, alpha),
-    lambda t, batch1, batch2, result, beta, alpha: _tangent(
-        t, _added_up, batch1, batch2, result, beta, alpha
-    ),
-    _sum_and(_added_up), check=kernel("addmm_impl_cpu_", "b"),
+    check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 
 
