@@ -8,7 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._engine import Root
-from retrograd.autograd._levels import as_tensor, opened
+from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import _batching_core as _batching_core  # rules of what is always loaded
 from retrograd.ops._batching import Batched, BatchLevel
@@ -71,5 +71,5 @@ def standard_basis(tensors: Sequence[Any], first: int = 0, count: int | None = N
 def taken_out(level: BatchLevel, tensor: Any) -> Any:
     """What a Tensor of a level holds for all entries, along the first dimension; repeated if it is
     the same for all."""
-    value, differs = level.below(tensor._data) if level.owns(tensor._data) else (tensor, False)
+    value, differs = level.below(tensor._data) if is_of(level, tensor) else (tensor, False)
     return as_tensor(value if differs else level.stacked(value))

@@ -17,7 +17,7 @@ from retrograd.autograd import function as custom
 from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._forward import transposed_twice
 from retrograd.autograd._history import edge
-from retrograd.autograd._levels import as_tensor, is_of, opened
+from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops import _batching_core as _batching_core
 from retrograd.ops import elementwise, linear, shaping
@@ -37,7 +37,7 @@ Custom = type["custom.Function"]
 
 def level_of(args: Sequence[Any]) -> Level | None:
     """The innermost transform that some arguments belong to."""
-    return highest_level(a._data for a in args if isinstance(a, Plug.tensor))
+    return highest_level(value_of(a) for a in args if isinstance(a, Plug.tensor))
 
 
 def lifted(level: Level, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from retrograd import _source, arrays
 from retrograd._modes import free_in_forks, modes, set_modes
+from retrograd.autograd._levels import keep_up
 from retrograd.autograd._node import (
     AMBIGUOUS,
     FREED,
@@ -28,7 +29,7 @@ from retrograd.autograd._node import (
 from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._versions import version_of
 from retrograd.ops import elementwise, linear
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import raw
 
 
@@ -144,6 +145,9 @@ def refresh(tensor: Any, view: View) -> None:
     now = tensor._version_counter.count
     if view.seen == now:
         return
+    if isinstance(view.base._data, Lifted):
+        keep_up(tensor)
+        view = tensor._meta.view
     base_node, base_number = edge(view.base)
     if base_node is None and tensor._node is None:
         return

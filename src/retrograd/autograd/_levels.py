@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from retrograd._modes import modes, set_modes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues
-from retrograd.ops._operation import TensorLike, raw
+from retrograd.ops._operation import TensorLike
 
 L = TypeVar("L", bound=Level)
 
@@ -42,7 +42,7 @@ def opened(level: L) -> Iterator[L]:
 
 def is_of(level: Level, x: Any) -> bool:
     """Whether a Tensor, or a bare value, is lifted to ``level``."""
-    data = raw(x)
+    data = value_of(x) if isinstance(x, TensorLike) else x
     return isinstance(data, Lifted) and data.level is level
 
 
@@ -60,6 +60,15 @@ def raised(tensor: Any) -> Any:
 def as_tensor(x: Any) -> Any:
     """A part of a lifted value as a Tensor."""
     return x if isinstance(x, TensorLike) else wrap(x)
+
+
+def value_of(tensor: Any) -> Any:
+    """What a tensor holds. A view that was taken before its base was given a tangent by a write
+    learns of it here, so whoever looks for tangents must ask here, and not for ``_data``."""
+    meta = tensor._meta
+    if meta is not None and meta.view is not None:
+        keep_up(tensor)
+    return tensor._data
 
 
 def keep_up(view: Any) -> None:

@@ -18,9 +18,14 @@ from retrograd.ops._operation import Operation, raw
 class Part(PartOfBase):
     """A part by a view operation, and what that was applied to: another part, or the base."""
 
-    __slots__ = ("before", "operation", "options")
+    __slots__ = ("before", "operation", "options", "output")
 
-    def __init__(self, of: Any, before: Any, operation: Operation, options: dict[str, Any]) -> None:
+    def __init__(
+        self, of: Any, before: Any, operation: Operation, options: dict[str, Any],
+        output: tuple[int, int],
+    ) -> None:  # fmt: skip
+        """``output``: which one of the operation, and of how many."""
+        self.output = output
         self.before = before
         self.operation = operation
         self.options = options
@@ -37,13 +42,17 @@ class Part(PartOfBase):
 
     def step(self, x: Any) -> Any:
         """What the view operation alone makes of a value."""
-        return push_forward(self.operation, (x,), (x,), self.options, (None,))[0]
+        number, count = self.output
+        return push_forward(self.operation, (x,), (x,), self.options, (None,) * count)[number]
 
     def step_back(self, g: Any) -> Any:
         """The transpose of the view operation alone."""
         rule = self.operation.rules[0]
         assert rule is not None
         values = {**self.options, "shape": self.shape}
+        if self.operation.output_names != ("result",):
+            number, count = self.output
+            g = tuple([g if i == number else None for i in range(count)])
         return rule.function(g, *[values[name] for name in rule.names])
 
     def take(self, x: Any) -> Any:

@@ -8,7 +8,7 @@ from retrograd._modes import modes, set_modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._history import edge
-from retrograd.autograd._levels import as_tensor
+from retrograd.autograd._levels import as_tensor, value_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import ModeContext
 from retrograd.ops._operation import TensorLike
@@ -121,7 +121,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
                 f"make_dual(): argument '{name}' must be Tensor, not {type(x).__name__}"
             )
     check_dual(tensor, tangent)
-    data = tensor._data
+    data = value_of(tensor)
     if chosen.owns(data):
         if data.tangent is not None:
             raise RuntimeError(
@@ -162,7 +162,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     ...     fwAD.unpack_dual(x.exp())
     UnpackedDualTensor(primal=tensor(7.3891), tangent=tensor(7.3891))
     """
-    chosen, data = _chosen(level, "_unpack_dual"), tensor._data
+    chosen, data = _chosen(level, "_unpack_dual"), value_of(tensor)
     if isinstance(data, Dual) and (data.level is chosen or data.level.closed):
         tangent = None if data.level.closed else data.tangent
         return UnpackedDualTensor(

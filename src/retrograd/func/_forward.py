@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd.autograd._duals import Dual, DualLevel
-from retrograd.autograd._levels import as_tensor, opened
+from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.forward_ad import check_dual
 from retrograd.func._arguments import check_outputs, with_aux
@@ -64,7 +64,7 @@ class Moved:
             outputs, self.shape = flatten(output)
             check_outputs(outputs, WHAT)
             self.values = [unpacked(level, y) for y in outputs]
-            self.tangents = [level.tangent_of(y._data) for y in outputs]
+            self.tangents = [level.tangent_of(value_of(y)) for y in outputs]
             self.aux = tree_map(lambda x: unpacked(level, x), aux)
 
     def filled(self) -> list[Any]:
@@ -75,7 +75,7 @@ class Moved:
 
 def unpacked(level: DualLevel, x: Any) -> Any:
     """The value of a Tensor, as the levels below know it."""
-    return as_tensor(x._data.primal) if isinstance(x, Tensor) and level.owns(x._data) else x
+    return as_tensor(x._data.primal) if isinstance(x, Tensor) and is_of(level, x) else x
 
 
 def _points(primals: Any, tangents: Any) -> tuple[list[Any], list[Any], Shape]:

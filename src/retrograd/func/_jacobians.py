@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from retrograd.autograd._batched import standard_basis, taken_out
-from retrograd.autograd._levels import as_tensor, opened
+from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.forward_ad import check_dual
 from retrograd.func._arguments import (
@@ -133,7 +133,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Any:
 
 def _shared(level: BatchLevel, x: Any) -> Any:
     """What is in an aux. It does not depend on the directions, and is the same for all."""
-    if not isinstance(x, Tensor) or not level.owns(x._data):
+    if not isinstance(x, Tensor) or not is_of(level, x):
         return x
     value, differs = level.below(x._data)
     return as_tensor(value)[0] if differs else as_tensor(value)

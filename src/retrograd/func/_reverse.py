@@ -9,7 +9,7 @@ from typing import Any
 from retrograd._modes import modes
 from retrograd.autograd._backward import differentiate, make_roots
 from retrograd.autograd._backward import grad as autograd_grad
-from retrograd.autograd._levels import raised
+from retrograd.autograd._levels import raised, value_of
 from retrograd.autograd._node import AccumulateGrad, Node
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
@@ -229,7 +229,7 @@ class Recording:
     def _cut(self, x: Any) -> Any:
         if not isinstance(x, Tensor) or not x.requires_grad or self.leads_elsewhere(x):
             return x
-        return wrap(x._data, version=version_of(x))
+        return wrap(value_of(x), version=version_of(x))
 
 
 def zeros_for(variable: Any, count: tuple[int, ...] = ()) -> Any:

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from retrograd.autograd._batched import taken_out
-from retrograd.autograd._levels import opened
+from retrograd.autograd._levels import is_of, opened
 from retrograd.autograd._wrap import wrap
 from retrograd.func._trees import Shape, broadcast_to, describe, flatten, unflatten
 from retrograd.ops import shaping
@@ -185,7 +185,7 @@ class Mapped:
 
     def result(self, level: BatchLevel, y: Any, dim: int | None) -> Any:
         if dim is None:
-            if isinstance(y, Tensor) and level.owns(y._data):
+            if isinstance(y, Tensor) and is_of(level, y):
                 value, differs = level.below(y._data)
                 if differs:
                     raise ValueError(

@@ -271,6 +271,9 @@ def unrecorded(args: list[Any]) -> list[Any]:
         if isinstance(x, TensorLike):
             if x.requires_grad:  # type: ignore[attr-defined]
                 return args
+            base = x._base  # type: ignore[attr-defined]
+            if base is not None and isinstance(base._data, Lifted):
+                return args  # it may have been given a tangent since the view was taken
             x = x._data
         if isinstance(x, Lifted):
             return args

@@ -14,7 +14,7 @@ from retrograd._modes import modes
 from retrograd._source import is_own, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of
-from retrograd.autograd._levels import as_tensor, keep_up
+from retrograd.autograd._levels import as_tensor, value_of
 from retrograd.autograd._node import Node, orders
 from retrograd.autograd._operation_node import OperationNode, Packed, pack_value
 from retrograd.autograd._parts import Part
@@ -125,15 +125,6 @@ def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
     for x in args:
         values += x if type(x) in (list, tuple) else (x,)
     return highest_level([value_of(x) if isinstance(x, Tensor) else x for x in values])
-
-
-def value_of(tensor: Tensor) -> Any:
-    """What a tensor holds. A view that was taken before its base was given a tangent by a write
-    learns of it here."""
-    meta = tensor._meta
-    if meta is not None and meta.view is not None:
-        keep_up(tensor)
-    return tensor._data
 
 
 def apply_lifted(
@@ -289,10 +280,12 @@ def mark_views(
         created = "inference" if modes.inference else "no_grad"
     for result in results:
         become_view(result, source, created)
-    if isinstance(source._data, Lifted) and created == "plainly":
+    if isinstance(source._data, Lifted):
         before = source._meta.view if source._meta is not None else None
-        part = Part(source, before.part if before is not None else None, op, options)
-        meta_of(results[0]).view.part = part  # type: ignore[union-attr]
+        first = before.part if before is not None else None
+        for i, result in enumerate(results):
+            part = Part(source, first, op, options, (i, len(results)))
+            meta_of(result).view.part = part  # type: ignore[union-attr]
 
 
 def any_requires_grad(operands: Sequence[Any]) -> bool:
