@@ -78,6 +78,10 @@ def compare_tensors(theirs: Any, ours: Any, what: str, coarse: bool) -> Iterator
 def compare_memory(theirs: list[Any], ours: list[Any], results: Any) -> Iterator[str]:
     """A result must share memory with exactly those inputs that PyTorch's shares it with."""
     for i, (a, b) in enumerate(zip(*results, strict=True)):
+        values = hasattr(a, "numel") and a.numel() and (a.is_floating_point() or a.is_complex())
+        if values and a.storage_offset() != b.storage_offset():
+            starts = f"{a.storage_offset()} in PyTorch, {b.storage_offset()} here"
+            yield f"result {i} starts at another place of its memory: {starts}"
         for name in theirs:
             if not hasattr(a, "numel") or not a.numel() or not theirs[name].numel():
                 continue

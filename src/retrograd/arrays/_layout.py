@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
-from retrograd.arrays._numpy import Raw, writable
+from retrograd.arrays._memory import empty_strided, is_dense
+from retrograd.arrays._numpy import Raw, copy, writable
 
 # -- views -----------------------------------------------------------------------------------
 
@@ -90,17 +91,75 @@ class _Layout:
         self.owner = owner
 
 
+class _Start(_Layout):
+    """A layout that is a memory by itself, whatever else its owner has."""
+
+
+def memory(x: Raw) -> Raw:
+    """The memory that ``x`` is part of: what PyTorch calls its storage. It is found from the array
+    alone, so that it is the same for whatever Tensor holds it."""
+    while True:
+        if isinstance(x.base, np.ndarray):
+            x = x.base
+        elif isinstance(x.base, _Layout) and not isinstance(x.base, _Start):
+            x = x.base.owner
+        else:
+            return x
+
+
+def start_of_memory(x: Raw) -> Raw:
+    """``x`` as a memory that begins with it, as an array that comes from elsewhere does."""
+    if x.base is None:
+        return x
+    if not x.size:
+        return x.copy()
+    writeable = bool(x.flags.writeable)
+    interface = {**x.__array_interface__, "strides": x.strides}
+    interface["data"] = (interface["data"][0], not writeable)
+    return np.asarray(_Start(interface, x))
+
+
+def offset(x: Raw) -> int:
+    """How many elements into its memory an array starts."""
+    low, _ = np.lib.array_utils.byte_bounds(memory(x))
+    first: int = x.__array_interface__["data"][0]
+    return int(first - low) // int(x.itemsize)
+
+
+def memory_size(x: Raw) -> int:
+    """How many elements of its dtype the memory of an array has room for."""
+    low, high = np.lib.array_utils.byte_bounds(memory(x))
+    return int(high - low) // int(x.itemsize)
+
+
+def copy_with_gaps(x: Raw) -> Raw:
+    """A copy that lies in a memory of its own as ``x`` does, with gaps where that has some."""
+    if is_dense(x):
+        return copy(x)
+    new = empty_strided(x.shape, tuple(step // x.itemsize for step in x.strides), x.dtype)
+    np.copyto(new, x)
+    return new
+
+
+def same_place(x: Raw, new: Raw) -> Raw:
+    """What ``x`` is in its memory, in ``new``, which is a copy of that."""
+    old = memory(x)
+    if x is old:
+        return new
+    (low, _), (start, _) = map(np.lib.array_utils.byte_bounds, (old, new))
+    interface = {**x.__array_interface__, "strides": x.strides}
+    interface["data"] = (start + interface["data"][0] - low, False)
+    return np.asarray(_Layout(interface, new))
+
+
 def as_strided(x: Raw, shape: tuple[int, ...], steps: tuple[int, ...], start: int) -> Raw:
     """The memory of ``x``, from ``start`` elements after its first on, with other strides (all in
     elements)."""
     if 0 in shape:
         return np.empty(shape, x.dtype)
-    owner = x
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
     address, writeable = x.__array_interface__["data"][0] + start * x.itemsize, x.flags.writeable
     last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) * x.itemsize
-    low, high = np.lib.array_utils.byte_bounds(owner)
+    low, high = np.lib.array_utils.byte_bounds(memory(x))
     if address < low or address + last + x.itemsize > high:
         raise RuntimeError("as_strided: this is not in the memory of the tensor")
     interface = {
@@ -122,18 +181,6 @@ def times_each(positions: Raw) -> Raw | None:
     """For each position, how many equal it; None if they are all different."""
     _, inverse, counts = np.unique(positions, return_inverse=True, return_counts=True)
     return None if counts.max(initial=1) == 1 else counts[inverse].reshape(positions.shape)
-
-
-def extent(x: Raw) -> int:
-    """How many elements the memory of ``x`` spans."""
-    low, high = np.lib.array_utils.byte_bounds(writable(x))
-    return int(high - low) // x.itemsize if x.size else 0
-
-
-def distance(start: Raw, end: Raw) -> int:
-    """How many elements lie in memory between the first of one array and the first of another."""
-    first, second = (int(x.__array_interface__["data"][0]) for x in (start, end))
-    return (second - first) // int(start.itemsize)
 
 
 def view_dtype(x: Raw, dtype: np.dtype[Any]) -> Raw:

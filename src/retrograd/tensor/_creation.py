@@ -299,7 +299,7 @@ def from_numpy(ndarray: Any) -> Tensor:
         name = f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
         raise TypeError(f"expected np.ndarray (got {name})")
     check_array(ndarray)
-    return new_tensor(ndarray)
+    return new_tensor(arrays.layout.start_of_memory(ndarray))
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:

@@ -14,9 +14,10 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
+from retrograd.autograd._levels import value_of
 from retrograd.autograd._variable import Variable
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, bare
 
 
 class Size(tuple[int, ...]):
@@ -181,14 +182,13 @@ class Tensor(Variable):
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """How many elements into its base's memory a view starts."""
-        base = self._base
-        if base is None:
-            return 0
-        return int(self.data_ptr() - base.data_ptr()) // self.itemsize
+        """How many elements into its memory, which others may share, a tensor starts."""
+        return arrays.layout.offset(arrays.writable(bare(self)))
 
     def data_ptr(self) -> int:
         """The address of the first element."""
+        if isinstance(self._data, Lifted):
+            self._data.refuse("the address")
         self._data = arrays.writable(self._data)
         return int(self._data.__array_interface__["data"][0])
 
@@ -319,7 +319,7 @@ class Tensor(Variable):
         if id(self) in memo:
             return memo[id(self)]  # type: ignore[no-any-return]
         copied: Tensor = type(self).__new__(type(self))
-        copied._data = arrays.copy(self._data)
+        copied._data = _deep_copy(self._data, memo)
         copied._node = copied._version_counter = copied._meta = None
         memo[id(self)] = copied
         if self.requires_grad:
@@ -346,8 +346,9 @@ class Tensor(Variable):
             suffixes.append(f"grad_fn=<{type(node).__name__}>")
         elif self.requires_grad:
             suffixes.append("requires_grad=True")
-        if isinstance(self._data, Lifted):
-            return self._data.text("".join(f", {suffix}" for suffix in suffixes))
+        if isinstance(value_of(self), Lifted):
+            shown: str = self._data.text("".join(f", {suffix}" for suffix in suffixes))
+            return shown
         default = dtypes.get_default_dtype()
         defaults = (default.numpy, default.to_complex().numpy)
         return arrays.formatting.format_array(
@@ -362,6 +363,18 @@ class Tensor(Variable):
     if TYPE_CHECKING:  # the operations of the table are attached as methods at run time
 
         def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
+def _deep_copy(data: Any, memo: dict[int, Any]) -> Any:
+    """A copy in a new memory, which is shared with other copies as the old one is."""
+    if not isinstance(data, arrays.ndarray):
+        return arrays.copy(data)
+    old = arrays.layout.memory(data)
+    if any(step < 0 for step in old.strides):  # of NumPy's; copied the other way round
+        return arrays.copy(data)
+    if id(old) not in memo:
+        memo[id(old)] = arrays.layout.copy_with_gaps(old)
+    return arrays.layout.same_place(data, memo[id(old)])
 
 
 def _rebuild(kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any) -> Tensor:

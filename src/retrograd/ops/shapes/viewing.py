@@ -193,33 +193,44 @@ def _layout(
             f"Storage size calculation overflowed with sizes={list(shape)} and "
             f"strides={list(steps)}"
         )
-    memory = raw(input if input._base is None else input._base)
-    have, itemsize = _extent(memory), memory.itemsize
-    last = sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
-    need = 0 if 0 in shape else start + last + 1
+    array = arrays.writable(bare(input))
+    have, itemsize = arrays.layout.memory_size(array), array.itemsize
+    need = 0 if 0 in shape else start + _reach(shape, steps)
     if need > have or start < 0:
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {start}, and "
             f"itemsize {itemsize} requiring a storage size of {need * itemsize} are out of bounds "
             f"for storage of size {have * itemsize}"
         )
+    if isinstance(raw(input), Lifted) and raw(input).shape != array.shape and 0 not in shape:
+        _check_entry(input, shape, steps, start)
     return shape, steps, start
 
 
+def _check_entry(input: Any, shape: tuple[int, ...], steps: tuple[int, ...], start: int) -> None:
+    """RuntimeError if a layout reaches beyond an entry of a batch, as whose part it is given."""
+    own = raw(input)
+    first, end = _offset(input), start + _reach(shape, steps)
+    last = first + _reach(own.shape, arrays.strides(own))
+    if first <= start and end <= last:
+        return
+    raise RuntimeError(
+        f"result = tensor.as_strided({list(shape)}, {list(steps)}, {start}) can access memory "
+        f"outside of `tensor`. `result` can access some memory in range [{start}, {end}], but "
+        f"`tensor` can only access some memory in range [{first}, {last}]. This is not supported "
+        "inside of vmap, please try to rewrite the `as_strided` call as a sequence of PyTorch view "
+        "operations"
+    )
+
+
+def _reach(shape: Sequence[int], steps: Sequence[int]) -> int:
+    """How many elements of memory a layout spans."""
+    return 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+
+
 def _offset(input: Any) -> int:
-    """How many elements into its base's memory a tensor starts; under ``vmap``, an entry of it."""
-    base = input._base
-    if not isinstance(raw(input), Lifted) or base is None:
-        return int(input.storage_offset())
-    return arrays.layout.distance(bare(base), bare(input))
-
-
-def _extent(memory: Any) -> int:
-    """How many elements a memory spans; under ``vmap``, that of an entry."""
-    if not isinstance(memory, Lifted):
-        return arrays.layout.extent(memory)
-    sizes = zip(memory.shape, arrays.strides(memory), strict=True)
-    return 1 + sum((n - 1) * abs(s) for n, s in sizes) if memory.size else 0
+    """How many elements into its memory a tensor starts; of a batch, its first entry."""
+    return int(arrays.layout.offset(arrays.writable(bare(input))))
 
 
 # -- copies with a part replaced -------------------------------------------------------------
