@@ -96,3 +96,158 @@ def test_as_strided_of_a_slice_under_transforms() -> None:
     torch.func.jvp(note, (rows,), (rows,))
     torch.func.vmap(note)(rows)
     assert starts == [(3, 6), (3, 4)]
+
+
+# -- real and imaginary parts ----------------------------------------------------------------
+
+
+def real_times(z: Any, r: Any) -> Any:
+    z.real.mul_(r)
+    return (z,)
+
+
+def imag_copied(z: Any, r: Any) -> Any:
+    z.imag.copy_(r * r)
+    return (z,)
+
+
+def base_written(z: Any, r: Any) -> Any:
+    v = z.imag
+    z.mul_(2j)
+    return (v * r,)
+
+
+def pairs_written(z: Any, r: Any) -> Any:
+    v = torch.view_as_real(z)
+    v[:, 1] = r
+    return z, v
+
+
+def pairs_turned(z: Any, r: Any) -> Any:
+    v = torch.view_as_real(z).T
+    v[0].mul_(r)
+    return z, v
+
+
+def both_set(z: Any, r: Any) -> Any:
+    v = z.real
+    z.imag = r
+    z.real = r * 2
+    return v, z
+
+
+def one_set(z: Any, r: Any) -> Any:
+    z.select(0, 1).imag = r[0]
+    z[:1].real = 3
+    return (z,)
+
+
+def exchanged(z: Any, r: Any) -> Any:
+    z.real, z.imag = z.imag + r, z.real.clone()
+    return (z,)
+
+
+def numbers_of_pairs(z: Any, r: Any) -> Any:
+    b = r.new_zeros(2, 2)
+    c = torch.view_as_complex(b)
+    c.copy_(z)
+    b[:, 0] *= r
+    return b, c
+
+
+def views_of_views(z: Any, r: Any) -> Any:
+    v = torch.view_as_real(z)
+    w = torch.view_as_complex(v)
+    w.mul_(1j)
+    v[0] = r
+    w[1:].imag.mul_(r[0])
+    return z, v, w
+
+
+def older_part(z: Any, r: Any) -> Any:
+    v = z.real[0:1]
+    z.imag.zero_()
+    z *= r + 1j
+    return v, z
+
+
+PARTS = [real_times, imag_copied, base_written, pairs_written, pairs_turned, both_set, one_set,
+         exchanged, numbers_of_pairs, views_of_views, older_part]  # fmt: skip
+Z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128)
+R = torch.tensor([0.5, 0.7], dtype=torch.float64)
+
+
+def total(part: Any) -> Any:
+    def function(z: Any, r: Any) -> Any:
+        found = part(z * 1, r)
+        return sum((y.abs() ** 3).sum() * (i + 1) for i, y in enumerate(found))
+
+    return function
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_writes_through_real_and_imaginary_parts(part: Any) -> None:
+    leaves = [Z.clone().requires_grad_(), R.clone().requires_grad_()]
+    check = torch.autograd.gradcheck
+    assert check(total(part), leaves, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(total(part), leaves)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_writes_through_parts_under_transforms(part: Any) -> None:
+    func, f = torch.func, total(part)
+    leaves = [Z.clone().requires_grad_(), R.clone().requires_grad_()]
+    expected = torch.autograd.grad(f(*leaves), leaves)
+    found = func.grad(f, argnums=(0, 1))(Z, R)
+    batch = func.vmap(func.grad(f, argnums=(0, 1)))(torch.stack([Z, Z]), torch.stack([R, R]))
+    for e, g, rows in zip(expected, found, batch, strict=True):
+        assert torch.allclose(g, e)
+        assert torch.allclose(rows[1], e)
+    tangent = func.jvp(f, (Z, R), (Z, R))[1]
+    along = sum((g.conj() * x).sum().real for g, x in zip(expected, (Z, R), strict=True))
+    assert torch.allclose(tangent, along)
+    turned = func.jvp(func.grad(f, argnums=(0, 1)), (Z, R), (Z, R))[1]
+    h = 1e-6
+    ends = [func.grad(f, argnums=(0, 1))(Z * (1 + s), R * (1 + s)) for s in (h, -h)]
+    for t, up, down in zip(turned, *ends, strict=True):
+        assert torch.allclose(t, (up - down) / (2 * h), rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_a_written_part_are_pytorchs() -> None:
+    z, r = Z.clone().requires_grad_(), R.clone().requires_grad_()
+    (y,) = real_times(z * 1, r)
+    ((y.abs() ** 2).sum() + (y * y).real.sum()).backward()
+    assert torch.allclose(z.grad, torch.tensor([1 + 0j, 5.88 + 0j], dtype=torch.complex128))
+    assert torch.allclose(r.grad, torch.tensor([2, 25.2], dtype=torch.float64))
+    y = z * 1
+    v = y.real
+    v.mul_(2)
+    assert (v.grad_fn.name(), y.grad_fn.name(), y._version) == (
+        "AsStridedBackward0",
+        "CopySlices",
+        1,
+    )
+    assert [n.name() for n, _ in v.grad_fn.next_functions] == ["ViewAsRealBackward0"]
+
+
+def test_setting_parts() -> None:
+    z = torch.ones(2, dtype=torch.complex64)
+    z.real, z.imag = torch.tensor([4.0, 5.0]), 2
+    assert (z.tolist(), z._version) == ([4 + 2j, 5 + 2j], 2)
+    x = torch.ones(2)
+    x.real = torch.tensor([4.0, 5.0])
+    assert x.tolist() == [4.0, 5.0]
+    with pytest.raises(RuntimeError, match="imag is not implemented for tensors with non-complex"):
+        x.imag = x
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being"):
+        Z.clone().requires_grad_().real = 3
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(2\) must match the size of"):
+        z.real = torch.ones(3)
+
+
+def test_pairs_that_are_no_complex_numbers() -> None:
+    x = torch.arange(12.0)
+    with pytest.raises(RuntimeError, match="Tensor must have a storage_offset divisible by 2"):
+        torch.view_as_complex(x[1:5].view(2, 2))
+    with pytest.raises(RuntimeError, match="a stride divisible by 2 for all but last dimension"):
+        torch.view_as_complex(x.as_strided((2, 2), (3, 1)))

@@ -100,8 +100,8 @@ def positions(base: Raw, view: Raw) -> Raw:
     """
     if base.itemsize != view.itemsize:
         raise RuntimeError(
-            "the real and imaginary parts of a tensor that requires grad cannot be written in "
-            "place, nor used after it was. Use a clone() of the part, or make a new complex tensor"
+            "a view of the bits of a tensor, as another dtype, cannot be written in place while "
+            "recording, nor used after its base was. Use a clone() of it."
         )
     lowest, highest = np.lib.array_utils.byte_bounds(base)
     numbers = np.empty((highest - lowest) // base.itemsize, np.int64)
@@ -113,6 +113,11 @@ def positions(base: Raw, view: Raw) -> Raw:
 
     same_layout(base)[...] = np.arange(base.size).reshape(base.shape)
     return same_layout(view).copy()
+
+
+def is_counting(positions: Raw) -> bool:
+    """Whether positions are 0, 1, 2... in reading order."""
+    return bool((positions.reshape(-1) == np.arange(positions.size)).all())
 
 
 def take_flat(x: Raw, where_from: Raw) -> Raw:

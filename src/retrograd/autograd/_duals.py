@@ -11,7 +11,7 @@ from typing import Any
 
 from retrograd._modes import modes
 from retrograd.autograd._forward import call, push_forward
-from retrograd.autograd._history import Positions, View, become_view, meta_of
+from retrograd.autograd._history import Positions, View, become_view, is_complex, meta_of
 from retrograd.autograd._levels import as_tensor, keep_up
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
@@ -251,7 +251,10 @@ def _writable(primal: Any, old: Any, new: Any) -> Any:
     """A tangent of a value, ``old`` or zeros, that ``new`` can be written into."""
     tangent = elementwise.zeros_like(as_tensor(primal))
     for x in [new] if old is None else [new, old]:  # for each entry of a batch, if one of them is
-        tangent = tangent + linear.sum_all(elementwise.zeros_like(x))
+        zero = linear.sum_all(elementwise.zeros_like(x))
+        if is_complex(zero) and not is_complex(tangent):  # written through view_as_complex()
+            zero = elementwise.real(zero)
+        tangent = tangent + zero
     if old is not None:
         tangent.copy_(as_tensor(old))
     return tangent

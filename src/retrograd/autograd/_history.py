@@ -156,6 +156,8 @@ def refresh(tensor: Any, view: View) -> None:
     if view.part is not None:
         view.part.check(view.base, tensor)
         node: Any = view.part.again(view.base)._node
+    elif is_complex(view.base) != is_complex(tensor):
+        node = Positions(view.base, tensor).again(view.base)._node
     else:
         node = _picking(view.base, base_node, base_number, tensor)
     move_retained(tensor, node)
@@ -338,30 +340,69 @@ class PartOfBase:
 
 
 class Positions(PartOfBase):
-    """A part by the places of its elements."""
+    """A part by the places of its elements. Between complex and real numbers, these are the places
+    of real and imaginary parts."""
 
-    __slots__ = ("positions",)
+    __slots__ = ("positions", "splits")
 
     before = None  # as ``_parts.Part`` has it: this is a first step
 
     def __init__(self, base: Any, view: Any) -> None:
-        self.shape = tuple(base._data.shape)
+        whole, part = base._data, view._data
+        # Whether the base and whether the view is complex; None if both or none are.
+        self.splits: tuple[bool, bool] | None = (is_complex(whole), is_complex(part))
+        if self.splits == (True, False):
+            whole = arrays.view_as_real(whole)
+        elif self.splits == (False, True):
+            part = arrays.view_as_real(part)
+        else:
+            self.splits = None
+        self.shape = tuple(whole.shape)
         self.layout = layout_of(base)
-        self.positions = arrays.positions(base._data, view._data)
+        self.positions = arrays.positions(whole, part)
 
     def take(self, x: Any) -> Any:
-        return linear.take_flat(x, positions=self.positions)
+        if self.splits is None:
+            return linear.take_flat(x, positions=self.positions)
+        if self.splits[0]:
+            x = linear.view_as_real(x)
+            return x if self._is_all() else linear.take_flat(x, positions=self.positions)
+        if not self._is_all():
+            x = linear.take_flat(x, positions=self.positions)
+        return linear.view_as_complex(x)
+
+    def _is_all(self) -> bool:
+        """Whether the part is the base, but for the dtype."""
+        return self.positions.shape == self.shape and arrays.is_counting(self.positions)
 
     def back(self, g: Any) -> Any:
         """Zeros but for the part: the transpose of taking it."""
-        return linear.add_flat(g, shape=self.shape, positions=self.positions)
+        if self.splits == (False, True):
+            g = linear.view_as_real(g)
+        found = linear.add_flat(g, shape=self.shape, positions=self.positions)
+        return linear.view_as_complex(found) if self.splits == (True, False) else found
 
     step, step_back = take, back
 
     def elsewhere(self, x: Any) -> Any:
         """A value with zeros for the part."""
         inside = arrays.put_flat(arrays.zeros(self.shape, arrays.bool_), self.positions, True)
-        return elementwise.where(inside, elementwise.zeros_like(x), x)
+        split = self.splits == (True, False)
+        return outside_of_complex(inside, x) if split else outside(inside, x)
+
+
+def is_complex(x: Any) -> bool:
+    return bool(raw(x).dtype.kind == "c")
+
+
+def outside(inside: Any, x: Any) -> Any:
+    """``x``, with zeros inside."""
+    return elementwise.where(inside, elementwise.zeros_like(x), x)
+
+
+def outside_of_complex(inside: Any, x: Any) -> Any:
+    """The same for a complex ``x``, where ``inside`` is about real and imaginary parts."""
+    return linear.view_as_complex(outside(inside, linear.view_as_real(x)))
 
 
 class CopySlices(Node):

@@ -10,8 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from retrograd.autograd._forward import push_forward
-from retrograd.autograd._history import PartOfBase, layout_of
-from retrograd.ops import elementwise
+from retrograd.autograd._history import (
+    PartOfBase,
+    is_complex,
+    layout_of,
+    outside,
+    outside_of_complex,
+)
+from retrograd.ops import elementwise, linear
 from retrograd.ops._operation import Operation, raw
 
 
@@ -68,15 +74,8 @@ class Part(PartOfBase):
 
     def elsewhere(self, x: Any) -> Any:
         """A value with zeros for the part."""
-        inside = self.back(elementwise.zeros_like(self.take(raw(x))) + 1)
-        return elementwise.where(elementwise.ne(inside, 0), elementwise.zeros_like(x), x)
-
-    def check(self, base: Any, view: Any) -> None:
-        """RuntimeError if the base has another shape by now, or the view another dtype."""
-        super().check(base, view)
-        if raw(base).dtype != raw(view).dtype:
-            raise RuntimeError(
-                "the real and imaginary parts of a tensor that requires grad cannot be written in "
-                "place, nor used after it was. Use a clone() of the part, or make a new complex "
-                "tensor"
-            )
+        viewed = self.take(raw(x))
+        inside = self.back(elementwise.zeros_like(viewed) + (1 + 1j if is_complex(viewed) else 1))
+        if not is_complex(x):
+            return outside(elementwise.ne(inside, 0), x)
+        return outside_of_complex(elementwise.ne(linear.view_as_real(inside), 0), x)

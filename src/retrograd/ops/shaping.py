@@ -10,6 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._dims import as_shape, infer, many_dims, numel, one_dim
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import TensorLike, constant, raw
 
 
@@ -440,6 +441,10 @@ def view_as_complex(self: Any) -> Any:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if arrays.strides(values)[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(step % 2 for step in arrays.strides(values)[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if arrays.layout.offset(arrays.writable(bare(self))) % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     if values.dtype.itemsize == 2:
         raise NotImplementedError("complex numbers of halves (torch.complex32) are not supported")
     return linear.view_as_complex(self)

@@ -438,10 +438,10 @@ def _matrices_transposed(self: Tensor) -> Any:
 
 _PROPERTIES = {
     "T": property(_transposed), "mT": property(_matrices_transposed),
-    "real": property(shaping.real),
+    "real": property(shaping.real, _writing.set_real),
     "H": property(lambda self: conj(_matrices_transposed(self))),
     "mH": property(lambda self: conj(_matrices_transposed(self))),
-    "imag": property(shaping.imag),
+    "imag": property(shaping.imag, _writing.set_imag),
 }  # fmt: skip
 for _name, _member in {**_writing.METHODS, **_METHODS, **_OPERATORS, **_PROPERTIES}.items():
     setattr(Tensor, _name, _member)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.ops import elementwise
+from retrograd.ops import elementwise, shaping
 from retrograd.ops._arguments import on_either
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops.pointwise import dividing
@@ -28,6 +28,23 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             f"{value.ndim} dimensions."
         )
     return write_in_place(elementwise.fill, [self, value], {})
+
+
+def set_real(self: Tensor, value: Any) -> None:
+    """Overwrite the real part."""
+    _set_part(shaping.real(self), value)
+
+
+def set_imag(self: Tensor, value: Any) -> None:
+    """Overwrite the imaginary part."""
+    _set_part(shaping.imag(self), value)
+
+
+def _set_part(part: Tensor, value: Any) -> None:
+    if isinstance(value, Tensor):
+        copy_(part, value)
+    else:
+        fill_(part, value)
 
 
 def zero_(self: Tensor) -> Tensor:
