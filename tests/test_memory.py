@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from typing import Any
 
 import numpy as np
@@ -251,3 +252,99 @@ def test_pairs_that_are_no_complex_numbers() -> None:
         torch.view_as_complex(x[1:5].view(2, 2))
     with pytest.raises(RuntimeError, match="a stride divisible by 2 for all but last dimension"):
         torch.view_as_complex(x.as_strided((2, 2), (3, 1)))
+
+
+# -- how results lie in memory ---------------------------------------------------------------
+
+TURNED = torch.arange(24.0).view(2, 3, 4).permute(2, 0, 1)  # of shape 4, 2, 3
+ROWS = {
+    "sum": lambda x: x.sum(-1), "mean": lambda x: x.mean(2, keepdim=True),
+    "prod": lambda x: x.prod(-1), "amax": lambda x: x.amax(-1), "min": lambda x: x.min(-1)[0],
+    "all": lambda x: x.all(-1), "count_nonzero": lambda x: x.count_nonzero(-1),
+    "var": lambda x: x.var(-1), "norm": lambda x: x.norm(dim=-1),
+    "logsumexp": lambda x: x.logsumexp(-1), "nansum": lambda x: x.nansum(-1),
+    "cumsum": lambda x: x.cumsum(-1), "cumprod": lambda x: x.cumprod(-1),
+    "cummax": lambda x: x.cummax(-1)[0], "cummin places": lambda x: x.cummin(-1)[1],
+    "masked_fill": lambda x: x.masked_fill(x > 3, 1), "tril": lambda x: x.tril(),
+    "triu": lambda x: x.triu(), "renorm": lambda x: x.renorm(2, 0, 1.0),
+    "repeats cloned": lambda x: x.contiguous().expand(2, 4, 2, 3).clone(),
+    "repeats cast": lambda x: x.contiguous()[:, None].expand(4, 2, 2, 3).double(),
+    "one repeated": lambda x: torch.tensor([1.0]).expand(2, 3).clone(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_results_that_lie_row_by_row_whatever_their_input_does(name: str) -> None:
+    found, plain = ROWS[name](TURNED), ROWS[name](TURNED.contiguous())
+    assert found.is_contiguous()
+    assert torch.equal(found.view(-1), plain.reshape(-1))
+
+
+def test_a_copy_of_repeats_keeps_the_order_of_the_rest() -> None:
+    x = torch.arange(12.0).view(3, 4).t().expand(2, 4, 3)
+    for copied in (x.clone(), x.double(), torch.zeros_like(x), copy.deepcopy(x.clone())):
+        assert copied.stride() == (12, 1, 4)
+    assert torch.equal(x.clone(), x)
+
+
+def view_strides(shape: Any, strides: Any, wanted: Any) -> list[int] | None:
+    """The strides of a view in another shape, by the rule that a group of dimensions can be cut
+    anew only where it is one regular run of memory; None where that cannot be."""
+    found: list[int] = []
+    wanted, end = list(wanted), len(shape)
+    while end:
+        start, run = end - 1, shape[end - 1]
+        while start and (shape[start - 1] == 1 or _run_on(shape, strides, start, end)):
+            start -= 1
+            run *= shape[start]
+        step, left = _innermost(shape, strides, start, end), run
+        while wanted and (left > 1 or wanted[-1] == 1):
+            size = wanted.pop()
+            if left % size:
+                return None
+            found.insert(0, step)
+            step, left = step * size, left // size
+        end = start
+        if left != 1:
+            return None
+    return [1] * len(wanted) + found
+
+
+def _innermost(shape: Any, strides: Any, start: int, end: int) -> int:
+    return next((strides[d] for d in range(end - 1, start - 1, -1) if shape[d] != 1), 1)
+
+
+def _run_on(shape: Any, strides: Any, start: int, end: int) -> bool:
+    run = 1
+    for d in range(start, end):
+        run *= shape[d]
+    return bool(strides[start - 1] == run * _innermost(shape, strides, start, end))
+
+
+def test_views_in_other_shapes_share_memory_where_strides_allow_it() -> None:
+    numbers = random.Random(0)
+    shared = refused = 0
+    for _ in range(2000):
+        shape = [numbers.choice([1, 2, 2, 3, 4]) for _ in range(numbers.randint(1, 4))]
+        strides = [numbers.choice([0, 1, 1, 2, 3, 4, 6, 12]) for _ in shape]
+        x = torch.arange(300.0).as_strided(shape, strides, numbers.randint(0, 3))
+        wanted, left = [], x.numel()
+        while left > 1 or numbers.random() < 0.3:
+            size = numbers.choice([d for d in range(1, left + 1) if left % d == 0])
+            wanted.append(size)
+            left //= size
+        expected = view_strides(shape, strides, wanted)
+        copied = x.reshape(wanted)
+        if expected is None:
+            refused += 1
+            assert copied.is_contiguous()
+            assert not np.shares_memory(copied.numpy(), x.numpy())
+            with pytest.raises(RuntimeError, match="view size is not compatible with input"):
+                x.view(wanted)
+            continue
+        shared += 1
+        for y in (copied, x.view(wanted)):
+            assert y.data_ptr() == x.data_ptr()
+            pairs = zip(y.shape, y.stride(), expected, strict=True)
+            assert all(size == 1 or step == e for size, step, e in pairs), (shape, strides, wanted)
+    assert min(shared, refused) > 300

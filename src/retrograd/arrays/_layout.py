@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
-from retrograd.arrays._memory import empty_strided, is_dense
+from retrograd.arrays._memory import empty_strided, in_reading_order, is_dense
 from retrograd.arrays._numpy import Raw, copy, writable
 
 # -- views -----------------------------------------------------------------------------------
@@ -28,12 +28,13 @@ def trace(x: Raw) -> Raw:
 
 def tril(x: Raw, k: int) -> Raw:
     """``x`` with zeros above the ``k``-th diagonal."""
-    return np.where(_known_triangle(x.shape[-2], x.shape[-1], k), x, _zero(x))
+    return in_reading_order(np.where(_known_triangle(x.shape[-2], x.shape[-1], k), x, _zero(x)))
 
 
 def triu(x: Raw, k: int) -> Raw:
     """``x`` with zeros below the ``k``-th diagonal."""
-    return np.where(_known_triangle(x.shape[-2], x.shape[-1], k - 1), _zero(x), x)
+    below = _known_triangle(x.shape[-2], x.shape[-1], k - 1)
+    return in_reading_order(np.where(below, _zero(x), x))
 
 
 def _zero(x: Raw) -> Raw:

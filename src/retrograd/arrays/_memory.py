@@ -223,15 +223,5 @@ def empty_strided(shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtyp
     return np.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in steps))
 
 
-def layout_order(x: Raw) -> list[int]:
-    """The order of dimensions from outermost to innermost in memory that a new array like ``x``
-    gets. An array with gaps or repeats has no order worth keeping."""
-    plain = list(range(x.ndim))
-    if not is_dense(x):
-        strides = [abs(s) for s in x.strides]
-        return sorted(plain, key=lambda d: -strides[d]) if 0 not in strides else plain
-    return sorted(plain, key=lambda d: -x.strides[d])
-
-
 def float_limits(dtype: np.dtype[Any]) -> np.finfo[Any]:
     return np.finfo(dtype)

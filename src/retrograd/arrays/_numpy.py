@@ -100,7 +100,7 @@ def cast(x: Raw, dtype: np.dtype[Any]) -> Raw:
         return x
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
-    return x.astype(dtype)
+    return _spread(x, dtype) if 0 in x.strides else x.astype(dtype)
 
 
 def wrapped(value: int, dtype: np.dtype[Any]) -> Raw:
@@ -127,7 +127,37 @@ def stack(parts: Sequence[Raw], axis: int = 0) -> Raw:
 
 def copy(x: Raw) -> Raw:
     """A copy in the memory order of ``x`` (a scalar is its own copy)."""
-    return x.copy(order="K") if isinstance(x, np.ndarray) else x
+    if not isinstance(x, np.ndarray):
+        return x
+    return _spread(x, x.dtype) if 0 in x.strides else x.copy(order="K")
+
+
+def _spread(x: Raw, dtype: np.dtype[Any]) -> Raw:
+    """A copy of an array that repeats elements. NumPy would let repeats vary fastest."""
+    order = layout_order(x)
+    out = np.empty([x.shape[d] for d in order], dtype)
+    out = out.transpose(sorted(range(x.ndim), key=order.__getitem__))
+    np.copyto(out, x, casting="unsafe")
+    return out
+
+
+def layout_order(x: Raw) -> list[int]:
+    """The order of dimensions from outermost to innermost in memory that a new array like ``x``
+    gets: by their strides, except that what repeats stays where it is, as in PyTorch."""
+    order = list(range(x.ndim))[::-1]  # from the innermost, while sorting
+    for i in range(1, x.ndim):
+        place = i
+        for before in range(i - 1, -1, -1):
+            a, b = order[before], order[place]
+            if not x.strides[a] or not x.strides[b]:
+                continue
+            inner, outer = ((abs(x.strides[d]), x.shape[d]) for d in (a, b))
+            if inner > outer:
+                order[before], order[place] = b, a
+                place = before
+            elif inner[0] < outer[0]:
+                break
+    return order[::-1]
 
 
 def write(target: Raw, values: Raw) -> None:

@@ -39,7 +39,12 @@ def sum(x: Raw, axes: Axes = None, keepdims: Any = False, dtype: Any = None) -> 
             return sums[None] if keepdims else sums
     if x.dtype.char == "e" and dtype is None:  # too narrow to add up in
         return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=float32).astype(x.dtype)
-    return np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype)
+    return _in_rows(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype))
+
+
+def _in_rows(found: Raw) -> Raw:
+    """A result row by row in memory, as PyTorch has it. NumPy orders it as its input is."""
+    return found if found.ndim < 2 or found.flags.c_contiguous else found.copy(order="C")
 
 
 # What one product with ones adds up. BLAS adds in a few running sums, whose rounding errors grow
@@ -67,23 +72,23 @@ def sum_to(x: Raw, shape: Sequence[int]) -> Raw:
 
 
 def prod(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
-    return np.multiply.reduce(x, axis=axes, keepdims=keepdims)
+    return _in_rows(np.multiply.reduce(x, axis=axes, keepdims=keepdims))
 
 
 def amax(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
-    return np.maximum.reduce(x, axis=axes, keepdims=keepdims)
+    return _in_rows(np.maximum.reduce(x, axis=axes, keepdims=keepdims))
 
 
 def amin(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:
-    return np.minimum.reduce(x, axis=axes, keepdims=keepdims)
+    return _in_rows(np.minimum.reduce(x, axis=axes, keepdims=keepdims))
 
 
 def any(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
-    return np.any(x, axis=axes, keepdims=keepdims)
+    return _in_rows(np.any(x, axis=axes, keepdims=keepdims))
 
 
 def all(x: Raw, axes: Axes = None, keepdims: bool = False) -> Raw:
-    return np.all(x, axis=axes, keepdims=keepdims)
+    return _in_rows(np.all(x, axis=axes, keepdims=keepdims))
 
 
 def argmax(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays import _blocks as blocks
+from retrograd.arrays._memory import in_reading_order
 from retrograd.arrays._numpy import Raw
 from retrograd.arrays._reducing import sum as plain_sum
 
@@ -41,6 +42,8 @@ def variance(
 
 
 def _as_given(result: Raw, x: Raw) -> Raw:
+    """The dtype of ``x``, and row by row in memory, as PyTorch has it, whatever ``x`` is."""
+    result = in_reading_order(result)
     return result.astype(np.float16) if x.dtype == np.float16 else result
 
 
@@ -255,7 +258,8 @@ def running_extreme(x: Raw, axis: int, choose: Any) -> tuple[Raw, Raw]:
     shape = [1] * x.ndim
     shape[axis] = -1
     places = np.where(has_it, np.arange(x.shape[axis]).reshape(shape), 0)
-    return values, np.maximum.accumulate(places, axis=axis, out=places)
+    places = np.maximum.accumulate(places, axis=axis, out=places)
+    return in_reading_order(values), in_reading_order(places)
 
 
 def logcumsumexp(x: Raw, axis: int) -> Raw:
@@ -437,7 +441,7 @@ def mode(x: Raw, axis: int, keepdims: Any) -> tuple[Raw, Raw]:
 
 
 def count_nonzero(x: Raw, axes: tuple[int, ...]) -> Raw:
-    return np.asarray(np.count_nonzero(x, axis=axes), np.int64)
+    return np.asarray(np.count_nonzero(x, axis=axes), np.int64, order="C")
 
 
 def bincount(x: Raw, weights: Raw | None, least: int) -> Raw:

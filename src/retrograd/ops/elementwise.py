@@ -414,7 +414,7 @@ def _check_fill(self: Any, mask: Any, value: Any) -> None:
 
 
 def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:
-    return arrays.where(mask, element(value, self.dtype), self)
+    return arrays.in_reading_order(arrays.where(mask, element(value, self.dtype), self))
 
 
 masked_fill = Selecting(
