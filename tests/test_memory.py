@@ -348,3 +348,70 @@ def test_views_in_other_shapes_share_memory_where_strides_allow_it() -> None:
             pairs = zip(y.shape, y.stride(), expected, strict=True)
             assert all(size == 1 or step == e for size, step, e in pairs), (shape, strides, wanted)
     assert min(shared, refused) > 300
+
+
+# -- tensors that require grad, and their memory ---------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_arrays_of_what_requires_grad_while_nothing_is_recorded(mode: Any) -> None:
+    leaf = torch.ones(2, requires_grad=True)
+    for x in (leaf, leaf * 1):
+        with mode():
+            array = x.numpy()
+            assert array is not None
+            assert np.asarray(x).tolist() == [1.0, 1.0]
+            assert np.array(x).tolist() == [1.0, 1.0]
+            assert np.exp(x).tolist() == pytest.approx([np.e, np.e])
+        array[0] = 5
+        assert x.tolist() == [5.0, 1.0]
+        array[0] = 1
+        for look in (lambda x=x: x.numpy(), lambda x=x: np.asarray(x)):
+            with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires"):
+                look()
+        with mode(), pytest.raises(BufferError, match="Can't export tensors that require gradient"):
+            x.__dlpack__()
+
+
+def test_views_that_must_not_be_used_can_be_shown() -> None:
+    base = torch.ones(3, requires_grad=True) * 1
+    with torch.no_grad():
+        view = base[:2]
+        view.mul_(2)
+    assert repr(view) == "tensor([2., 2.], grad_fn=<Invalid>)"
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode and its base or"):
+        _ = view.grad_fn
+    base = torch.ones(3, requires_grad=True) * 1
+    first = base.unbind()[0]
+    base.mul_(2)
+    assert repr(first) == "tensor(2., grad_fn=<Invalid>)"
+
+
+def test_what_is_made_in_inference_mode_has_no_views_that_know_of_it() -> None:
+    with torch.inference_mode():
+        base = torch.ones(3, requires_grad=True)
+        views = [base[:2], base.view(3, 1), base.unbind()[0]]
+    views += [base[:1], base.view(1, 3), base.split(1)[0]]
+    for view in views:
+        assert (view.requires_grad, view.is_inference(), view._is_view()) == (False, True, False)
+        assert view.grad_fn is None
+    assert base.requires_grad
+    normal = torch.ones(3, requires_grad=True)
+    with torch.inference_mode():
+        view = normal[:2]
+    assert (view.requires_grad, view.is_inference(), view._is_view()) == (True, False, True)
+
+
+def test_data_that_a_tensor_can_be_given() -> None:
+    x = torch.nn.Parameter(torch.ones(2))
+    for leaf in (x, x * 1):
+        for dtype in (torch.int64, torch.bool):
+            with pytest.raises(RuntimeError, match="data set to a tensor that requires gradients"):
+                leaf.data = torch.ones(2, dtype=dtype)
+        leaf.data = torch.ones(3, dtype=torch.complex64)
+        assert (leaf.dtype, leaf.shape) == (torch.complex64, (3,))
+    plain = torch.ones(2)
+    plain.data = torch.ones(2, dtype=torch.int64)
+    assert plain.dtype == torch.int64
+    with pytest.raises(TypeError, match=r"Variable data has to be a tensor, but got numpy.ndarray"):
+        plain.data = np.ones(2)

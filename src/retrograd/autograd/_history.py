@@ -125,13 +125,17 @@ def edge(tensor: Any) -> tuple[Node | None, int | None]:
 
 
 def become_view(result: Any, of: Any, created: str) -> None:
-    """Make ``result``, which shares the memory of ``of``, a view of what that is a view of."""
+    """Make ``result``, which shares the memory of ``of``, a view of what that is a view of. What
+    was made in inference mode has no views that know of it, as in PyTorch."""
     version = version_of(of)
     result._version_counter = version
     meta = meta_of(result)
     source: Meta | None = of._meta
     base = of
     if source is not None:
+        if source.inference and source.view is None:
+            meta.inference = True
+            return
         meta.inference = source.inference
         if source.view is not None:
             base = source.view.base

@@ -245,6 +245,8 @@ def finish(
     results = tuple([wrap(x) for x in outputs])
     if op.view:
         mark_views(op, operands[0], results, options)
+        if results and not results[0]._is_view():  # of what was made in inference mode
+            return results
     elif modes.inference:
         for result in results:
             meta_of(result).inference = True
@@ -280,7 +282,7 @@ def mark_views(
         created = "inference" if modes.inference else "no_grad"
     for result in results:
         become_view(result, source, created)
-    if isinstance(source._data, Lifted):
+    if isinstance(source._data, Lifted) and results and results[0]._is_view():
         before = source._meta.view if source._meta is not None else None
         first = before.part if before is not None else None
         for i, result in enumerate(results):

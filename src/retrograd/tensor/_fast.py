@@ -135,7 +135,10 @@ def one_input(op: Operation) -> Callable[..., Any]:
         result = new(Tensor)
         result._data = y
         result._meta = result._version_counter = result._node = None
-        origin_node = self._node if self._meta is None or constant else origin(self)
+        if self._meta is None or constant:
+            origin_node = self._node
+        else:  # a view of what was made in inference mode has no history
+            origin_node = None if is_view and self._meta.inference else origin(self)
         if is_view:
             become_view(result, self, "plainly")
         if origin_node is None or constant:
@@ -175,7 +178,10 @@ def several_views(op: Operation) -> Callable[..., Any]:
         if switch.active or not isinstance(x, arrays.ndarray) or dtype.kind != "f":
             return apply(op, (self,), options)
         pieces = forward(x, **options)
-        origin_node = self._node if self._meta is None else origin(self)
+        if self._meta is None:
+            origin_node = self._node
+        else:
+            origin_node = None if self._meta.inference else origin(self)
         node = None
         if origin_node is not None:
             if kind is None:

@@ -117,7 +117,13 @@ class Tensor(Variable):
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+            name = "numpy.ndarray" if arrays.is_raw(value) else type(value).__name__
+            raise TypeError(f"Variable data has to be a tensor, but got {name}")
+        if self.requires_grad and value._data.dtype.kind not in "fc":
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex "
+                "dtype"
+            )
         self._data = value._data
 
     @property
@@ -205,8 +211,9 @@ class Tensor(Variable):
     # -- to Python and NumPy -----------------------------------------------------------------
 
     def numpy(self, *, force: bool = False) -> Any:
-        """The array, sharing memory. A tensor that requires grad must be detached first."""
-        if self.requires_grad and not force:
+        """The array, sharing memory. While recording, a tensor that requires grad must be detached
+        first."""
+        if modes.grad_enabled and not force and self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
@@ -340,10 +347,14 @@ class Tensor(Variable):
     # -- printing ----------------------------------------------------------------------------
 
     def __repr__(self) -> str:
+        try:
+            node = self.grad_fn
+            maker = None if node is None else type(node).__name__
+        except RuntimeError:  # a view that must not be used since its base was written
+            maker = "Invalid"
         suffixes = []
-        node = self.grad_fn
-        if node is not None:
-            suffixes.append(f"grad_fn=<{type(node).__name__}>")
+        if maker is not None:
+            suffixes.append(f"grad_fn=<{maker}>")
         elif self.requires_grad:
             suffixes.append("requires_grad=True")
         if isinstance(value_of(self), Lifted):
