@@ -193,3 +193,21 @@ def test_captured_tensors_may_be_written_under_vmap_if_nothing_is_mapped(torch: 
 
     assert torch.func.vmap(f)(torch.ones(4)).tolist() == [2, 2, 2, 2]
     assert count.tolist() == [1, 1, 1]  # once, not four times
+
+
+def test_a_number_filled_into_a_slice_has_second_derivatives() -> None:
+    """The result of ``fill`` is one element; the gradient by what it is written over is not."""
+    x = retrograd.tensor([[0.3, -0.7, 0.9], [0.5, 1.1, -0.2]], dtype=retrograd.float64)
+
+    def function(x):
+        written = x.new_zeros(2, 3)
+        written.copy_(x[0, 1])
+        written[:1] = x[0, 1]
+        written.mul_(x[0, 1])
+        return written
+
+    pulled = retrograd.func.vjp(lambda x: retrograd.func.jvp(function, (x,), (x * 0 + 2,))[1], x)[1](x)[0]
+    # The tangent is 4 x[0, 1] everywhere.
+    expected = retrograd.zeros_like(x)
+    expected[0, 1] = 4 * x.sum()
+    assert retrograd.allclose(pulled, expected)

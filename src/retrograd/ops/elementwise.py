@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._arguments import element, factor
 from retrograd.ops._dims import broadcast
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import (
     Constant,
     Elementwise,
@@ -460,13 +462,23 @@ to_dtype: Elementwise = elementwise(
 )  # fmt: skip
 
 
+def new_zeros(like: Any, shape: Sequence[int]) -> Any:
+    """Zeros of the kind and dtype of ``like``."""
+    if isinstance(like, Lifted) or arrays.is_raw(like):
+        return arrays.zeros(tuple(shape), like.dtype)
+    return like.new_zeros(shape)
+
+
+# The result of these is broadcast when it is written over ``self``, whose gradient has its shape.
+
+
 def _check_copy(self: Raw, src: Any) -> None:
     broadcast(self.shape, getattr(src, "shape", ()))
 
 
 copy = Elementwise(
     "copy", lambda self, src: arrays.cast(arrays.asarray(src), self.dtype), inputs=("self", "src"),
-    rules={"self": lambda g: zeros_like(g), "src": lambda g: g},
+    rules={"self": new_zeros, "src": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="CopyBackwards", check=_check_copy,
 )  # fmt: skip
@@ -478,12 +490,12 @@ def _fill(self: Raw, value: Any) -> Raw:
 
 fill = Elementwise(
     "fill", _fill, inputs=("self", "value"),
-    rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
+    rules={"self": new_zeros, "value": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="FillBackward3",
 )  # fmt: skip
 fill_number = elementwise(
-    "fill_number", _fill, lambda g: zeros_like(g), dtypes="free", node="FillBackward2",
+    "fill_number", _fill, new_zeros, dtypes="free", node="FillBackward2",
     jvp=lambda t: None,
 )  # fmt: skip
 zero = elementwise(

@@ -16,6 +16,7 @@ from retrograd.ops import elementwise
 from retrograd.ops._dims import infer, numel, one_dim
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Linear, linear, raw
+from retrograd.ops.elementwise import new_zeros as new_zeros
 
 # -- primitives ------------------------------------------------------------------------------
 
@@ -93,13 +94,6 @@ def viewable(x: Any, size: Sequence[int]) -> bool:
     while isinstance(data, Lifted):
         data, size = raw(data.inner), data.inside(size)
     return arrays.view_as_shape(data, size) is not None
-
-
-def new_zeros(like: Any, shape: Sequence[int]) -> Any:
-    """Zeros of the kind and dtype of ``like``."""
-    if isinstance(like, Lifted) or arrays.is_raw(like):
-        return arrays.zeros(tuple(shape), like.dtype)
-    return like.new_zeros(shape)
 
 
 def sum_to_shape(g: Any, shape: Sequence[int]) -> Any:

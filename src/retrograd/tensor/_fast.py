@@ -46,7 +46,7 @@ def unary(op: Operation) -> Callable[..., Any]:
     constant = not op.differentiable
     if op.heavy:
         forward = by_threads_if_large(forward)
-    if op.view or any(rule is not None and "shape" in rule.names for rule in op.rules):
+    if op.view or names_shape(op):
         return one_input(op)
     if op.dtypes in ("real", "free") or op.output_names != ("result",) or len(op.saves) > 1:
         return general(op)
@@ -98,6 +98,11 @@ def unary(op: Operation) -> Callable[..., Any]:
         return result
 
     return function
+
+
+def names_shape(op: Operation) -> bool:
+    """Whether a rule asks for the shape of an input, which the node must then know."""
+    return any(rule is not None and "shape" in rule.names for rule in op.rules)
 
 
 def by_threads_if_large(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,6 +223,8 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
     forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
+    if names_shape(op):
+        return general(op)
     kind, constant, takes_numbers = None, not op.differentiable, op.number is None
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
     # The fast way knows operations that save nothing, or both operands, each at least for the
