@@ -179,3 +179,35 @@ def test_peak_memory_of_a_deep_network():
     assert plain > 36 * activation
     assert least < 18 * activation
     assert least < 0.45 * plain
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+def test_a_function_that_saves_its_output_last_is_freed_at_once(early_stop):
+    """The second run ends while the Function is saving. What it had made must go with it."""
+
+    class Exp(retrograd.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            made.append(weakref.ref(y._data))
+            ctx.save_for_backward(y)
+            ctx.save_for_forward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            (y,) = ctx.saved_tensors
+            return g * y
+
+    made = []
+    x = retrograd.zeros(3, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        y = checkpoint(Exp.apply, x, use_reentrant=False, early_stop=early_stop)
+        y.sum().backward()
+        del y
+        assert [array() is None for array in made] == [True, True]
+    finally:
+        gc.enable()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]

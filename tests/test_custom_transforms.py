@@ -1,5 +1,6 @@
 """Custom operations under transforms, with PyTorch's classes run beside ours."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -250,3 +251,133 @@ def test_a_batch_without_entries_cannot_go_one_by_one() -> None:
     ):
         retrograd.func.vmap(Double.apply)(retrograd.zeros(0, 3))
     assert retrograd.func.vmap(lambda x: x.sin().sum())(retrograd.zeros(0, 3)).shape == (0,)
+
+
+# -- where PyTorch refuses, or is silent about what is missing -----------------------------------
+
+
+def exponential(backward: Any) -> Any:
+    """exp, with a backward that is given."""
+
+    class Exp(retrograd.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x.exp()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(output)
+
+    Exp.backward = staticmethod(retrograd.autograd.function.once_differentiable(backward))
+    return Exp.apply
+
+
+def test_a_second_derivative_of_a_once_differentiable_function_is_an_error() -> None:
+    """PyTorch gives 0 for it under nested transforms."""
+    f = exponential(lambda ctx, g: g * ctx.saved_tensors[0])
+    slope = retrograd.func.grad(lambda x: f(x).sum())
+    x = retrograd.tensor([0.0, 1.0])
+    np.testing.assert_allclose(slope(x), [1.0, np.e], rtol=1e-6)
+    np.testing.assert_allclose(retrograd.func.jacrev(f)(x), np.diag([1.0, np.e]), rtol=1e-6)
+    for second in (
+        retrograd.func.grad(lambda x: slope(x).sum()),
+        retrograd.func.grad(lambda x: (slope(x) * x).sum()),
+        retrograd.func.jacrev(slope),
+        retrograd.func.jacfwd(slope),
+    ):
+        with pytest.raises(RuntimeError, match="trying to differentiate twice"):
+            second(x)
+    # What does not depend on the slope is differentiated as ever.
+    whole = retrograd.func.grad(
+        lambda w: retrograd.func.grad(lambda x: (f(x) + w * x).sum())(x).sum()
+    )
+    np.testing.assert_allclose(whole(retrograd.tensor(2.0)), 2.0)
+
+
+def test_arrays_in_a_once_differentiable_backward() -> None:
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_tensors
+        return retrograd.from_numpy(g.detach().numpy() * y.detach().numpy())
+
+    f = exponential(backward)
+    x = retrograd.tensor([0.0, 1.0])
+    _, pull = retrograd.func.vjp(f, x)
+    np.testing.assert_allclose(pull(retrograd.tensor([1.0, 2.0]))[0], [1.0, 2 * np.e], rtol=1e-6)
+    np.testing.assert_allclose(
+        retrograd.func.grad(lambda x: f(x).sum())(x), [1.0, np.e], rtol=1e-6
+    )
+
+
+def test_a_written_view_that_is_not_the_first_input() -> None:
+    """PyTorch takes the gradient of the first input for that of the view."""
+
+    class AddTo(retrograd.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, y: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(2).add_(y, alpha=5)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 5, g * 2
+
+    a = retrograd.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    b = retrograd.tensor([10.0], requires_grad=True)
+    base = a.clone()
+    AddTo.apply(b, base[1:2])
+    assert base.tolist() == [1.0, 54.0, 3.0]
+    (base * retrograd.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert a.grad.tolist() == [1.0, 20.0, 100.0]
+    assert b.grad.tolist() == [50.0]
+
+
+def test_boxed_gradients_can_be_freed_while_backward_runs() -> None:
+    class Boxed(retrograd.autograd.Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: Any, grads: Any) -> Any:
+            first = weakref.ref(grads[0]._data)
+            total = grads.pop(0) * 2
+            freed.append(first() is None)
+            return total + grads.pop() * 3
+
+    freed: list[bool] = []
+    x = retrograd.ones(1000, requires_grad=True)
+    a, b = Boxed.apply(x)
+    (a * 5 + b).sum().backward()
+    assert freed == [True]
+    assert x.grad.tolist() == [13.0] * 1000
+
+
+def test_a_generated_rule_takes_boxed_gradients_and_nests() -> None:
+    class Scale(retrograd.autograd.Function):
+        generate_vmap_rule = True
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(x: Any, options: Any) -> Any:
+            return x * options["by"][0]
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.by = inputs[1]["by"][0]
+
+        @staticmethod
+        def backward(ctx: Any, grads: Any) -> Any:
+            assert isinstance(grads, list)
+            return grads[0] * ctx.by, None
+
+    x = retrograd.arange(6.0).reshape(2, 3)
+    rows = retrograd.func.vmap(lambda x, k: Scale.apply(x, {"by": [k]}), in_dims=(1, 0))
+    factors = retrograd.tensor([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(rows(x, factors), (x * factors).T)
+    slope = retrograd.func.grad(lambda x: Scale.apply(x, {"by": [3.0]}).sum())
+    np.testing.assert_allclose(retrograd.func.vmap(slope)(x), np.full((2, 3), 3.0))
+    np.testing.assert_allclose(slope(x), np.full((2, 3), 3.0))
+    summed = retrograd.func.grad(lambda x: rows(x, factors).sum())
+    np.testing.assert_allclose(summed(x), np.tile([1.0, 2.0, 3.0], (2, 1)))

@@ -1,4 +1,4 @@
-"""The programs of semantics.md print with retrograd what PyTorch prints."""
+"""The programs of semantics.md and custom_functions.md print with retrograd what PyTorch prints."""
 
 import contextlib
 import io
@@ -10,7 +10,10 @@ import pytest
 
 import retrograd
 
-DOCUMENT = (Path(__file__).parent / "semantics.md").read_text(encoding="utf-8")
+DOCUMENT = "\n".join(
+    (Path(__file__).parent / name).read_text(encoding="utf-8")
+    for name in ("semantics.md", "custom_functions.md")
+)
 SECTIONS = re.findall(r"## (.*?)\n.*?```python\n(.*?)```\n```text\n(.*?)```", DOCUMENT, re.S)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,16 @@ class GradientEdge(NamedTuple):
     ownership_token: Any = None
 
 
+class _KnownEdge(GradientEdge):
+    """An edge that knows what its tensor was like, which a node does not know of its results."""
+
+    shape: Any
+    dtype: Any
+
+
+_KnownEdge.__name__ = "GradientEdge"
+
+
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge at which the gradient of ``tensor`` is computed.
 
@@ -41,7 +52,9 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         )
     node, number = edge(tensor)
     assert node is not None
-    return GradientEdge(node, number or 0, None)
+    found = _KnownEdge(node, number or 0, None)
+    found.shape, found.dtype = tensor.shape, tensor.dtype
+    return found
 
 
 def is_tensor(value: object) -> bool:
@@ -83,29 +96,49 @@ def make_roots(
                 f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
         if g is None:
-            start = implicit_gradient(output)
+            data = getattr(output, "_data", None)
+            if data is not None and data.size == 1 and data.dtype.kind == "f":
+                start = arrays.ones(data.shape, data.dtype)
+            else:
+                start = implicit_gradient(output)
             roots.append((node, number, wrap(start) if recorded else start))
             continue
         if not is_tensor(g):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        if is_tensor(output):
-            _check_gradient(i, output, g, batched)
-            if g._data.dtype != output._data.dtype:
-                g = g.to(output.dtype)
+        known = described(output)
+        if known is not None:
+            _check_gradient(i, known, g, batched)
+            if g.dtype != known.dtype:
+                g = g.to(known.dtype)
         roots.append((node, number, g if recorded else g._data))
     return roots
 
 
+def described(output: Any) -> Any:
+    """Something of the shape and dtype of an output, which may be an edge; None if its node does
+    not know them."""
+    if isinstance(output, GradientEdge) and not isinstance(output, _KnownEdge):
+        return getattr(output.node, "variable", None)
+    return output
+
+
 def implicit_gradient(output: Any) -> Raw:
     """One, for an output that is a real scalar."""
-    if isinstance(output, GradientEdge) or output._data.size != 1:
-        raise RuntimeError("grad can be implicitly created only for scalar outputs")
-    data = output._data
-    if data.dtype.kind != "f":
+    known = described(output)
+    if known is None or math.prod(known.shape) != 1:
+        error = RuntimeError("grad can be implicitly created only for scalar outputs")
+        if known is None:
+            error.add_note(
+                "A GradientEdge made by hand does not say whether it is one. Use "
+                "get_gradient_edge(), or give the gradient."
+            )
+        raise error
+    dtype = known.dtype.numpy
+    if dtype.kind != "f":
         raise RuntimeError(
-            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+            f"grad can be implicitly created only for real scalar outputs but got {known.dtype}"
         )
-    return arrays.ones(data.shape, data.dtype)
+    return arrays.ones(tuple(known.shape), dtype)
 
 
 def _check_gradient(i: int, output: Any, g: Any, batched: bool) -> None:

@@ -22,6 +22,7 @@ from retrograd.autograd._history import fit_all, run_rules
 from retrograd.autograd._node import FREED, AccumulateGrad, Extras, Node
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 
 Root = tuple[Node, int | None, Any]
@@ -166,6 +167,7 @@ def _loop(task: Task) -> dict[int, Any]:
                 if n is not None:
                     deliver(task, n, number, g)
             newest = heap[0][0] if heap else NOTHING_WAITS
+            g = received = None
             continue
 
         # Hand the gradients on. The first new one stays in hand: more often than not its node is
@@ -261,7 +263,7 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     if node in task.wanted:
         for number, place in task.wanted[node]:
             task.captured[place] = grads[number]
-    if task.needed is not None and not leads_on(task, node, next_nodes):
+    if task.needed is not None and not must_run(task, node, next_nodes):
         if observer is not None:
             observer.ends(node, grads, None)
         return (None,) * len(next_nodes)
@@ -270,7 +272,10 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     if observer is not None:
         observer.begins(node, grads)
     try:
-        received = run_rules(node, grads if several else grads[0], next_nodes, task.recorded)
+        if isinstance(node, AccumulateGrad) and extras and extras.post_hooks and not task.recorded:
+            received = node.backward_shown(grads)
+        else:
+            received = run_rules(node, grads if several else grads[0], next_nodes, task.recorded)
     except Exception as error:
         explain(node, error)
         raise
@@ -285,11 +290,13 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     return received
 
 
-def leads_on(task: Task, node: Node, next_nodes: Sequence[Node | None]) -> bool:
-    """Whether a node must run: it is on the way to an input, or is a leaf that accumulates."""
+def must_run(task: Task, node: Node, next_nodes: Sequence[Node | None]) -> bool:
+    """Whether a node must run: it is on the way to an input, is a leaf that accumulates, or made a
+    result that ``backward`` was asked for by ``inputs``. The last gives nothing then, but its hooks
+    are called, and it is freed, as in PyTorch."""
     if isinstance(node, AccumulateGrad):
         return node not in task.wanted
-    return any(n is not None for n in next_nodes)
+    return any(n is not None for n in next_nodes) or not task.wanted.get(node, True)
 
 
 def shown(task: Task, g: Any) -> Any:
@@ -377,13 +384,20 @@ def post_hooks(task: Task, extras: Extras, received: Sequence[Any], grads: list[
 
 def check_nan(node: Node, received: Sequence[Any]) -> None:
     for i, g in enumerate(received):
-        if g is not None and arrays.any(arrays.isnan(raw(g))):
+        if g is not None and arrays.any(arrays.isnan(values_of(g))):
             recorded = f"\n  recorded at {node.source}" if node.source else ""
             error = RuntimeError(
                 f"Function '{node.name()}' returned nan values in its {i}th output.{recorded}"
             )
             explain(node, error)
             raise error
+
+
+def values_of(g: Any) -> Any:
+    """The array of a gradient: under transforms, of all entries, and without tangents."""
+    while isinstance(g := raw(g), Lifted):
+        g = g.inner
+    return g
 
 
 def explain(node: Node, error: Exception) -> None:

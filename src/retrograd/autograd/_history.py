@@ -22,6 +22,7 @@ from retrograd.autograd._node import (
     NOWHERE,
     SECOND_BACKWARD,
     AccumulateGrad,
+    CallableNode,
     Extras,
     Node,
     orders,
@@ -213,9 +214,7 @@ def forbidden_write(tensor: Any, view: View, directly: bool) -> RuntimeError:
     node = tensor._node
     maker = ""
     if node is not None:
-        name = node.name()
-        if view.created != "custom":
-            name = name.removesuffix("0").replace("Backward", "")
+        name = node.name().removesuffix("0").replace("Backward", "")
         maker = f"Output {tensor._number or 0} of {name} is a view"
     if view.created in ("no_grad", "inference") or node is None:
         maker = f"{maker} of a view which was" if maker else "A view was"
@@ -248,9 +247,9 @@ def check_write(tensor: Any, others_require_grad: bool) -> bool:
             if view.created != "plainly":
                 raise forbidden_write(tensor, view, directly=True)
             if tensor.requires_grad and view.base.is_leaf:
-                raise _leaf_error("a view of a leaf")
+                raise leaf_error("a view of a leaf")
         elif tensor.requires_grad and tensor.is_leaf:
-            raise _leaf_error("a leaf")
+            raise leaf_error("a leaf")
         if modes.before_mutation is not None:
             modes.before_mutation(tensor)
         return requires_grad
@@ -261,21 +260,23 @@ def check_write(tensor: Any, others_require_grad: bool) -> bool:
     return False
 
 
-def _leaf_error(what: str) -> RuntimeError:
+def leaf_error(what: str) -> RuntimeError:
     return RuntimeError(
         f"{what} Variable that requires grad is being used in an in-place operation."
     )
 
 
-def rebase(tensor: Any, node: Node) -> None:
-    """Make ``node``, which recorded a write to ``tensor``, its history from now on."""
+def rebase(tensor: Any, node: Node, number: int | None = None, place: int = 0) -> None:
+    """Make ``node``, which recorded a write to ``tensor``, its history from now on: output
+    ``number`` of it, where it has several. ``place``: which of the node's inputs was written."""
     view = tensor._meta.view if tensor._meta is not None else None
     if view is None:
-        move_retained(tensor, node)
+        move_retained(tensor, node, number)
         set_node(tensor, node)
+        tensor._number = number
         return
     base = view.base
-    copy_slices = CopySlices(base, tensor, node)
+    copy_slices = CopySlices(base, tensor, node, place)
     move_retained(base, copy_slices)
     set_node(base, copy_slices)
     view.seen = -1
@@ -290,14 +291,15 @@ def set_node(tensor: Any, node: Node | None) -> None:
         meta.number = meta.accumulator = None
 
 
-def move_retained(tensor: Any, node: Node) -> None:
+def move_retained(tensor: Any, node: Node, number: int | None = None) -> None:
     """``retain_grad`` means the tensor as it is when used last: it moves to the new node."""
     if tensor._meta is None or not tensor._meta.retains:
         return
     old: Node | None = tensor._node  # None after detach_()
     if old is not None and old.extras is not None and old.extras.retained:
         old.extras.retained.pop(tensor._number or 0, None)
-    node.careful().retained = {0: weakref.ref(tensor)}
+    extras = node.careful()
+    extras.retained = {**(extras.retained or {}), number or 0: weakref.ref(tensor)}
 
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
@@ -409,24 +411,25 @@ def outside_of_complex(inside: Any, x: Any) -> Any:
     return linear.view_as_complex(outside(inside, linear.view_as_real(x)))
 
 
-class CopySlices(Node):
+class CopySlices(CallableNode):
     """The history of a base of which a view was written: elsewhere as before, in the view's
     place what the write's own node says."""
 
-    __slots__ = ("part", "recorded", "write")
+    __slots__ = ("part", "place", "recorded", "write")
 
-    def __init__(self, base: Any, view: Any, write: Node) -> None:
+    def __init__(self, base: Any, view: Any, write: Node, place: int = 0) -> None:
+        self.place = place  # which input of the write was written, by the base's gradient
         self.recorded = False  # whether there may be a graph that leads to the write by itself
         base_node, base_number = edge(base)
         self.order = next(orders)
-        self.next_nodes = (base_node, *write.next_nodes[1:])
+        self.next_nodes = (base_node, *without(write.next_nodes, place))
         self.saved = None
         self.extras: Extras | None = None
         self.careful()  # its release goes to the write
         write_numbers = write.extras.next_numbers if write.extras else None
         if base_number is not None or write_numbers is not None:
-            rest = write_numbers[1:] if write_numbers else (None,) * (len(self.next_nodes) - 1)
-            self.more().next_numbers = (base_number, *rest)
+            numbers = write_numbers or (None,) * len(self.next_nodes)
+            self.more().next_numbers = (base_number, *without(numbers, place))
         self.write = write
         self.part = view._meta.view.part or Positions(base, view)
         self.code, self.lasti = write.code, write.lasti
@@ -454,19 +457,25 @@ class CopySlices(Node):
     ) -> Sequence[Any]:
         if self.saved is FREED:
             raise RuntimeError(SECOND_BACKWARD)
-        written = self.part.take(g)
-        inner = run_rules(self.write, written, next_nodes, recorded)
+        written, place = self.part.take(g), self.place
+        in_order = (*next_nodes[1 : place + 1], next_nodes[0], *next_nodes[place + 1 :])
+        inner = run_rules(self.write, written, in_order, recorded)
         if next_nodes[0] is None:
-            return (None, *inner[1:])
+            return (None, *without(inner, place))
         base_grad = self.part.elsewhere(g)
-        if inner[0] is not None:
-            base_grad = base_grad + self.part.back(inner[0])
-        return (base_grad, *inner[1:])
+        if inner[place] is not None:
+            base_grad = base_grad + self.part.back(inner[place])
+        return (base_grad, *without(inner, place))
 
     def release(self) -> None:
         if not self.recorded:
             self.write.release()
         self.saved = FREED  # the write counts as a saved value, as in PyTorch
+
+
+def without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    """All values but the one at a place."""
+    return (*values[:place], *values[place + 1 :])
 
 
 def run_rules(
@@ -475,18 +484,22 @@ def run_rules(
     """Run a node, hooks apart: its rules, and then each gradient brought to the shape and dtype
     of the input it belongs to."""
     extras = node.extras
-    received: Sequence[Any]
+    received = bare_rules(node, g, next_nodes, recorded)
+    return received if extras is None or extras.fit is None else fit_all(received, extras.fit)
+
+
+def bare_rules(
+    node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
+) -> Sequence[Any]:
+    """What the rules of a node give, as it is."""
+    extras = node.extras
     if (
         isinstance(node, OperationNode)
         and extras is not None
         and (extras.packed or extras.conjugate)
     ):
-        received = node.backward_by_name(g, next_nodes, recorded)
-    elif recorded:
-        received = node.backward_recorded(g, next_nodes)
-    else:
-        received = node.backward(g, next_nodes)
-    return received if extras is None or extras.fit is None else fit_all(received, extras.fit)
+        return node.backward_by_name(g, next_nodes, recorded)
+    return node.backward_recorded(g, next_nodes) if recorded else node.backward(g, next_nodes)
 
 
 def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:

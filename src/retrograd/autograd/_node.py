@@ -176,6 +176,24 @@ class Node:
         return extras
 
 
+class CallableNode(Node):
+    """A node that can be called by hand. That of a custom Function has ``apply`` instead."""
+
+    __slots__ = ()
+
+    def __call__(self, *grads: Any) -> Any:
+        """What the node makes of the gradients of its outputs, hooks apart.
+
+        >>> import retrograd as torch
+        >>> y = torch.tensor([1.0, 2.0], requires_grad=True) * 3
+        >>> y.grad_fn(torch.ones(2))
+        (tensor([3., 3.]), None)
+        """
+        from retrograd.autograd._node_calls import call_node  # few programs need it
+
+        return call_node(self, grads)
+
+
 # -- ends of the graph -----------------------------------------------------------------------
 
 
@@ -212,7 +230,7 @@ _accumulating = threading.Lock()
 free_in_forks(_accumulating)
 
 
-class AccumulateGrad(Node):
+class AccumulateGrad(CallableNode):
     """Where gradients end: adds what arrives to the ``.grad`` of a leaf tensor."""
 
     __slots__ = ("variable",)
@@ -233,7 +251,9 @@ class AccumulateGrad(Node):
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
 
-    def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+    def backward(
+        self, g: Any, next_nodes: Sequence[Node | None], tell: bool = True
+    ) -> Sequence[Any]:
         meta = self.variable._meta
         if self.stopped(meta):
             return ()
@@ -249,7 +269,19 @@ class AccumulateGrad(Node):
                 meta.grad = wrap(have._data + g)
             else:
                 have._data = have._data + g
-        if meta.post_hooks:
+        if meta.post_hooks and tell:
+            self.tell_hooks(recorded=False)
+        return ()
+
+    def backward_shown(self, grads: list[Any]) -> Sequence[Any]:
+        """As ``backward``, before hooks of the node that are shown the gradient. If it is the first
+        that the leaf gets, they are shown what the leaf keeps, as in PyTorch."""
+        meta = self.variable._meta
+        first = meta.grad is None
+        self.backward(grads[0], (), tell=False)
+        if first and meta.grad is not None:
+            grads[0] = meta.grad._data
+        if meta.post_hooks and not self.stopped(meta):
             self.tell_hooks(recorded=False)
         return ()
 

@@ -19,6 +19,7 @@ from retrograd.autograd._node import (
     NOWHERE,
     SECOND_BACKWARD,
     AccumulateGrad,
+    CallableNode,
     Info,
     Node,
 )
@@ -48,7 +49,7 @@ class Packed:
         return result
 
 
-class OperationNode(Node):
+class OperationNode(CallableNode):
     """A node of an operation of the table. ``node_class`` makes one subclass for each."""
 
     __slots__ = ("infos", "options", "outputs")
@@ -249,9 +250,13 @@ def modified(node: OperationNode) -> RuntimeError:
         )
     maker = None
     if origin is not None and not isinstance(origin, AccumulateGrad):
-        name = origin.name().removesuffix("0").replace("Backward", "")
-        maker = f"output {number or 0} of {name}"
+        maker = maker_of(origin, number or 0)
     return modified_error(node, value, version, count, maker)
+
+
+def maker_of(node: Node, number: int) -> str:
+    """Where a value came from, in the words of errors."""
+    return f"output {number} of {node.name().removesuffix('0').replace('Backward', '')}"
 
 
 def modified_error(

@@ -7,19 +7,25 @@ backward is the user's. The node itself is the ``ctx`` that both receive.
 from __future__ import annotations
 
 import functools
+import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any, ClassVar
 
 from retrograd import arrays
 from retrograd._modes import modes, recording_in, set_modes
 from retrograd._source import user_place
-from retrograd.autograd._history import View, edge, fit, forbidden_write, meta_of, rebase
+from retrograd.autograd import _custom_results as custom_results
+from retrograd.autograd._history import edge, fit
 from retrograd.autograd._node import FREED, SECOND_BACKWARD, Node, orders
-from retrograd.autograd._operation_node import Packed, modified_error, pack_value
-from retrograd.autograd._versions import UNCHANGING, Version, version_of
+from retrograd.autograd._operation_node import Packed, maker_of, modified_error
+from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._lifted import Lifted
+
+CLEARED: Any = object()  # stands where saved values were that are given out only once
 
 
 class FunctionCtx(Node):
@@ -39,6 +45,7 @@ class FunctionCtx(Node):
         self.needs_input_grad: tuple[bool, ...] = ()
         self.materialize_grads = True
         self.dirty_tensors: tuple[Any, ...] = ()
+        self.dirty_places: tuple[int, ...] = ()  # of the tensors given, those that were written
         self.non_differentiable: tuple[Any, ...] = ()
         self.to_save: tuple[Any, ...] | None = None
         self.saved_for_forward: tuple[Any, ...] = ()
@@ -53,16 +60,15 @@ class FunctionCtx(Node):
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors (inputs, outputs or others) for ``backward``, as ``ctx.saved_tensors``."""
-        for i, t in enumerate(tensors):
-            if t is not None and not isinstance(t, Plug.tensor):
-                raise TypeError(
-                    "save_for_backward can only save variables, but argument "
-                    f"{i} is of type {type(t).__name__}"
-                )
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keep tensors for ``jvp``."""
+        if any(t is not None and not isinstance(t, Plug.tensor) for t in tensors):
+            raise AssertionError(
+                "save_for_forward expects all arguments to be tensors; you should save non-tensors "
+                "as attributes on ctx."
+            )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
@@ -95,7 +101,15 @@ class FunctionCtx(Node):
             return self.saved_for_forward
         if self.saved is FREED:
             raise RuntimeError(SECOND_BACKWARD)
+        if self.saved is CLEARED:
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True "
+                "is set on the autograd.Function. Either access saved_tensors only once, or set "
+                "clear_saved_tensors_on_access=False."
+            )
         found = tuple(self._unpack(*entry) for entry in self.saved or ())
+        if self.function.clear_saved_tensors_on_access:
+            self.saved = CLEARED
         if self.unrecorded:
             return tuple(x if x is None else wrap(x._data) for x in found)
         return found
@@ -108,7 +122,11 @@ class FunctionCtx(Node):
             if origin is not None and origin[0] is not None:  # where it stood in the graph
                 return wrap(value._data, *origin)
         elif value is not None and version.count != count:
-            raise modified_error(self, value._data, version, count)
+            maker = self if number is not None and number >= 0 else value._node
+            output = (number or 0) if maker is self else value._number or 0
+            raise modified_error(
+                self, value._data, version, count, maker_of(maker, output) if maker else None
+            )
         if number is None or value is None:
             return value
         attached = wrap(value._data, None, None, version if version is not UNCHANGING else None)
@@ -118,11 +136,29 @@ class FunctionCtx(Node):
 
     # -- running backward --------------------------------------------------------------------
 
+    def apply(self, *grads: Any) -> Any:
+        """What the user's ``backward`` makes of some gradients, as it is."""
+        rule = self.rule()
+        return rule(self, list(grads)) if self.function.boxed_grads_call else rule(self, *grads)
+
+    def rule(self) -> Callable[..., Any]:
+        """The user's ``backward``, or ``vjp``, which is another name of it."""
+        function = self.function
+        if function.vjp is Function.vjp:
+            return function.backward
+        if function.backward is not Function.backward:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+                "should only implement one of them."
+            )
+        return function.vjp
+
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
-        grads = list(g) if self.outputs is not None else [g]
-        received = self._call_backward(
-            [x if x is None else wrap(x) for x in grads], next_nodes, False
-        )
+        several = self.outputs is not None
+        grads = [x if x is None else wrap(x) for x in (g if several else [g])]
+        if several and self.function.boxed_grads_call and not (self.extras and self.extras.careful):
+            g.clear()  # so that what backward takes out of its list is free
+        received = self._call_backward(grads, next_nodes, False)
         return [x if x is None else x._data for x in received]
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
@@ -132,34 +168,30 @@ class FunctionCtx(Node):
     def _call_backward(
         self, grads: list[Any], next_nodes: Sequence[Node | None], recorded: bool
     ) -> Sequence[Any]:
-        if self.saved is FREED:
-            raise RuntimeError(SECOND_BACKWARD)
-        function = type(self).function
-        rule = function.vjp if function.vjp is not Function.vjp else function.backward
+        rule = self.rule()
         if self.materialize_grads:
-            grads = self._with_zeros(grads)
-        needs = self.needs_input_grad
+            self._fill_with_zeros(grads)
+        boxed, needs = self.function.boxed_grads_call, self.needs_input_grad
         nodes = iter(next_nodes)
         self.needs_input_grad = tuple(t and next(nodes) is not None for t in self.is_tensor)
         before = set_modes(grad_enabled=recording_in(recorded))
         self.unrecorded = modes.grad_enabled and not recorded
         try:
-            received = rule(self, *grads)
+            received = rule(self, grads) if boxed else rule(self, *grads)
         finally:
             set_modes(**before)
             self.needs_input_grad = needs
             self.unrecorded = False
         return self._checked(received)
 
-    def _with_zeros(self, grads: list[Any]) -> list[Any]:
-        return [
-            wrap(arrays.zeros(*info)) if g is None and info[1] is not None else g
-            for g, info in zip(grads, self.output_infos, strict=True)
-        ]
+    def _fill_with_zeros(self, grads: list[Any]) -> None:
+        for i, (shape, dtype) in enumerate(self.output_infos):
+            if grads[i] is None and dtype is not None:
+                grads[i] = wrap(arrays.zeros(shape, dtype))
 
     def _checked(self, received: Any) -> Sequence[Any]:
         """One gradient for each tensor among the inputs, of its shape and dtype."""
-        values = list(received) if isinstance(received, (tuple, list)) else [received]
+        values = list(received) if isinstance(received, tuple) else [received]
         expected = len(self.is_tensor)
         if len(values) > expected and all(v is None for v in values[expected:]):
             values = values[:expected]
@@ -177,7 +209,7 @@ class FunctionCtx(Node):
             if not is_tensor:
                 if value is not None:
                     raise RuntimeError(
-                        f"function {self.name()} returned a gradient different from None at "
+                        f"function {self.name()} returned a gradient different than None at "
                         f"position {i + 1}, but the corresponding forward input was not a Variable"
                     )
                 continue
@@ -234,8 +266,21 @@ class Function(metaclass=_FunctionMeta):
 
     _backward_cls: ClassVar[type[FunctionCtx]]
     generate_vmap_rule = False
+    # Whether backward gets its gradients as one list, from which it can take them to free memory.
+    boxed_grads_call = False
+    # Whether ``ctx.saved_tensors`` may be read but once, and keeps nothing after that.
+    clear_saved_tensors_on_access = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use "
             "new-style autograd function with static forward method. (Example: "
@@ -284,8 +329,7 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run the operation on inputs, and record it if one of them requires grad."""
-        if kwargs:
-            args = _as_positional(cls, args, kwargs)
+        args = _with_defaults(cls, args, kwargs)
         if modes.observer is not None:
             return modes.observer.custom(cls, args)
         if modes.levels:
@@ -293,6 +337,13 @@ class Function(metaclass=_FunctionMeta):
         output, ctx = run_below(cls, args)
         ctx.saved_for_forward = ()  # which no jvp will ask for
         return output
+
+
+NEEDS_SETUP_CONTEXT = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
+    "...), it must override the setup_context staticmethod. For more details, please see "
+    "https://pytorch.org/docs/main/notes/extending.func.html"
+)
 
 
 def run_under_transforms(
@@ -306,13 +357,14 @@ def run_under_transforms(
     if level is None:
         return run_below(cls, args)
     if cls.setup_context is Function.setup_context:
-        raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
-            "jacrev, ...), it must override the setup_context staticmethod. For more details, "
-            "please see https://pytorch.org/docs/main/notes/extending.func.html"
-        )
+        if level.transparent:  # dual numbers made by hand, which PyTorch takes here, too
+            lifted = transforms.lifted(level, args)
+            return run_below(
+                cls, lifted, lambda ctx: transforms.run_with_context(level, cls, ctx, lifted)
+            )
+        raise RuntimeError(NEEDS_SETUP_CONTEXT)
     args = transforms.lifted(level, args)
-    return run_below(cls, args, lambda: transforms.run(level, cls, args))
+    return run_below(cls, args, lambda ctx: transforms.run(level, cls, args))
 
 
 def _under_transforms(cls: type[Function], args: tuple[Any, ...]) -> Any:
@@ -329,8 +381,9 @@ def _under_transforms(cls: type[Function], args: tuple[Any, ...]) -> Any:
 
 
 def run_below(
-    cls: type[Function], args: tuple[Any, ...], forward: Callable[[], Any] | None = None
-) -> tuple[Any, FunctionCtx]:
+    cls: type[Function], args: tuple[Any, ...],
+    forward: Callable[[FunctionCtx], Any] | None = None,
+) -> tuple[Any, FunctionCtx]:  # fmt: skip
     """Run the operation, and record it if an input requires grad. Also gives its node.
 
     ``forward``: what computes its output, where that is not simply its forward."""
@@ -341,148 +394,66 @@ def run_below(
     )
     tensors = [a for a, t in zip(args, ctx.is_tensor, strict=True) if t]
     recorded = modes.grad_enabled and any(ctx.needs_input_grad)
-    output = _run_forward(cls, ctx, args, forward)
-    outputs = output if isinstance(output, tuple) else (output,)
-    if recorded:
-        for dirty in ctx.dirty_tensors:
-            _check_dirty(dirty)
-        _connect(ctx, args, tensors)
-    results = _finish(ctx, tensors, outputs, recorded)
-    if recorded:
-        _save(ctx, tensors, outputs, results)
-    ctx.to_save = None
-    ctx.dirty_tensors = ctx.non_differentiable = ()
+    edges = [edge(t) for t in tensors] if recorded else ()  # as they are before forward writes
+    try:
+        output = _run_forward(cls, ctx, args, forward)
+        outputs = output if isinstance(output, tuple) else (output,)
+        marks = custom_results.Marks.take(ctx)
+        if recorded:
+            custom_results.connect(ctx, args, edges)
+        results = custom_results.finish(ctx, marks, tensors, outputs, recorded)
+        if recorded:
+            custom_results.save(ctx, marks, tensors, outputs, results)
+    except BaseException:
+        ctx.saved_for_forward = ()  # which may be outputs, and those refer to the ctx
+        raise
     return (results if isinstance(output, tuple) else results[0]), ctx
 
 
-def _as_positional(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Keyword arguments in the order of ``forward``'s parameters."""
+def _with_defaults(
+    cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """All arguments in the order of ``forward``'s parameters, with its defaults for those that are
+    not given. A forward that takes the ctx gets its own defaults when it is called."""
+    separate = cls.setup_context is not Function.setup_context
+    if not kwargs and (not separate or len(args) >= _count_of_parameters(cls.forward)):
+        return args
     import inspect
 
-    separate = cls.setup_context is not Function.setup_context
     signature = inspect.signature(cls.forward)
     bound = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
     bound.apply_defaults()
+    for name in bound.kwargs:
+        raise TypeError(
+            f"forward() got an unexpected keyword argument '{name}'. The arguments of an "
+            "autograd.Function are given to it by position, so none can be keyword-only."
+        )
     return bound.args if separate else bound.args[1:]
+
+
+def _count_of_parameters(forward: Callable[..., Any]) -> float:
+    """With how many arguments, given by position, a function needs none of its defaults."""
+    code = getattr(forward, "__code__", None)
+    if code is None or hasattr(forward, "__wrapped__") or code.co_kwonlyargcount:
+        return math.inf
+    return int(code.co_argcount)
 
 
 def _run_forward(
     cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...],
-    forward: Callable[[], Any] | None,
+    forward: Callable[[FunctionCtx], Any] | None,
 ) -> Any:  # fmt: skip
-    computed = forward() if forward is not None else None
+    output = forward(ctx) if forward is not None else None
     before = set_modes(grad_enabled=False)
     try:
         if cls.setup_context is Function.setup_context:
-            return cls.forward(ctx, *args)
-        output = computed if forward is not None else cls.forward(*args)
+            return output if forward is not None else cls.forward(ctx, *args)
+        if forward is None:
+            output = cls.forward(*args)
         cls.setup_context(ctx, args, output)
         return output
     finally:
         set_modes(**before)
-
-
-def _connect(ctx: FunctionCtx, args: tuple[Any, ...], tensors: list[Any]) -> None:
-    edges = [edge(t) for t in tensors]
-    ctx.order = next(orders)  # after the edges: a node is newer than those its inputs came from
-    ctx.next_nodes = tuple(node for node, _ in edges)
-    if any(number is not None for _, number in edges):
-        ctx.more().next_numbers = tuple(number for _, number in edges)
-    ctx.input_infos = tuple(
-        (a._data.shape, a._data.dtype) if t else None
-        for a, t in zip(args, ctx.is_tensor, strict=True)
-    )
-
-
-def _finish(ctx: FunctionCtx, tensors: list[Any], outputs: tuple[Any, ...], recorded: bool) -> Any:
-    """The outputs as results of the node; inputs returned as they were become views of them."""
-    for dirty in ctx.dirty_tensors:
-        if not any(dirty is o for o in outputs):
-            raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as "
-                "output. The inputs that are modified inplace must all be outputs of the Function."
-            )
-    several = len(outputs) > 1
-    if recorded:
-        infos = [
-            (o._data.shape, o._data.dtype) if isinstance(o, Plug.tensor) else ((), None)
-            for o in outputs
-        ]
-        ctx.output_infos = tuple(infos)
-        ctx.outputs = ctx.output_infos if several else None
-    return tuple(
-        _one_output(ctx, o, tensors, i if several else None, recorded)
-        for i, o in enumerate(outputs)
-    )
-
-
-def _one_output(
-    ctx: FunctionCtx, output: Any, tensors: list[Any], number: int | None, recorded: bool
-) -> Any:
-    if not isinstance(output, Plug.tensor):
-        return output
-    if any(output is d for d in ctx.dirty_tensors):
-        return _dirty_output(ctx, output, recorded)
-    differentiable = arrays.dtypes.has_derivative(output._data.dtype) and not any(
-        output is n for n in ctx.non_differentiable
-    )
-    if any(output is t for t in tensors):  # returned as is: a view of it, with our own backward
-        data = output._data = arrays.writable(output._data)
-        view = wrap(data, version=version_of(output))
-        meta_of(view).view = View(_base_of(output), "custom", view._version_counter.count)
-        output = view
-    if recorded and differentiable:
-        output._node, output._number = ctx, number
-        if output._meta is not None and output._meta.view is not None:
-            output._meta.view.created = "custom"
-    return output
-
-
-def _base_of(tensor: Any) -> Any:
-    return tensor if tensor._base is None else tensor._base
-
-
-def _check_dirty(tensor: Any) -> None:
-    view = tensor._meta.view if tensor._meta is not None else None
-    if view is not None and view.created != "plainly":
-        raise forbidden_write(tensor, view, directly=True)
-    if tensor.requires_grad and tensor.is_leaf:
-        raise RuntimeError(
-            "a leaf Variable that requires grad has been used in an in-place operation."
-        )
-
-
-def _dirty_output(ctx: FunctionCtx, output: Any, recorded: bool) -> Any:
-    version_of(output).bump()
-    if recorded and arrays.dtypes.has_derivative(output._data.dtype):
-        rebase(output, ctx)
-    return output
-
-
-def _save(ctx: FunctionCtx, tensors: list[Any], outputs: tuple[Any, ...], results: Any) -> None:
-    """Keep what ``save_for_backward`` was given. Outputs are kept as bare arrays, so that the node
-    does not refer to what refers to it."""
-    if ctx.to_save is None:
-        return
-    hooks = modes.saved_tensor_hooks[-1] if modes.saved_tensor_hooks else None
-    entries: list[tuple[Any, Version, int, int | None, Any]] = []
-    for t in ctx.to_save:
-        if t is None:
-            entries.append((None, UNCHANGING, 0, None, None))
-            continue
-        number = next((i for i, o in enumerate(outputs) if o is t), None)
-        if number is not None and not any(t is x for x in tensors):
-            result = results[number]
-            version, kept = version_of(result), wrap(t._data)
-            number = number if result._node is ctx else -1
-        else:
-            version, kept, number = version_of(t), t, None
-        if hooks is None:
-            entries.append((kept, version, version.count, number, None))
-        else:
-            origin = edge(t) if number is None else None
-            entries.append((pack_value(kept, *hooks), UNCHANGING, 0, number, origin))
-    ctx.saved = tuple(entries)
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -490,20 +461,28 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     differentiating what it returned is an error instead of a wrong result."""
 
     @functools.wraps(function)
-    def wrapped(ctx: Any, *grads: Any) -> Any:
-        if modes.levels and any(map(_is_differentiated, (*grads, *ctx.saved_tensors))):
+    def wrapped(ctx: Any, *given: Any) -> Any:
+        grads = given[0] if len(given) == 1 and isinstance(given[0], list) else given
+        tensors = [g for g in grads if isinstance(g, Plug.tensor)]
+        if modes.levels and any(map(_is_differentiated, (*tensors, *ctx.saved_tensors))):
             raise RuntimeError(_ONCE)
         before = set_modes(grad_enabled=False)
         try:
-            outputs = function(ctx, *grads)
+            outputs = function(ctx, *given)
         finally:
             set_modes(**before)
-        if not modes.grad_enabled or not any(
-            isinstance(g, Plug.tensor) and g.requires_grad for g in grads
-        ):
+        if not modes.grad_enabled:
+            return outputs
+        edges = [edge(g) for g in tensors if g.requires_grad]
+        if modes.running is not None and isinstance(ctx, FunctionCtx):
+            # The gradient depends on the inputs, and those on what a transform outside is about.
+            # Without an error, its result would lack a part, and nobody would know.
+            numbers = ctx.extras.next_numbers if ctx.extras else None
+            edges += zip(ctx.next_nodes, numbers or repeat(None), strict=False)
+        if not any(node is not None for node, _ in edges):
             return outputs
         many = outputs if isinstance(outputs, tuple) else (outputs,)
-        failing = _Error([g for g in grads if isinstance(g, Plug.tensor)])
+        failing = _Error(edges)
         failing.careful()
         blocked = []
         for output in many:
@@ -534,8 +513,8 @@ class _Error(Node):
 
     __slots__ = ()
 
-    def __init__(self, grads: list[Any]) -> None:
-        edges = [edge(g) for g in grads]  # it lies between them and whatever asks for more
+    def __init__(self, edges: list[tuple[Node | None, int | None]]) -> None:
+        # It lies between them and whatever asks for more.
         self.order = next(orders)
         self.next_nodes = tuple(node for node, _ in edges)
         self.saved = None

@@ -108,7 +108,9 @@ class Mapped:
     ) -> Any:
         with opened(BatchLevel(size, self.randomness)) as level:
             lifted = [
-                x if d is None else wrap(Batched(level, shaping.movedim(x, d, 0) if d else x))
+                x if d is None else wrap(
+                    Batched(level, shaping.movedim(x, d, 0) if d else x, dim=d)
+                )
                 for x, d in zip(values, dims, strict=True)
             ]
             output = self.func(*unflatten(lifted, shape), **kwargs)

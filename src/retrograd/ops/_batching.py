@@ -30,12 +30,13 @@ from retrograd.ops._operation import Operation, TensorLike, raw
 class Batched(Lifted):
     """A value for each entry of a batch, stacked along the first dimension of one value."""
 
-    __slots__ = ("same", "value")
+    __slots__ = ("dim", "same", "value")
 
-    def __init__(self, level: Level, value: Any, same: bool = False) -> None:
+    def __init__(self, level: Level, value: Any, same: bool = False, dim: int = 0) -> None:
         self.level = level
         self.value = value
         self.same = same  # one value for all entries, without the dimension
+        self.dim = dim  # where the user had the batch, which custom operations are told
 
     @property
     def inner(self) -> Any:
@@ -89,7 +90,7 @@ class Batched(Lifted):
         value = self.value
         if isinstance(value, TensorLike):
             value = value.detach()  # type: ignore[attr-defined]
-        return Batched(self.level, value, self.same)
+        return Batched(self.level, value, self.same, self.dim)
 
     def text(self, suffixes: str) -> str:
         where = "None" if self.same else "0"
@@ -126,7 +127,8 @@ class BatchLevel(Level):
             found = rule_of(operation)(self, operation, given, options)
         if isinstance(found, (tuple, list)):
             return tuple(y if self.owns(y) else Batched(self, y, same) for y in found)
-        return Batched(self, found, same)
+        alone = operation.family == "elementwise" and len(given) == 1 and self.owns(given[0])
+        return Batched(self, found, same, given[0].dim if alone else 0)
 
     def takes_whole(self, operation: Operation) -> bool:
         return rule_of(operation) is not entry_by_entry
