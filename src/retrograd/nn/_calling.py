@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -52,6 +53,7 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
         super().__init__()
         for kind in KINDS:
             self.__dict__[kind] = OrderedDict()
+        self.__dict__["_is_full_backward_hook"] = None  # of which of two kinds those hooks are
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes. Every module defines its own."""
@@ -69,7 +71,12 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
         return self._with_hooks(args, kwargs)
 
     def _hooks(self, kind: str) -> list[Any]:
+        if kind == "_backward_hooks" and not self._has_full_hooks():
+            return list(EVERYWHERE[kind].values())
         return [*EVERYWHERE[kind].values(), *self.__dict__[kind].values()]
+
+    def _has_full_hooks(self) -> bool:
+        return self.__dict__.get("_is_full_backward_hook") is not False
 
     def _with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result, told = None, set()
@@ -85,7 +92,11 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
                 told.add(id(hook))
                 replaced = hook(self, args, kwargs, result)
                 result = result if replaced is None else replaced
-            return result if gradients is None else gradients.watch_outputs(result)
+            if gradients is not None:
+                result = gradients.watch_outputs(result)
+            if self._backward_hooks and not self._has_full_hooks():
+                watch_last_node(self, result)
+            return result
         except Exception:
             for hook in self._hooks("_forward_hooks"):
                 if hook.always and id(hook) not in told:
@@ -134,9 +145,23 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
         >>> layer(torch.tensor([1.0, -1.0], requires_grad=True)).sum().backward()
         (tensor([1., 0.]),)
         """
+        self._set_kind_of_hooks(full=True)
         return add(self._backward_hooks, hook, prepend)
 
-    register_backward_hook = register_full_backward_hook
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` with what the last node of the module
+        gives and gets, which is not what the module does. Deprecated: use
+        ``register_full_backward_hook``."""
+        self._set_kind_of_hooks(full=False)
+        return add(self._backward_hooks, hook)
+
+    def _set_kind_of_hooks(self, full: bool) -> None:
+        if self.__dict__.get("_is_full_backward_hook") not in (None, full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single "
+                "Module. Please use only one of them."
+            )
+        self.__dict__["_is_full_backward_hook"] = full
 
 
 def _replaced_arguments(hook: Hook, returned: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -161,6 +186,18 @@ def _call_regardless(hook: Hook, module: Any, args: Any, kwargs: Any, result: An
             f"as another error was raised in forward: {error}",
             stacklevel=5,
         )
+
+
+def watch_last_node(module: Callable_, result: Any) -> None:
+    """Register the hooks of the older kind with the node of the first tensor of a result."""
+    while not isinstance(result, Tensor):
+        if isinstance(result, dict):
+            result = next(x for x in result.values() if isinstance(x, Tensor))
+        else:
+            result = result[0]
+    if result.grad_fn is not None:
+        for hook in module._backward_hooks.values():
+            result.grad_fn.register_hook(functools.partial(hook, module))
 
 
 # -- gradients of inputs and outputs -----------------------------------------------------------
@@ -228,23 +265,36 @@ class GradientHooks:
             given = self._tell("_backward_pre_hooks", tuple(found))
             self.grad_outputs = given
             if not self.inputs_watched:  # nothing below: this is all there is to tell
-                self._tell("_backward_hooks", (None,) * self.count, given)
+                self._tell_without_inputs(given)
             return tuple(given[place] for place in places)
 
         _node_of(passed).register_prehook(pre_hook)
         new = list(outputs)
         for place, x in zip(places, passed, strict=True):
             new[place] = x
-        return tuple(new) if several else new[0]
+        if not several:
+            return new[0]
+        return tuple(new) if type(result) is tuple else type(result)(*new)
+
+    def _tell_without_inputs(self, given: tuple[Any, ...]) -> None:
+        for hook in self.module._hooks("_backward_hooks"):
+            returned = hook(self.module, (None,) * self.count, given)
+            nothing = isinstance(returned, tuple) and all(x is None for x in returned)
+            if returned is not None and not nothing:
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always "
+                    "return None or None for all gradients."
+                )
 
     def _tell(self, kind: str, grads: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
         for hook in self.module._hooks(kind):
             replaced = hook(self.module, grads, *more)
             if replaced is not None:
-                replaced = replaced if isinstance(replaced, tuple) else (replaced,)
                 if len(replaced) != len(grads):
+                    what = "pre hook" if kind == "_backward_pre_hooks" else "hook"
+                    of = "grad_output" if kind == "_backward_pre_hooks" else "grad_input"
                     raise RuntimeError(
-                        "Backward hook returned an invalid number of grad_input, got "
+                        f"Backward {what} returned an invalid number of {of}, got "
                         f"{len(replaced)}, but expected {len(grads)}"
                     )
                 grads = replaced
