@@ -206,7 +206,8 @@ def test_a_number_filled_into_a_slice_has_second_derivatives() -> None:
         written.mul_(x[0, 1])
         return written
 
-    pulled = retrograd.func.vjp(lambda x: retrograd.func.jvp(function, (x,), (x * 0 + 2,))[1], x)[1](x)[0]
+    func = retrograd.func
+    pulled = func.vjp(lambda x: func.jvp(function, (x,), (x * 0 + 2,))[1], x)[1](x)[0]
     # The tangent is 4 x[0, 1] everywhere.
     expected = retrograd.zeros_like(x)
     expected[0, 1] = 4 * x.sum()
