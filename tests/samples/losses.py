@@ -21,9 +21,12 @@ SPECIAL = {
     "ls_big": np.array([[1000.0, -1000.0, 0.0], [80.0, -80.0, 1e-3]]),
     "ls_half": np.array([[0.5, 0.25, 0.75], [0.125, 0.5, 1.0]]),
     "ls_ends": np.array([0.0, 1.0, 0.5]),
+    "ls_holes": np.array([[-INF, INF, 0, 1], [1, 2, 3, -1], [np.nan, INF, 1, -INF]]),
 }
 FIXED = {
     "ls_t": np.array([1, 3, 0]), "ls_ti": np.array([1, -100, 0]), "ls_tall": np.array([-100] * 3),
+    "ls_th": np.array([-100, 2, -100]),
+    "ls_ti3": np.array([[1, -1, 0, 2], [2, 0, -1, 1], [-1] * 4]),
     "ls_td": np.array([[0, 2, 1, 1], [2, 2, 0, 1]]), "ls_tc": np.array(2),
     "ls_tm": np.array([[[0, 2], [1, 1]], [[2, 2], [0, 1]]]),
     "ls_tf": np.array([[[[0, 2], [1, 1]]], [[[2, 2], [0, 1]]]]),
@@ -91,6 +94,11 @@ CLASSES = [
     *_each("nll_loss(ls_five, ls_tf, ignore_index=2)"), *_each("nll_loss(ls_x, ls_t)", _LEGACY),
     *_each("nll_loss(ls_row, ls_tc)"),
     *_each("nll_loss(ls_x, ls_tall)", "reduction='none'; reduction='sum'"),
+    *_each("nll_loss(ls_holes, ls_th)"), *_each("nll_loss(ls_holes, ls_t, ignore_index=0)"),
+    *_each(f"nll_loss(ls_holes, ls_th, {W4}.to(ls_holes.dtype))"),
+    *_each("nll_loss(ls_holes[:, :, None, None], ls_th[:, None, None])"),
+    *_each("cross_entropy(ls_holes, ls_th)"),
+    *_each(f"cross_entropy(ls_holes, ls_th, {W4}.to(ls_holes.dtype), label_smoothing=0.1)"),
     *_each("cross_entropy(ls_x, ls_t)"), *_each("cross_entropy(ls_x, ls_t)", _LEGACY),
     *_each(f"cross_entropy(ls_x, ls_ti, {W4}.to(ls_x.dtype), label_smoothing=0.1)"),
     *_each("cross_entropy(ls_x, ls_ti, label_smoothing=0.25)"),
@@ -146,6 +154,8 @@ MARGINS = [
         {_F}soft_margin_loss(sc, isc); {_F}multilabel_soft_margin_loss(ls_x, ls_q, ls_w)
         {_F}multilabel_soft_margin_loss(ls_row, ls_w); {_F}multi_margin_loss(ls_x, ls_t)
         {_F}multilabel_margin_loss(ls_x, ls_ml); {_F}soft_margin_loss(ls_x, ls_sm)
+        {_F}multi_margin_loss(ls_holes, ls_t, reduction='none', p=?) <- 1; 2
+        {_F}multilabel_margin_loss(ls_holes, ls_ti3, reduction='none')
         {_F}multi_margin_loss(tied, at[1:3]); {_F}multilabel_margin_loss(tied, rows.expand(2, 3))
     """),
 ]  # fmt: skip

@@ -67,14 +67,15 @@ def _places(shape: tuple[int, ...], target: Raw) -> Raw:
     return ((sample * shape[1] + chosen) * inner + place).reshape(target.shape)
 
 
-def _weights(x: Raw, target: Raw, weight: Raw | None, ignore_index: int) -> tuple[Raw, Raw]:
-    """Targets with those to ignore made valid, and the weight of each: none for these."""
+def _weights(x: Raw, target: Raw, weight: Raw | None, ignore_index: int) -> tuple[Raw, Raw, Raw]:
+    """Targets with those to ignore made valid, the weight of each, which is zero for these, and
+    which these are. A weight of zero does not suffice: zero times infinity is not zero."""
     _check_targets(target, x.shape[0] if x.ndim == 1 else x.shape[1], ignore_index)
     ignored = target == ignore_index
     target = arrays.where(ignored, 0, target)
     if weight is None:
-        return target, arrays.cast(arrays.logical_not(ignored), x.dtype)
-    return target, arrays.where(ignored, x.dtype.type(0), weight[target])
+        return target, arrays.cast(arrays.logical_not(ignored), x.dtype), ignored
+    return target, arrays.where(ignored, x.dtype.type(0), weight[target]), ignored
 
 
 def _check_targets(target: Raw, classes: int, ignore_index: int) -> None:
@@ -100,9 +101,10 @@ def _nll(
         count = self.dtype.type(len(target))
         loss = -arrays.sum_all(self[arrays.arange(len(target)), target])
         return (loss / count if reduction == "mean" else loss), count
-    target, weights = _weights(self, arrays.asarray(target), weight, ignore_index)
+    target, weights, ignored = _weights(self, arrays.asarray(target), weight, ignore_index)
     total = arrays.sum_all(weights)
     losses = -(arrays.take_flat(self, _places(self.shape, target)) * weights)
+    losses = arrays.where(ignored, self.dtype.type(0), losses)
     if reduction == "none":
         return losses, self.dtype.type(0)
     loss = arrays.sum_all(losses)
@@ -135,7 +137,7 @@ def _nll_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dic
         counted = reshape(gather(level.stacked(weight), rows, dim=1), tuple(places.shape))
         counted = where(ignored, zeros_like(counted), counted)
     chosen = gather(x, unsqueeze(places, dim=classes), dim=classes)
-    losses = -squeeze(chosen, dims=(classes,)) * counted
+    losses = masked_fill(-squeeze(chosen, dims=(classes,)) * counted, ignored, 0)
     if options["reduction"] == "none":
         return losses, zeros_like(select(reshape(x, (level.size, -1)), dim=1, index=0))
     total, loss = (reduced_entries(y, "sum") for y in (counted, losses))
@@ -150,10 +152,10 @@ def _nll_rule_lifted(
     places, factors = _counted(self, target, weight, ignore_index)
     if reduction == "mean":
         factors = factors / raw(total_weight)  # which does not depend on what is differentiated by
-        factors = where(eq(target, ignore_index), zeros_like(factors), factors)
     classes = 0 if len(self.shape) == 1 else 1
+    slopes = masked_fill(-factors * g, raw(eq(target, ignore_index)), 0)
     return scatter_zeros(
-        unsqueeze(-factors * g, dim=classes), shape=tuple(self.shape), dim=classes,
+        unsqueeze(slopes, dim=classes), shape=tuple(self.shape), dim=classes,
         places=raw(unsqueeze(places, dim=classes)),
     )  # fmt: skip
 
@@ -168,21 +170,27 @@ def _nll_rule(
     if reduction != "none" and _is_plain(x, chosen, weight, ignore_index):
         places = arrays.arange(len(chosen)) * x.shape[1] + chosen
         factor = -1 / raw(total_weight) if reduction == "mean" else x.dtype.type(-1)
-        return nll_slope(g[0], self, places=places, factors=factor)
+        return nll_slope(g[0], self, places=places, factors=factor, ignored=None)
     weights = None if weight is None else raw(weight)
-    places, factors = _weights(x, chosen, weights, ignore_index)
+    places, factors, ignored = _weights(x, chosen, weights, ignore_index)
     factors = -factors / raw(total_weight) if reduction == "mean" else -factors
-    factors = arrays.where(chosen == ignore_index, x.dtype.type(0), factors)
     places = _places(x.shape, places)
-    return nll_slope(g[0], self, places=places, factors=factors)
+    return nll_slope(g[0], self, places=places, factors=factors, ignored=ignored)
 
 
-def _nll_slope(grad_output: Raw, self: Raw, places: Raw, factors: Raw) -> Raw:
-    return arrays.rows.place(self.shape, places, grad_output * factors)
+def _nll_slope(grad_output: Raw, self: Raw, places: Raw, factors: Raw, ignored: Raw | None) -> Raw:
+    slopes = grad_output * factors
+    if ignored is not None:
+        slopes = arrays.where(ignored, self.dtype.type(0), slopes)
+    return arrays.rows.place(self.shape, places, slopes)
 
 
-def _take_classes(g: Any, shape: tuple[int, ...], places: Raw, factors: Raw) -> Any:
+def _take_classes(
+    g: Any, shape: tuple[int, ...], places: Raw, factors: Raw, ignored: Raw | None
+) -> Any:
     taken = take_flat(g, positions=places) * factors
+    if ignored is not None:
+        taken = masked_fill(taken, ignored, 0)
     return taken if tuple(shape) == tuple(places.shape) else reducing.sum(taken)
 
 

@@ -30,7 +30,8 @@ from retrograd.ops.networks.losses import (
 def _margins(self: Raw, target: Raw, margin: float) -> Raw:
     """What each class lacks to be a margin below the right one; nothing for that itself."""
     rows = arrays.arange(len(self))
-    lack = arrays.maximum(margin - self[rows, target][:, None] + self, 0)
+    lack = margin - self[rows, target][:, None] + self
+    lack = arrays.where(lack > 0, lack, self.dtype.type(0))  # NaN lacks nothing, as in PyTorch
     lack[rows, target] = 0
     return lack
 
@@ -212,8 +213,10 @@ def _lacks(x: Raw, target: Raw) -> tuple[Raw, Raw, Raw]:
     counts, is_target = _labels(target, x.shape[1])
     labels = arrays.where(counts, rows, 0)
     values = arrays.take_along(x, labels, 1)
-    lack = arrays.maximum(1 - values[:, :, None] + x[:, None, :], 0)
-    lack = lack * counts[:, :, None] * arrays.logical_not(is_target)[:, None, :]
+    lack = 1 - values[:, :, None] + x[:, None, :]
+    # Chosen, not multiplied by zero, which would make NaN of an infinity that does not count.
+    matters = counts[:, :, None] & arrays.logical_not(is_target)[:, None, :] & (lack > 0)
+    lack = arrays.where(matters, lack, x.dtype.type(0))
     return lack, labels, is_target
 
 

@@ -1,0 +1,79 @@
+"""Losses of classes where some numbers must not count."""
+
+from typing import Any
+
+import pytest
+
+import retrograd as torch
+
+F = torch.nn.functional
+INF, NAN = float("inf"), float("nan")
+HOLES = [[-INF, 0.0, 0.0], [1.0, 2.0, 3.0], [NAN, INF, 1.0]]
+CLASSES = [-100, 2, -100]
+
+
+def images(x: Any) -> Any:
+    """Rows of classes as an image of one row, with the classes along dimension 1."""
+    return x.T.reshape(1, 3, 1, 3)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weight", [None, [5.0, 5.0, 2.0]])
+@pytest.mark.parametrize("as_image", [False, True])
+def test_numbers_of_ignored_targets_do_not_count(
+    reduction: str, weight: Any, as_image: bool
+) -> None:
+    target = torch.tensor(CLASSES)
+    factor = 1.0 if weight is None else 2.0
+    divisor = factor if reduction == "mean" else 1.0
+    weight = None if weight is None else torch.tensor(weight)
+
+    def loss(x: Any) -> Any:
+        args = (images(x), target.reshape(1, 1, 3)) if as_image else (x, target)
+        return F.nll_loss(*args, weight=weight, reduction=reduction)
+
+    x = torch.tensor(HOLES, requires_grad=True)
+    value = -3.0 * factor / divisor
+    assert loss(x).flatten().tolist() == ([0.0, value, 0.0] if reduction == "none" else [value])
+
+    slope = -factor / divisor
+    (grad,) = torch.autograd.grad(loss(x).sum(), x, create_graph=True)
+    expected = [[0.0] * 3, [0.0, 0.0, slope], [0.0] * 3]
+    assert grad.tolist() == expected
+    assert torch.func.grad(lambda x: loss(x).sum())(x.detach()).tolist() == expected
+    many = torch.stack([x.detach(), x.detach()])
+    batched = torch.func.vmap(loss)(many)
+    assert batched.reshape(2, -1).tolist() == [loss(x).flatten().tolist()] * 2
+    slopes = torch.func.vmap(torch.func.grad(lambda x: loss(x).sum()))(many)
+    assert slopes.tolist() == [expected] * 2
+    moved = torch.func.jvp(loss, (x.detach(),), (x.detach(),))[1]  # a linear function
+    assert moved.tolist() == loss(x).tolist()
+
+
+def test_gradients_of_ignored_losses_do_not_count() -> None:
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    given = torch.tensor([INF, 2.0], requires_grad=True)
+    losses = F.nll_loss(x, torch.tensor([1, 0]), ignore_index=1, reduction="none")
+    (grad,) = torch.autograd.grad(losses, x, given, create_graph=True)
+    assert grad.tolist() == [[0.0, 0.0], [-2.0, 0.0]]
+    (back,) = torch.autograd.grad(grad, given, torch.tensor([[INF, NAN], [3.0, NAN]]))
+    assert back.tolist() == [0.0, -3.0]
+
+
+def test_cross_entropy_of_ignored_infinities() -> None:
+    x, target = torch.tensor(HOLES), torch.tensor(CLASSES)
+    alone = F.cross_entropy(x[1:2], target[1:2])
+    assert F.cross_entropy(x, target).item() == alone.item()
+    smooth = {"label_smoothing": 0.25, "weight": torch.tensor([1.0, 2.0, 3.0])}
+    alone = F.cross_entropy(x[1:2], target[1:2], **smooth)
+    assert F.cross_entropy(x, target, **smooth).item() == pytest.approx(alone.item(), rel=1e-6)
+
+
+def test_margins_that_do_not_count() -> None:
+    # The third class is no label, and the -1 ends the labels before it.
+    labels = torch.tensor([[-1, 0, 1]])
+    assert F.multilabel_margin_loss(torch.tensor([[0.0, 1.0, INF]]), labels).item() == 0
+    labels = torch.tensor([[2, -1, 0]])
+    assert F.multilabel_margin_loss(torch.tensor([[-INF, 1.0, INF]]), labels).item() == 0
+    scores = torch.tensor([[0.5, 0.5, NAN]])
+    assert F.multi_margin_loss(scores, torch.tensor([1])).item() == pytest.approx(1 / 3)
