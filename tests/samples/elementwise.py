@@ -43,6 +43,7 @@ POWERS = [
         ? ** 2 <- sc; tran; inf; nan; none; i; kv; u8; f16; c64; k
         2 ** iv; 2.5 ** iv; iv ** 2.5; iv ** iv; ipos ** iv; i ** ipos; f32 ** iv; iv ** f32
         tied ** inf; inf ** tied; nan ** 0; 0 ** pos; 1 ** i; torch.pow(pos, vpos)
+        torch.pow(-2, mat); (-1.5) ** pos; (-1) ** vec; i ** (0.5+1j); f64 ** (0.5+1j); (-1) ** f64
         torch.pow(2, mat); torch.pow(i, 3); zero ** mat; zero ** zero; mat ** zero; zero ** pos
         zero ** -1; isc ** isc; fsc ** iv; spos ** ipos
     """),

@@ -62,7 +62,7 @@ FUNCTIONS = [
         torch.frexp(mat).mantissa; torch.frexp(mat)[1]; mat.frexp()
         torch.float_power(?) <- mat, 2; pos, 2.5; pos, mat; iv, 2; iv, -1; f32, 2; f32, iv; f16, f16
         torch.float_power(?) <- 2, mat; 2.5, iv; pos, 1j; 2j, pos; c64, 2; pos, c64; pos, f32
-        torch.float_power(?) <- 2, f32
+        torch.float_power(?) <- 2, f32; -2, mat; -1.5, c64
         torch.float_power(?) <- none, 2; edge, 2; i, ipos; sc, mat; f64, f32; kv, 2; f64, fsc
     """),
     *every("torch.xlogy({x})", x=_POSITIVE),

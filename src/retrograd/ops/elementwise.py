@@ -182,6 +182,15 @@ pow_of_number = Elementwise(
     rules={"exponent": _pow_of_number_rule}, node="PowBackward2", dtypes="promote",
     check=_check_power_of_number,
 )  # fmt: skip
+
+
+def power_of_number(base: Any, exponent: Any) -> Any:
+    """``base ** exponent`` of a number. Beside a complex exponent it is a complex number: reverse
+    mode then conjugates it, and takes the logarithm of a negative base from the other side of the
+    cut, as it must."""
+    return pow_of_number(exponent, self=complex(base) if _is_complex(exponent) else base)
+
+
 sqrt = elementwise("sqrt", arrays.sqrt, lambda g, result: g / (result + result), dtypes="float")
 rsqrt = elementwise(
     "rsqrt", lambda self: 1 / arrays.sqrt(self),

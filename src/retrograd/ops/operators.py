@@ -20,7 +20,7 @@ def _power(self: Any, exponent: Any) -> Any:
 
 def _power_of(self: Any, base: Any) -> Any:
     if isinstance(base, (bool, int, float, complex)):
-        return elementwise.pow_of_number(self, self=base)
+        return elementwise.power_of_number(base, self)
     return elementwise.pow_tensor(base, self)
 
 

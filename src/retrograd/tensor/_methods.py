@@ -56,7 +56,7 @@ def pow(input: Any, exponent: Any) -> Any:
     """
     if not isinstance(input, Tensor):
         check_operands("pow", input, exponent)
-        return elementwise.pow_of_number(exponent, self=input)
+        return elementwise.power_of_number(input, exponent)
     if is_number(exponent):
         return _pow_scalar(input, exponent=exponent)
     if not is_operand(exponent):

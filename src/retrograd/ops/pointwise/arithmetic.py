@@ -296,7 +296,7 @@ def float_power(input: Any, exponent: Any) -> Any:
         )
     input, exponent = (_in_dtype(x, wide) for x in (input, exponent))
     if is_number(input):
-        return basic.pow_of_number(exponent, self=input)
+        return basic.power_of_number(input, exponent)
     if is_number(exponent):
         return basic.pow_scalar(input, exponent=exponent)
     return basic.pow_tensor(input, exponent)
