@@ -105,6 +105,24 @@ def product_of_others(x: Any, dim: int) -> Any:
     return left * linear.flip(right, dims=(dim,))
 
 
+def product_of_fellows(x: Any, groups: Any, dim: int) -> Any:
+    """For each element, the product of all the others along ``dim`` that are of the same group,
+    without division. Groups are numbers, none of them negative. In the order of the groups, the
+    product of those before an element is a recurrence that starts again with each group."""
+    from retrograd.ops.shapes.sorting import argsort_by_value
+
+    order = argsort_by_value(groups, dim=dim, descending=False)
+    x, groups = (linear.gather(y, order, dim=dim) for y in (x, groups))
+    product = zeros_like(x) + 1
+    for reverse in (False, True):
+        goes_on = eq(groups, _shifted(groups, dim, reverse, -1))
+        start = where(goes_on, zeros_like(x), zeros_like(x) + 1)
+        factor = where(goes_on, _shifted(x, dim, reverse), zeros_like(x))
+        product = product * recurrence(start, factor, dim=dim, reverse=reverse)
+    back = argsort_by_value(order, dim=dim, descending=False)
+    return linear.gather(product, back, dim=dim)
+
+
 # -- extremes --------------------------------------------------------------------------------
 
 

@@ -14,8 +14,9 @@ from retrograd.ops import linear
 from retrograd.ops._arguments import element
 from retrograd.ops._batching_places import along_lines
 from retrograd.ops._dims import broadcast, numel, one_dim
-from retrograd.ops._operation import Linear, Operation, raw
-from retrograd.ops.elementwise import clamp, eq, logical_and, to_dtype, where, zeros_like
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import Linear, Operation, TensorLike, hidden, raw
+from retrograd.ops.elementwise import clamp, eq, logical_and, ne, to_dtype, where, zeros_like
 from retrograd.ops.linear import gather as gather_at
 from retrograd.ops.shapes._places import (
     check_in_bounds,
@@ -151,18 +152,35 @@ def reduced_src(
 def _prod_src(
     g: Any, self: Any, index: Any, src: Any, result: Any, dim: int, include_self: bool
 ) -> Any:
-    """The product of all the others, by division: a zero is left out where it is the only one, and
-    where there are several, all products are zero."""
+    """The product of all the others, by division where an element is not zero. A zero is left out
+    where it is the only one. Where there are several, all products are zero, but they move with
+    those that are left out, and further derivatives need that."""
     src = _cut(src, index.shape)
     zero = eq(raw(src), 0)
     zeros_sent = _sent(_as_numbers(zero, src), index, self.shape, dim)
     only = logical_and(zero, eq(gather_at(zeros_sent, raw(index), dim=dim), 1))
+    may_move = isinstance(g, TensorLike) or any(map(hidden, (g, self, index, src)))
+    several = may_move and bool(arrays.any(bare(ne(zero, only))))
+    left_out = zero if several else only
     ones = zeros_like(src) + 1
     of_others = scatter_reduce_tensor(
-        self, index, where(only, ones, src), dim=dim, reduce="prod", include_self=include_self
+        self, index, where(left_out, ones, src), dim=dim, reduce="prod", include_self=include_self
     )
+    of_others = gather_at(g * of_others, index, dim=dim)
+    if several:
+        of_others = of_others * _other_zeros(src, zero, index, self.shape[dim], dim)
     divided = gather_at(g * result, index, dim=dim) / where(zero, ones, src)
-    return where(only, gather_at(g * of_others, index, dim=dim), divided)
+    return where(left_out, of_others, divided)
+
+
+def _other_zeros(src: Any, zero: Any, index: Any, places: int, dim: int) -> Any:
+    """For each zero, the product of the other zeros that are sent to the same place."""
+    from retrograd.ops.reductions.scans import product_of_fellows
+
+    size = index.shape[dim]
+    line = (size, *(1,) * (len(index.shape) - dim - 1))
+    alone = arrays.arange(places, places + size).reshape(line)  # a group each
+    return product_of_fellows(src, where(zero, to_dtype(raw(index), dtype=alone.dtype), alone), dim)
 
 
 scatter_reduce_tensor: Operation = Operation(
