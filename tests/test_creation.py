@@ -248,3 +248,50 @@ def test_the_number_of_threads() -> None:
         assert retrograd.get_num_threads() == 2
     finally:
         retrograd.set_num_threads(before)
+
+
+WITH_OUT = {
+    "linspace": (lambda out: retrograd.linspace(0, 1, 3, out=out), [0.0, 0.5, 1.0]),
+    "logspace": (lambda out: retrograd.logspace(0, 2, 3, out=out), [1.0, 10.0, 100.0]),
+    "arange": (lambda out: retrograd.arange(3, out=out), [0.0, 1.0, 2.0]),
+    "full": (lambda out: retrograd.full((3,), 7.0, out=out), [7.0, 7.0, 7.0]),
+    "ones": (lambda out: retrograd.ones(3, out=out), [1.0, 1.0, 1.0]),
+    "eye": (lambda out: retrograd.eye(1, 3, out=out), [1.0, 0.0, 0.0]),
+    "add": (lambda out: retrograd.add(retrograd.ones(3), 1, out=out), [2.0, 2.0, 2.0]),
+    "sum": (lambda out: retrograd.sum(retrograd.ones(3, 2), 1, out=out), [2.0, 2.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_out_of_another_shape_is_written_in_the_memory_of_its_base(name: str) -> None:
+    """PyTorch's values: a tensor that must change its shape begins where it did."""
+    call, values = WITH_OUT[name]
+    for view in (
+        lambda base: base[2:5],
+        lambda base: base[2:4],
+        lambda base: base[2:6:2],
+        lambda base: base[2:6].reshape(2, 2).T,
+        lambda base: base[2],
+    ):
+        base = retrograd.full((7,), -1.0)
+        out = view(base)
+        assert call(out) is out
+        assert out.flatten().tolist() == values
+        assert base.tolist() == [-1.0, -1.0, *values, -1.0, -1.0]
+        assert base._version == 1
+    # As much as there is room for.
+    base = retrograd.full((4,), -1.0)
+    out = base[2:]
+    call(out)
+    assert out.flatten().tolist() == values
+    assert base.tolist() == [-1.0, -1.0, *values[:2]]
+    base.mul_(retrograd.tensor(2.0, requires_grad=True))
+    assert not out.requires_grad  # it lies elsewhere now
+
+
+def test_ranges_keep_the_shape_of_as_many_elements() -> None:
+    base = retrograd.zeros(2, 3)
+    assert retrograd.linspace(0, 1, 3, out=base[1:]).tolist() == [[0.0, 0.5, 1.0]]
+    assert base.tolist() == [[0.0, 0.0, 0.0], [0.0, 0.5, 1.0]]
+    turned = retrograd.zeros(2, 2).T
+    assert retrograd.arange(4, out=turned).tolist() == [[0.0, 1.0], [2.0, 3.0]]

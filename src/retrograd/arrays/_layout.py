@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -168,6 +169,24 @@ def as_strided(x: Raw, shape: tuple[int, ...], steps: tuple[int, ...], start: in
         "typestr": x.dtype.str, "data": (address, not writeable),
     }  # fmt: skip
     return np.asarray(_Layout(interface, x))
+
+
+def within(storage: Raw, x: Raw, shape: tuple[int, ...]) -> Raw | None:
+    """An array of ``shape`` in reading order that begins where ``x`` does, if ``storage``, whose
+    memory ``x`` shows, has room for it."""
+    if math.prod(shape) > room(storage, x):
+        return None
+    steps = tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+    return as_strided(x, shape, steps, 0)
+
+
+def room(storage: Raw, x: Raw) -> int:
+    """How many elements there are from the first of ``x`` to the end of ``storage``; none if ``x``
+    has no first, for then NumPy does not say where it is."""
+    if not x.size:
+        return 0
+    end = np.lib.array_utils.byte_bounds(storage)[1]
+    return int(end - x.__array_interface__["data"][0]) // x.itemsize
 
 
 def strided_positions(shape: tuple[int, ...], steps: tuple[int, ...], start: int) -> Raw:

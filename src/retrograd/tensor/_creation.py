@@ -15,6 +15,7 @@ from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted
 from retrograd.ops.elementwise import to_dtype
 from retrograd.tensor._methods import to
+from retrograd.tensor._out import write_out
 from retrograd.tensor._tensor import Size, Tensor, device
 
 # -- what all of them do ---------------------------------------------------------------------
@@ -60,9 +61,11 @@ def numpy_dtype(dtype: Any, default: Any = None, name: str = "tensor") -> Any:
 
 
 def finished(
-    name: str, data: Raw, out: Any, dtype: Any, requires_grad: Any = False, place: Any = None
-) -> Tensor:
-    """A leaf, or ``data`` written over the tensor ``out``, which takes its shape."""
+    name: str, data: Raw, out: Any, dtype: Any, requires_grad: Any = False, place: Any = None,
+    keeps_shape: bool = False,
+) -> Tensor:  # fmt: skip
+    """A leaf, or ``data`` written over the tensor ``out``, which takes its shape, unless it may
+    keep its own because it has as many elements."""
     if out is None:
         return new_tensor(data, requires_grad, place, name)
     if dtype is not None and dtype is not out.dtype:
@@ -73,9 +76,9 @@ def finished(
             f"aten::{name}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
         )
-    if out._data.shape != data.shape:
-        out._data = arrays.empty(data.shape, out._data.dtype)
-    out.copy_(wrap(data))
+    if keeps_shape and arrays.asarray(out._data).size == data.size:
+        data = arrays.reshape(data, out._data.shape)
+    write_out(out, wrap(data))
     written: Tensor = out
     return written
 

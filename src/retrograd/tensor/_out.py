@@ -8,6 +8,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
+from retrograd.autograd._history import meta_of
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import NamedResult, named_result
@@ -55,12 +57,31 @@ def written(
         _check_dtype(name, target, value)
         _check_overlap(name, target, value, _flat(given))
     for target, value in pairs:
-        if target._data.shape != value._data.shape:
-            target._data = arrays.empty(value._data.shape, target._data.dtype)
-        target.copy_(value)
+        write_out(target, value)
     if isinstance(result, NamedResult):
         return named_result(f"{type(result).__name__}_out", *result.fields)(targets)
     return out
+
+
+def write_out(target: Tensor, value: Tensor) -> None:
+    """Copy ``value`` into a tensor that was given for it, which takes its shape. In another shape
+    the elements lie one after the other from where the tensor began, in the memory of its base as
+    far as that goes."""
+    shape = value._data.shape
+    if target._data.shape != shape and not isinstance(target._data, Lifted):
+        view = None if target._meta is None else target._meta.view
+        storage = target if view is None else view.base
+        target._data, storage._data = (arrays.writable(t._data) for t in (target, storage))
+        memory = arrays.layout.within(storage._data, target._data, shape)
+        if memory is None:  # it gets memory of its own, and its base what there is room for
+            count = arrays.layout.room(storage._data, target._data)
+            begun = arrays.layout.within(storage._data, target._data, (count,))
+            begun[...] = value._data.reshape(-1)[:count]
+            memory = arrays.empty(shape, target._data.dtype)
+            if view is not None:
+                meta_of(target).view = None
+        target._data = memory
+    target.copy_(value)
 
 
 def _flat(given: Sequence[Any]) -> list[Any]:

@@ -32,7 +32,7 @@ def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, o
     if out is not None:
         wanted = out._data.dtype
     data = _spaced(start, end, step, wanted)
-    return finished("arange", data, out, dtype, requires_grad, device)
+    return finished("arange", data, out, dtype, requires_grad, device, keeps_shape=True)
 
 
 def range(  # noqa: A001 - PyTorch's name
@@ -62,7 +62,7 @@ def range(  # noqa: A001 - PyTorch's name
         data = arrays.cast(int(start) + int(step) * arrays.arange(count), wanted)
     else:
         data = stepped(float(start), float(step), count, wanted)
-    return finished("range", data, out, dtype, requires_grad, device)
+    return finished("range", data, out, dtype, requires_grad, device, keeps_shape=True)
 
 
 def _check_range(start: Any, end: Any, step: Any) -> None:
@@ -140,7 +140,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = 
     """
     start, end, wanted = _ends("linspace", start, end, steps, dtype, out)
     data = arrays.cast(_even(start, end, steps, wanted), wanted)
-    return finished("linspace", data, out, dtype, requires_grad, device)
+    return finished("linspace", data, out, dtype, requires_grad, device, keeps_shape=True)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None,
@@ -156,7 +156,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any =
     wide = arrays.float64 if wanted.kind != "c" else dtypes.complex128.numpy
     exponents = arrays.cast(_even(start, end, steps, wanted), wide)
     data = arrays.cast(arrays.power(wide.type(base), exponents), wanted)
-    return finished("logspace", data, out, dtype, requires_grad, device)
+    return finished("logspace", data, out, dtype, requires_grad, device, keeps_shape=True)
 
 
 def _ends(
