@@ -52,7 +52,8 @@ SUMS = [
     *every("{x}.{r}()", r="nansum; nanmean", x="sc; empty; none; gap; f16; inf"),
     *calls("""
         i.nansum(); k.nansum(0); u8.nansum(); i.nansum(1, True); isc.nansum(0)
-        i.nansum(?) <- dtype=torch.float32; 0, dtype=torch.float64
+        i.nansum(?) <- dtype=torch.float32; 0, dtype=torch.float64; dtype=torch.complex64
+        snan.detach().nansum(?) <- dtype=torch.int32; 0, dtype=torch.uint8; 1, dtype=torch.bool
         slarge.nansum(); slarge.nansum(0); scols.nansum(1); scols.aminmax(dim=0)
         torch.nansum(nan, 0); torch.nanmean(nan, 1, True)
     """),
@@ -84,6 +85,9 @@ ERRORS = [
         mat.? <- aminmax(dim=2); nanmean(4)
         ?.aminmax() <- none; empty; c64
         none.aminmax(dim=0); gap.aminmax(dim=1); cube.cov(); cube.corrcoef(); k.cov()
+        c64.nansum(dtype=torch.int32); f64.nansum(dtype=torch.complex64)
+        f64.nanmean(dtype=torch.int32); f64.mean(dtype=torch.int32)
+        f64.cumsum(0, dtype=torch.bool); f64.cumprod(0, dtype=torch.bool)
         c64.nansum(); c64.nanmean(); mat.var(0, correction=1, unbiased=True); mat.var('a')
         mat.cov(?) <- fweights=fwnone; fweights=fless; fweights=fshort; fweights=fdeep; fweights=aw
         mat.cov(?) <- aweights=fw; aweights=aless; aweights=aw[:2]; aweights=aw[None]

@@ -57,8 +57,18 @@ def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
     return narrowed(total, dtype)
 
 
+def check_mean_dtype(name: str, dtype: Any) -> None:
+    """Refuse to compute a mean in a dtype that is asked for but has no fractions."""
+    if dtype is not None and dtype.numpy.kind not in "fc":
+        raise RuntimeError(
+            f"{name}(): could not infer output dtype. Optional dtype must be either a floating "
+            f"point or complex dtype. Got: {arrays.dtypes.type_word(dtype.numpy)}"
+        )
+
+
 def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean of all elements, or along dimensions."""
+    check_mean_dtype("mean", dtype)
     self = in_dtype(self, dtype)
     given = raw(self).dtype
     if given.kind not in "fc":
@@ -199,7 +209,14 @@ def _truth_dims(self: Any, dim: Dims) -> tuple[int, ...]:
     return () if nothing else many_dims(dim, len(self.shape))
 
 
+def check_running_dtype(name: str, dtype: Any) -> None:
+    """Refuse running sums and products in booleans."""
+    if dtype is not None and dtype.numpy.kind == "b":
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+
+
 def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along a dimension."""
     self = in_dtype(self, dtype)
+    check_running_dtype("cumsum_out_cpu", dtype)
     return narrowed(linear.cumsum(self, dim=one_dim(dim, len(self.shape))), dtype)

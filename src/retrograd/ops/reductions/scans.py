@@ -17,7 +17,7 @@ from retrograd.ops._operation import Operation, Selecting, hidden, raw
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import eq, exp, isinf, isnan, logical_and, where, zeros_like
-from retrograd.ops.reducing import cumsum, in_dtype, narrowed
+from retrograd.ops.reducing import check_running_dtype, cumsum, in_dtype, narrowed
 from retrograd.ops.selecting import any_of
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "product_of_others"]
@@ -90,7 +90,9 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     >>> torch.cumprod(torch.tensor([1., 2., 3., 4.]), 0)
     tensor([ 1.,  2.,  6., 24.])
     """
-    result = cumprod_op(in_dtype(input, dtype), dim=one_dim(dim, len(input.shape)))
+    given = in_dtype(input, dtype)
+    check_running_dtype("cumprod_out_cpu", dtype)
+    result = cumprod_op(given, dim=one_dim(dim, len(input.shape)))
     return narrowed(result, dtype)
 
 

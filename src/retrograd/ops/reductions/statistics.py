@@ -22,6 +22,7 @@ from retrograd.ops.elementwise import (
     exp,
     isnan,
     logical_not,
+    masked_fill,
     sqrt,
     to_dtype,
     where,
@@ -281,10 +282,11 @@ def _nansum_tangent(t: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> A
     return linear.sum_dim(where(counted, t, zeros_like(t)), dim=dim, keepdim=keepdim)
 
 
+_refuse_complex = refuses("c", "nansum on CPU does not support complex inputs", RuntimeError)
 nansum_op = Operation(
     "nansum", _nansum, inputs=("self",), rules={"self": _nansum_rule}, jvp=_nansum_tangent,
     dtypes="sum",
-    check=refuses("c", "nansum on CPU does not support complex inputs", RuntimeError),
+    check=_refuse_complex,
 )  # fmt: skip
 
 
@@ -295,6 +297,15 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
     tensor(3.)
     """
+    _refuse_complex(raw(input))
+    given, wanted = raw(input).dtype.kind, None if dtype is None else dtype.numpy.kind
+    if wanted == "c":
+        if given == "f":
+            word = arrays.dtypes.type_word(dtype.numpy)
+            raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{word}'")
+        return reducing.sum(input, dim, keepdim, dtype=dtype)
+    if given == "f" and wanted in ("b", "i", "u"):  # which have no NaN
+        input = masked_fill(input, raw(isnan(input)), 0)
     self = reducing.in_dtype(input, dtype)
     total = nansum_op(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
     return reducing.narrowed(total, dtype)
@@ -307,6 +318,7 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
         "nanmean(): expected input to have floating point or complex dtype but got {}",
         RuntimeError,
     )(raw(input))
+    reducing.check_mean_dtype("nanmean", dtype)
     total = nansum(input, dim, keepdim, dtype=dtype)
     return total / reducing.sum(logical_not(isnan(input.detach())), dim, keepdim)
 
