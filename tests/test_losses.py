@@ -1,4 +1,4 @@
-"""Losses of classes where some numbers must not count."""
+"""Losses and distances where some numbers are not finite."""
 
 from typing import Any
 
@@ -77,3 +77,9 @@ def test_margins_that_do_not_count() -> None:
     assert F.multilabel_margin_loss(torch.tensor([[-INF, 1.0, INF]]), labels).item() == 0
     scores = torch.tensor([[0.5, 0.5, NAN]])
     assert F.multi_margin_loss(scores, torch.tensor([1])).item() == pytest.approx(1 / 3)
+
+
+def test_distances_that_count_differences_pass_on_nan() -> None:
+    x = torch.tensor([[INF, 1.0], [INF, 2.0], [-INF, 1.0], [0.0, 1.0]])
+    assert str(F.pdist(x, 0).tolist()) == "[nan, 1.0, 1.0, 2.0, 2.0, 1.0]"
+    assert str(torch.cdist(x[:1], x, 0).tolist()) == "[[nan, nan, 1.0, 1.0]]"

@@ -178,6 +178,7 @@ DISTANCES = [
         {_F}pairwise_distance(ls_v, ls_u, eps=0.5)
         {_F}pdist(ls_x); torch.pdist(ls_x); {_F}pdist(ls_x[:1]); {_F}pdist(tied)
         {_F}pdist(ls_x, ?) <- 0; 1; 1.5; 2; 3; INF
+        {_F}pdist(?, 0) <- inf; nan; ls_holes; tied
         {_F}normalize(?) <- ls_x; mat; cube; twoz; tran; onez
         {_F}normalize(ls_x, p=?) <- 1; 3; INF; 0.5
         {_F}normalize(ls_x, dim=0); {_F}normalize(ls_x, eps=50); {_F}normalize(ls_v, dim=-1)

@@ -153,7 +153,7 @@ DISTANCES = [
            x="mx_x, sq; mx_x, mx_same; mx_same, mx_same; cube2, cube2"),
     *calls("""
         torch.cdist(?) <- mat, sq; mat, mat; cube2, mat; four.mT, cube2; none, mat; gap, gap
-        torch.cdist(?) <- tran, step
+        torch.cdist(?) <- tran, step; inf, inf, 0; nan, inf, 0; tied, tied2, 0
         torch.cdist(?) <- mx_x, sq, 2, 'donot_use_mm_for_euclid_dist'; mx_many, mx_more
         torch.cdist(?) <- mx_many, mat
         torch.cdist(?) <- mx_x, sq, compute_mode='use_mm_for_euclid_dist'; mx_many, mx_more, p=1

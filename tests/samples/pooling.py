@@ -84,6 +84,8 @@ GROUPS = {
             torch.nn.functional.lp_pool1d(?) <- plpos1, 2, 2; plpos1, 3, 2, 1
             torch.nn.functional.lp_pool1d(?) <- plpos1, 1, 3, None, True
             torch.nn.functional.lp_pool1d(plpos1, INF, 2)
+            torch.nn.functional.lp_pool1d(?) <- plpos1, -INF, 2; plpos1, -INF, 3, 1, True
+            torch.nn.functional.lp_pool2d(?) <- plpos, -INF, 2; plpos, -INF, (2, 3), 1
             torch.nn.functional.lp_pool2d(?) <- plpos, 2, 2; plpos, 3., (2, 3), 1
             torch.nn.functional.lp_pool2d(?) <- plpos, 1, 3, 2, True
             torch.nn.functional.lp_pool2d(?) <- plpos, 2.5, [2, 1]; plpos, INF, 2

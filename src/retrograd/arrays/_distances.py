@@ -34,7 +34,7 @@ def distances(x: Raw, y: Raw, p: float) -> Raw:
 def _norm(sizes: Raw, p: float) -> Raw:
     """The p-norms along the last axis; ``sizes`` may be written."""
     if p == 0:
-        return np.count_nonzero(sizes, axis=-1)
+        return unequal(sizes)
     if p == math.inf:
         return sizes.max(-1, initial=0)
     if p == 1:
@@ -42,6 +42,12 @@ def _norm(sizes: Raw, p: float) -> Raw:
     if p == 2:
         return np.sqrt(np.einsum("...i,...i->...", sizes, sizes))
     return np.power(np.power(sizes, p, out=sizes).sum(-1), 1 / p)
+
+
+def unequal(differences: Raw) -> Raw:
+    """How many differences along the last axis are not zero; NaN if one of them is."""
+    counted = np.where(differences == 0, 0, 1).astype(differences.dtype)
+    return np.where(np.isnan(differences), differences, counted).sum(-1)
 
 
 def euclidean_distances(x: Raw, y: Raw) -> Raw:

@@ -18,6 +18,7 @@ from retrograd.arrays._distances import cross as cross
 from retrograd.arrays._distances import distances as distances
 from retrograd.arrays._distances import euclidean_distances as euclidean_distances
 from retrograd.arrays._distances import same_batch
+from retrograd.arrays._distances import unequal as unequal
 from retrograd.arrays._numpy import Raw
 
 

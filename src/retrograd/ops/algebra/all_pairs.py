@@ -14,7 +14,7 @@ from retrograd.ops._operation import Multilinear, Operation, multilinear, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops.algebra._batches import in_front
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
-from retrograd.ops.elementwise import abs, eq, gt, logical_and, pow_scalar, sgn, where, zeros_like
+from retrograd.ops.elementwise import abs, eq, logical_and, ne, pow_scalar, sgn, where, zeros_like
 
 # -- distances -------------------------------------------------------------------------------
 
@@ -31,12 +31,12 @@ def _slope(difference: Any, distance: Any, p: float) -> Any:
     if p == math.inf:
         largest = eq(abs(difference), distance)
         return where(largest, sgn(difference), zeros_like(difference))
-    apart = gt(distance, 0)
+    apart = ne(distance, 0)
     safe = where(apart, distance, zeros_like(distance) + 1)
     if p == 2:
         slope = difference / safe
     else:
-        moved = gt(abs(difference), 0)
+        moved = ne(difference, 0)
         size = where(moved, abs(difference), zeros_like(difference) + 1)
         slope = sgn(difference) * pow_scalar(size / safe, exponent=p - 1)
         apart = logical_and(moved, apart)
@@ -58,7 +58,7 @@ def _cdist_rule(g: Any, x1: Any, x2: Any, result: Any, p: float, needs: Any) -> 
 
 
 def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[Any]:
-    apart = gt(result, 0)
+    apart = ne(result, 0)
     safe = where(apart, result, zeros_like(result) + 1)
     ratio = where(apart, g / safe, zeros_like(g))
     ndim = len(ratio.shape)

@@ -99,6 +99,8 @@ def _pdist(self: Raw, p: float) -> Raw:
     *lead, rows, width = self.shape
     if not width:
         return arrays.zeros((*lead, rows * (rows - 1) // 2), self.dtype)
+    if p == 0:
+        return arrays.linalg.unequal(_differences(self))
     return arrays.statistics.vector_norm(_differences(self), p, (len(lead) + 1,), False)
 
 

@@ -467,6 +467,9 @@ def _norms(means: Any, input: Any, norm_type: float, kernel_size: Any, stride: A
     if norm_type == float("inf"):
         largest = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}[ndim]
         return largest(elementwise.abs(input), kernel_size, stride, 0, 1, ceil_mode)
+    if norm_type == -float("inf"):
+        smallest = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}[ndim]
+        return -smallest(-elementwise.abs(input), kernel_size, stride, 0, 1, ceil_mode)
     count = 1
     for k in (kernel_size,) * ndim if isinstance(kernel_size, int) else kernel_size:
         count *= k
