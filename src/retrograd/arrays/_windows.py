@@ -428,11 +428,13 @@ def divided(size: int, count: int) -> Raw:
 
 def take_places(x: Raw, indices: Raw, ndim: int) -> Raw:
     """The elements of images at places counted in reading order; ``ndim`` dimensions are an
-    image's."""
+    image's. A place of -1, that of a window with nothing but padding, is nowhere: zero."""
     lead = x.shape[: x.ndim - ndim]
     rows = x.reshape(prod(lead), prod(x.shape[x.ndim - ndim :]))
     places = indices.reshape(prod(lead), prod(indices.shape[x.ndim - ndim :]))
-    return np.take_along_axis(rows, places, 1).reshape(indices.shape)
+    taken = np.take_along_axis(rows, places, 1)
+    taken[places < 0] = 0
+    return taken.reshape(indices.shape)
 
 
 def add_places(y: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
@@ -446,12 +448,16 @@ def add_places(y: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
 
     def block(values: Raw, places: Raw, out: Raw) -> None:
         flat = (places + np.arange(len(places))[:, None] * count).reshape(-1)
+        values = values.reshape(-1)
+        if places.min() < 0:
+            somewhere = places.reshape(-1) >= 0
+            flat, values = flat[somewhere], values[somewhere]
         if distinct:
-            out.reshape(-1)[flat] = values.reshape(-1)
+            out.reshape(-1)[flat] = values
         elif out.dtype.kind == "c":
-            np.add.at(out.reshape(-1), flat, values.reshape(-1))
+            np.add.at(out.reshape(-1), flat, values)
         else:
-            sums = np.bincount(flat, values.reshape(-1), minlength=out.size)
+            sums = np.bincount(flat, values, minlength=out.size)
             out[...] = sums.reshape(out.shape)
 
     if values.size:
