@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays._blocks import in_blocks
-from retrograd.arrays._numpy import Raw, copy, where
+from retrograd.arrays._numpy import RAW_TYPES, Raw, copy, where
 
 nextafter, gcd, lcm, fmax, fmin, copysign = (
     np.nextafter, np.gcd, np.lcm, np.fmax, np.fmin, np.copysign)  # fmt: skip
@@ -25,6 +25,9 @@ def addcdiv(x: Raw, y: Raw, z: Raw, value: Any) -> Raw:
 
 def lerp(start: Raw, end: Raw, weight: Any) -> Raw:
     """From the nearer end, so that a weight of 1 gives ``end`` exactly."""
+    if start.dtype == np.float16:  # the way may be too long for it where the result is not
+        wide = (x.astype(np.float32) if isinstance(x, RAW_TYPES) else x for x in (end, weight))
+        return lerp(start.astype(np.float32), *wide).astype(np.float16)
     if isinstance(weight, np.ndarray) and weight.ndim:
         return in_blocks(_lerp, start, end, weight)
     way = end - start

@@ -21,9 +21,10 @@ def _wide(x: Raw) -> Raw:
 
 
 def variance(
-    x: Raw, axes: tuple[int, ...] | None, correction: float, keepdims: Any
+    x: Raw, axes: tuple[int, ...] | None, correction: float, keepdims: Any, root: bool = False
 ) -> tuple[Raw, Raw]:
-    """The variance and the mean."""
+    """The variance, or its root, and the mean. A root may fit into half precision where the
+    variance does not."""
     values = np.asarray(_wide(x))
     axes = tuple(range(values.ndim)) if axes is None else axes
     count = math.prod([values.shape[a] for a in axes])
@@ -36,6 +37,7 @@ def variance(
             squares = deviation * deviation
         total = np.add.reduce(squares, axis=axes, keepdims=keepdims)
         result = total / total.dtype.type(max(count - correction, 0))
+        result = np.sqrt(result) if root else result
     if not keepdims:
         mean = mean.reshape(result.shape)
     return _as_given(result, x), _as_given(mean, x)

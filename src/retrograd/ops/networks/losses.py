@@ -65,8 +65,7 @@ def reduced(loss: Any, reduction: str) -> Any:
 def reduced_raw(loss: Raw, reduction: str) -> Raw:
     if reduction == "none":
         return loss
-    total = arrays.sum_all(loss)
-    return total / loss.size if reduction == "mean" else total
+    return (mean_all if reduction == "mean" else sum_all).forward(loss)
 
 
 def reduced_entries(losses: Any, reduction: str) -> Any:
@@ -155,8 +154,8 @@ def _weighted(errors: Any, input: Any, weight: Any, reduction: str, over_weights
 
 def _mse(self: Raw, target: Raw, reduction: str) -> Raw:
     difference = self - target
-    if reduction == "none":
-        return difference * difference
+    if reduction == "none" or difference.dtype.itemsize == 2:  # too narrow for a sum of squares
+        return reduced_raw(difference * difference, reduction)
     flat = difference.reshape(-1)
     total = arrays.matmul(flat, flat)  # BLAS: one pass
     return total / flat.size if reduction == "mean" else total

@@ -43,7 +43,7 @@ def _var(self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: boo
 
 
 def _std(self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Raw:
-    return arrays.sqrt(_var(self, dim, correction, keepdim))
+    return arrays.statistics.variance(self, dim, correction, keepdim, root=True)[0]
 
 
 def _var_mean(
@@ -55,8 +55,7 @@ def _var_mean(
 def _std_mean(
     self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool
 ) -> tuple[Raw, Raw]:
-    variance, mean = arrays.statistics.variance(self, dim, correction, keepdim)
-    return arrays.sqrt(variance), mean
+    return arrays.statistics.variance(self, dim, correction, keepdim, root=True)
 
 
 def _var_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> Any:
