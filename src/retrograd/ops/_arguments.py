@@ -20,12 +20,18 @@ def is_number(x: Any) -> bool:
 
 
 def element(value: Any, dtype: Any) -> Any:
-    """A value as an element of a dtype; RuntimeError if it does not fit. Negative numbers wrap
+    """A value as an element of a dtype; RuntimeError if it does not fit. Negative integers wrap
     around, once, where a dtype has none."""
-    is_real = is_number(value) and not isinstance(value, complex)
-    if is_real and dtype.kind == "u" and -(1 << 8 * dtype.itemsize) < value < 0:
-        return arrays.wrapped(int(value), dtype)
+    whole = isinstance(value, int) and is_number(value)
+    if whole and dtype.kind == "u" and -(1 << 8 * dtype.itemsize) < value < 0:
+        return arrays.wrapped(value, dtype)
     return arrays.as_value(value, dtype)
+
+
+def operand(value: Any, dtype: Any) -> Any:
+    """A number that an array of ``dtype`` is combined with. Integers wrap around."""
+    whole = isinstance(value, int) and dtype.kind in "iu"
+    return arrays.wrapped(value, dtype) if whole else value
 
 
 def check_tensor(function: str, argument: str, position: int, value: Any) -> None:

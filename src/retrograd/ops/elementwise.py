@@ -14,7 +14,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops._arguments import element, factor
+from retrograd.ops._arguments import element, factor, operand
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import (
@@ -178,7 +178,8 @@ pow_tensor = Elementwise(
     node="PowBackward1", dtypes="promote", check=kernel("pow", "b"),
 )  # fmt: skip
 pow_of_number = Elementwise(
-    "pow_of_number", lambda exponent, self: arrays.power(self, exponent), inputs=("exponent",),
+    "pow_of_number", lambda exponent, self: arrays.power(operand(self, exponent.dtype), exponent),
+    inputs=("exponent",),
     rules={"exponent": _pow_of_number_rule}, node="PowBackward2", dtypes="promote",
     check=_check_power_of_number,
 )  # fmt: skip
@@ -364,6 +365,8 @@ def _within(x: Any, low: Any, high: Any) -> Any:
 def _clamp(self: Raw, min: Any = None, max: Any = None) -> Raw:
     if self.dtype.kind == "f":  # NumPy is faster with two bounds than with one
         min, max = -math.inf if min is None else min, math.inf if max is None else max
+    if self.dtype.kind in "iu" or self.dtype.itemsize == 2:  # bounds may not fit
+        min, max = (x if x is None else element(x, self.dtype) for x in (min, max))
     return arrays.clip(self, min, max)
 
 
@@ -498,7 +501,7 @@ def _fill(self: Raw, value: Any) -> Raw:
 
 
 fill = Elementwise(
-    "fill", _fill, inputs=("self", "value"),
+    "fill", lambda self, value: arrays.cast(value, self.dtype), inputs=("self", "value"),
     rules={"self": new_zeros, "value": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="FillBackward3",

@@ -163,7 +163,8 @@ def _as_integer(x: Any, dtype: Any) -> int:
     bits = 8 * dtype.itemsize
     least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (
         -(1 << bits) + 1, (1 << bits) - 1)  # fmt: skip
-    if not least <= whole <= most:
+    below_zero = isinstance(x, float) and dtype.kind == "u" and x < 0  # which does not wrap
+    if below_zero or not least <= whole <= most:
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
     return whole % (1 << bits) if dtype.kind == "u" else whole
 

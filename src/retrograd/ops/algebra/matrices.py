@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops import products, reducing, shaping
+from retrograd.ops._arguments import element
 from retrograd.ops._batching import BatchLevel, definition_on, folded, unfolded, unrecorded
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, composite, raw
@@ -80,14 +81,15 @@ def kron(input: Any, other: Any) -> Any:
 def _scaled_sum(self: Raw, product: Raw, beta: Any, alpha: Any) -> Raw:
     """``beta * self + alpha * product``, in the memory of the product where there is one. A beta of
     zero means that what ``self`` holds does not count, not even NaN."""
+    as_number: Any = arrays.asarray
     if product.dtype.kind in "biu":
-        beta, alpha = int(beta), int(alpha)
+        beta, alpha, as_number = int(beta), int(alpha), element
     if alpha != 1:
-        product = product * arrays.asarray(alpha, product.dtype)
+        product = product * as_number(alpha, product.dtype)
     if beta == 0:
         return product
     if beta != 1:
-        self = self * arrays.asarray(beta, product.dtype)
+        self = self * as_number(beta, product.dtype)
     if isinstance(product, arrays.ndarray) and product.dtype == self.dtype:
         return arrays.add_to(product, self, product)
     return self + product

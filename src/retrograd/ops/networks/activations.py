@@ -121,6 +121,8 @@ def relu_(input: Any) -> Any:
 
 
 def _hardtanh(self: Raw, min_val: float, max_val: float) -> Raw:
+    if self.dtype.kind in "iu":
+        min_val, max_val = (element(x, self.dtype) for x in (min_val, max_val))
     return arrays.networks.clamped(self, min_val, max_val)
 
 
@@ -140,9 +142,12 @@ hardtanh_op = elementwise(
 )  # fmt: skip
 
 
-def _check_bool(input: Any) -> None:
-    if raw(input).dtype.kind == "b":
+def _check_limits(input: Any, min_val: float, max_val: float) -> None:
+    kind = raw(input).dtype.kind
+    if kind == "b":
         raise RuntimeError("Bool inputs not supported for hardtanh")
+    if kind == "u" and (min_val < 0 or max_val < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
@@ -156,13 +161,13 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
         raise ValueError("min_val cannot be greater than max_val")
     if inplace:
         return hardtanh_(input, min_val, max_val)
-    _check_bool(input)
+    _check_limits(input, min_val, max_val)
     return hardtanh_op(input, min_val=min_val, max_val=max_val)
 
 
 def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """In-place version of ``hardtanh``."""
-    _check_bool(input)
+    _check_limits(input, min_val, max_val)
     return _written(hardtanh_op, input, min_val=min_val, max_val=max_val)
 
 

@@ -25,6 +25,7 @@ def sides(pad: Sequence[int], ndim: int) -> tuple[Sizes, Sizes]:
 def _constant_pad(self: Raw, pad: Sizes, value: Any) -> Raw:
     before, after = sides(pad, self.ndim)
     sizes = tuple(b + s + a for b, s, a in zip(before, self.shape, after, strict=True))
+    value = arrays.as_value(value, self.dtype)
     found = arrays.windows.framed(arrays.writable(self), before, sizes, value)
     return arrays.copy(found) if found.base is not None else found
 

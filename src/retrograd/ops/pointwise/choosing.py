@@ -97,11 +97,15 @@ def _clamp_max(self: Raw, max: Any) -> Raw:
 
 # NumPy is faster with two bounds that are numbers than with one.
 def _at_least(self: Raw, min: Any) -> Raw:
-    return arrays.clip(self, min, math.inf if self.dtype.kind == "f" else None)
+    if self.dtype.kind == "f":
+        return arrays.clip(self, min, math.inf)
+    return arrays.clip(self, element(min, self.dtype), None)
 
 
 def _at_most(self: Raw, max: Any) -> Raw:
-    return arrays.clip(self, -math.inf if self.dtype.kind == "f" else None, max)
+    if self.dtype.kind == "f":
+        return arrays.clip(self, -math.inf, max)
+    return arrays.clip(self, None, element(max, self.dtype))
 
 
 _clamp_min_number = elementwise(

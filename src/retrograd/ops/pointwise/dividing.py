@@ -12,6 +12,7 @@ from retrograd.ops._arguments import (
     check_target,
     invalid_combination,
     is_number,
+    operand,
     with_number,
 )
 from retrograd.ops._operation import elementwise
@@ -45,7 +46,7 @@ div_rounded = elementwise(
 
 
 def _remainder_of(self: Raw, other: Any) -> Raw:
-    return division.remainder(self, other)
+    return division.remainder(self, operand(other, self.dtype))
 
 
 _REMAINDERS = kernel("remainder_cpu", "bc")
@@ -63,7 +64,7 @@ def _no_floor_divide_rule(g: Any) -> Any:
 
 
 def _floor_divide_by(self: Raw, other: Any) -> Raw:
-    return division.floor_divide(self, other)
+    return division.floor_divide(self, operand(other, self.dtype))
 
 
 _FLOOR_DIVISIONS = kernel("div_floor_cpu", "bc")
@@ -77,7 +78,7 @@ floor_divide = elementwise(
 
 
 def _fmod_by(self: Raw, other: Any) -> Raw:
-    return division.fmod(self, other)
+    return division.fmod(self, operand(other, self.dtype))
 
 
 _FMOD = kernel("fmod_cpu", "bc")
