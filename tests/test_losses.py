@@ -83,3 +83,31 @@ def test_distances_that_count_differences_pass_on_nan() -> None:
     x = torch.tensor([[INF, 1.0], [INF, 2.0], [-INF, 1.0], [0.0, 1.0]])
     assert str(F.pdist(x, 0).tolist()) == "[nan, 1.0, 1.0, 2.0, 2.0, 1.0]"
     assert str(torch.cdist(x[:1], x, 0).tolist()) == "[[nan, nan, 1.0, 1.0]]"
+
+
+@pytest.mark.parametrize("loss", [F.huber_loss, F.soft_margin_loss])
+def test_losses_in_the_dtype_of_the_input(loss: Any) -> None:
+    x, y = torch.tensor([1.25, 3.0], requires_grad=True), torch.tensor([1.0, -1.0])
+    wide = loss(x, y.double())
+    assert wide.dtype is torch.float32
+    assert wide.item() == pytest.approx(loss(x, y).item())
+    assert loss(x, y.double(), reduction="none").dtype is torch.float32
+    (grad,) = torch.autograd.grad(wide, x)
+    assert grad.dtype is torch.float32
+    assert grad.tolist() == pytest.approx(torch.autograd.grad(loss(x, y), x)[0].tolist())
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output"):
+        loss(torch.tensor([1, 3]), y)
+
+
+def test_binary_cross_entropy_refuses_other_dtypes() -> None:
+    x = torch.tensor([0.25, 0.5])
+    with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+        F.binary_cross_entropy(x, x.double())
+
+
+def test_cosine_similarity_of_floats_and_integers() -> None:
+    x = torch.tensor([[3.0, 4.0]], requires_grad=True)
+    found = F.cosine_similarity(x, torch.tensor([[1, 0]]))
+    assert (found.tolist(), found.dtype) == ([pytest.approx(0.6)], torch.float32)
+    (grad,) = torch.autograd.grad(found.sum(), x)
+    assert grad.tolist() == [pytest.approx([0.128, -0.096])]

@@ -431,16 +431,31 @@ def _transposed(self: Tensor) -> Any:
     return shaping.permute(self, *range(self.ndim - 1, -1, -1))
 
 
-def _matrices_transposed(self: Tensor) -> Any:
-    """The last two dimensions exchanged."""
-    return shaping.transpose(self, -2, -1)
+def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
+    """The last two dimensions exchanged; without any, the tensor as it is."""
+    if self.ndim == 1:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return shaping.transpose(self, -2, -1) if self.ndim else shaping.transpose(self, 0, 0)
+
+
+def _matrix_adjoint(self: Tensor) -> Any:
+    """A matrix transposed and conjugated."""
+    if self.ndim not in (0, 2):
+        hint = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
+        raise RuntimeError(
+            "tensor.H is only supported on matrices (2-D tensors). "
+            f"Got {self.ndim}-D tensor.{hint}"
+        )
+    return conj(_matrices_transposed(self))
 
 
 _PROPERTIES = {
     "T": property(_transposed), "mT": property(_matrices_transposed),
     "real": property(shaping.real, _writing.set_real),
-    "H": property(lambda self: conj(_matrices_transposed(self))),
-    "mH": property(lambda self: conj(_matrices_transposed(self))),
+    "H": property(_matrix_adjoint),
+    "mH": property(lambda self: conj(_matrices_transposed(self, "mH"))),
     "imag": property(shaping.imag, _writing.set_imag),
 }  # fmt: skip
 for _name, _member in {**_writing.METHODS, **_METHODS, **_OPERATORS, **_PROPERTIES}.items():

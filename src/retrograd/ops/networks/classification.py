@@ -433,6 +433,9 @@ def binary_cross_entropy(
             f"Using a target size ({_size(target)}) that is different to the input size "
             f"({_size(input)}) is deprecated. Please ensure they have the same size."
         )
+    if raw(target).dtype != raw(input).dtype:
+        words = [dtypes.type_word(raw(x).dtype) for x in (target, input)]
+        raise RuntimeError("Found dtype {} but expected {}".format(*words))
     not_differentiable("binary_cross_entropy", "weight", weight, forward=True)
     if weight is not None:
         weight = expand(weight, size=tuple(target.shape))

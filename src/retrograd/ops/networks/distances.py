@@ -12,7 +12,7 @@ from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops._tangents import by_slopes, ones_like
-from retrograd.ops.elementwise import minimum, sqrt, sub, where, zeros_like
+from retrograd.ops.elementwise import minimum, sqrt, sub, to_dtype, where, zeros_like
 from retrograd.ops.networks.losses import _size, at_least, reduced, reduction_of
 from retrograd.ops.pointwise.choosing import clamp_min
 from retrograd.ops.pointwise.numbers import minus, plus
@@ -62,6 +62,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     plain = one_dim(dim, len(shape))
     sides = []
     for x in (x1, x2):
+        x = x if raw(x).dtype == common else to_dtype(x, dtype=common)
         full = x if tuple(x1.shape) == tuple(x2.shape) else linear.expand(x, size=shape)
         size = norms.vector_norm(full, 2, plain, keepdim=True)
         sides.append(full / at_least(size, least=eps))  # short vectors are divided by eps

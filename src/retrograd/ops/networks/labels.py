@@ -14,6 +14,8 @@ from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops.elementwise import exp
 from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
+    check_fits_input,
+    in_dtype_of,
     moved_losses,
     not_differentiable,
     of_many,
@@ -325,7 +327,8 @@ def soft_margin_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     not_differentiable("soft_margin_loss", "target", target, forward=True)
     without_complex_history("soft_margin_loss", input)
-    return soft_margin_op(input, target, reduction=reduction)
+    check_fits_input(input, target)
+    return in_dtype_of(input, soft_margin_op(input, target, reduction=reduction))
 
 
 def multilabel_soft_margin_loss(

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
 from retrograd.ops._batching import BatchLevel, leading, pointwise
 from retrograd.ops._dims import broadcast, numel
@@ -27,6 +27,7 @@ from retrograd.ops.elementwise import (
     pow_scalar,
     sgn,
     sub,
+    to_dtype,
     where,
     zeros_like,
 )
@@ -147,6 +148,22 @@ def _weighted(errors: Any, input: Any, weight: Any, reduction: str, over_weights
     if reduction == "mean" and over_weights:
         return reducing.sum(errors) / reducing.sum(weight)
     return reduced(errors, reduction)
+
+
+def check_fits_input(input: Any, target: Any) -> None:
+    """Refuse a target of a dtype that losses in the dtype of the input cannot be cast from."""
+    have, common = raw(input).dtype, dtypes.result_type([raw(input), raw(target)])
+    if have != common and have.kind not in "fc":
+        words = [dtypes.type_word(d) for d in (common, have)]
+        raise RuntimeError(
+            f"result type {words[0]} can't be cast to the desired output type {words[1]}"
+        )
+
+
+def in_dtype_of(input: Any, loss: Any) -> Any:
+    """A loss in the dtype of the input, whatever that of the target is."""
+    given = raw(input).dtype
+    return loss if raw(loss).dtype == given else to_dtype(loss, dtype=given)
 
 
 # -- mse, l1, huber --------------------------------------------------------------------------
@@ -311,9 +328,11 @@ def huber_loss(
     reduction = reduction_of(None, None, reduction)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    check_fits_input(input, target)
     if weight is None:
-        return huber_op(first, second, reduction=reduction, delta=delta)
-    errors = huber_op(first, second, reduction="none", delta=delta)
+        loss = huber_op(first, second, reduction=reduction, delta=delta)
+        return in_dtype_of(input, loss)
+    errors = in_dtype_of(input, huber_op(first, second, reduction="none", delta=delta))
     return _weighted(errors, input, weight, reduction, False)
 
 
