@@ -21,9 +21,16 @@ WRAPS = {
     "torch.addmm(x[None], x[None], torch.ones(3, 3).to(torch.uint8), alpha=-1)": [[251, 252, 253]],
 }  # fmt: skip
 REFUSES = [
-    "x.clamp(300, 301)", "x.clamp(1, 300)", "x.clone().clamp_(1, 300)", "x.clone().clamp_max_(300)",
-    "put(x, slice(1, 2), 300)", "put(x, 1, 300)", "x.clone().fill_(-1.5)", "x.clone().fill_(300)",
-    "torch.nn.functional.pad(x, (1, 1), value=300)", "torch.nn.functional.hardtanh(x, 1, 300)",
+    "x.clamp(300, 301)",
+    "x.clamp(1, 300)",
+    "x.clone().clamp_(1, 300)",
+    "x.clone().clamp_max_(300)",
+    "put(x, slice(1, 2), 300)",
+    "put(x, 1, 300)",
+    "x.clone().fill_(-1.5)",
+    "x.clone().fill_(300)",
+    "torch.nn.functional.pad(x, (1, 1), value=300)",
+    "torch.nn.functional.hardtanh(x, 1, 300)",
     "torch.full((2,), -1.5, dtype=torch.uint8)",
     "torch.addmm(x[None], x[None], torch.ones(3, 3).to(torch.uint8), alpha=300)",
 ]

@@ -15,6 +15,6 @@ def test_transposing_what_is_no_matrix() -> None:
         assert getattr(batch, name).shape == (2, 4, 3)
     with pytest.raises(RuntimeError, match=r"tensor.H is only supported on matrices \(2-D"):
         _ = vector.H
-    with pytest.raises(RuntimeError, match="For batches of matrices, consider using tensor.mH"):
+    with pytest.raises(RuntimeError, match=r"For batches of matrices, consider using tensor\.mH"):
         _ = batch.H
     assert (number.mT.item(), number.H.item(), number.mH.item()) == (2 + 1j, 2 - 1j, 2 - 1j)

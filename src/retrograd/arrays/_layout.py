@@ -186,7 +186,8 @@ def room(storage: Raw, x: Raw) -> int:
     if not x.size:
         return 0
     end = np.lib.array_utils.byte_bounds(storage)[1]
-    return int(end - x.__array_interface__["data"][0]) // x.itemsize
+    left: int = end - x.__array_interface__["data"][0]
+    return left // int(x.itemsize)
 
 
 def strided_positions(shape: tuple[int, ...], steps: tuple[int, ...], start: int) -> Raw:

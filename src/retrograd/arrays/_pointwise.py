@@ -26,8 +26,10 @@ def addcdiv(x: Raw, y: Raw, z: Raw, value: Any) -> Raw:
 def lerp(start: Raw, end: Raw, weight: Any) -> Raw:
     """From the nearer end, so that a weight of 1 gives ``end`` exactly."""
     if start.dtype == np.float16:  # the way may be too long for it where the result is not
-        wide = (x.astype(np.float32) if isinstance(x, RAW_TYPES) else x for x in (end, weight))
-        return lerp(start.astype(np.float32), *wide).astype(np.float16)
+        if isinstance(weight, RAW_TYPES):
+            weight = weight.astype(np.float32)  # type: ignore[attr-defined]
+        way = lerp(start.astype(np.float32), end.astype(np.float32), weight)
+        return way.astype(np.float16)
     if isinstance(weight, np.ndarray) and weight.ndim:
         return in_blocks(_lerp, start, end, weight)
     way = end - start

@@ -445,8 +445,7 @@ def _matrix_adjoint(self: Tensor) -> Any:
     if self.ndim not in (0, 2):
         hint = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
         raise RuntimeError(
-            "tensor.H is only supported on matrices (2-D tensors). "
-            f"Got {self.ndim}-D tensor.{hint}"
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{hint}"
         )
     return conj(_matrices_transposed(self))
 

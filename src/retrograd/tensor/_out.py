@@ -75,7 +75,7 @@ def write_out(target: Tensor, value: Tensor) -> None:
         memory = arrays.layout.within(storage._data, target._data, shape)
         if memory is None:  # it gets memory of its own, and its base what there is room for
             count = arrays.layout.room(storage._data, target._data)
-            begun = arrays.layout.within(storage._data, target._data, (count,))
+            begun: Any = arrays.layout.within(storage._data, target._data, (count,))
             begun[...] = value._data.reshape(-1)[:count]
             memory = arrays.empty(shape, target._data.dtype)
             if view is not None:
