@@ -1,4 +1,4 @@
-"""The programs of semantics.md and custom_functions.md print with retrograd what PyTorch prints."""
+"""Programs in Markdown documents print with retrograd what PyTorch prints."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ import retrograd
 
 DOCUMENT = "\n".join(
     (Path(__file__).parent / name).read_text(encoding="utf-8")
-    for name in ("semantics.md", "custom_functions.md")
+    for name in ("semantics.md", "custom_functions.md", "fuzzed_programs.md")
 )
 SECTIONS = re.findall(r"## (.*?)\n.*?```python\n(.*?)```\n```text\n(.*?)```", DOCUMENT, re.S)
 

@@ -18,3 +18,17 @@ def test_transposing_what_is_no_matrix() -> None:
     with pytest.raises(RuntimeError, match=r"For batches of matrices, consider using tensor\.mH"):
         _ = batch.H
     assert (number.mT.item(), number.H.item(), number.mH.item()) == (2 + 1j, 2 - 1j, 2 - 1j)
+
+
+def test_gradient_of_a_source_that_is_longer_than_an_index_without_dimensions() -> None:
+    """PyTorch computes such a value, and raises in the backward pass."""
+    x = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+    source = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    place = torch.tensor(0)
+    for function in (
+        lambda x, source: x.scatter(0, place, source),
+        lambda x, source: x.scatter_add(0, place, source),
+        lambda x, source: x.scatter_reduce(0, place, source, "prod"),
+    ):
+        assert torch.autograd.gradcheck(function, (x, source))
+        assert torch.autograd.gradgradcheck(function, (x, source))

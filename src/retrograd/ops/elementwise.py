@@ -245,8 +245,9 @@ atan2 = elementwise(
 sinh = elementwise("sinh", arrays.sinh, lambda g, self: g * cosh(self), dtypes="float")
 cosh: Elementwise = elementwise("cosh", arrays.cosh, lambda g, self: g * sinh(self), dtypes="float")
 tanh = elementwise("tanh", arrays.tanh, lambda g, result: g - g * (result * result), dtypes="float")
+# Subtracting -1 keeps the sign of an imaginary part of zero, and so the side of the cut.
 asinh = elementwise(
-    "asinh", arrays.arcsinh, lambda g, self: g * rsqrt(self * self + 1), dtypes="float"
+    "asinh", arrays.arcsinh, lambda g, self: g * rsqrt(self * self - -1), dtypes="float"
 )
 
 

@@ -71,7 +71,7 @@ def write_lifted(
     check_lifted(op, raws, options)
     raws = prepare(op, raws, options)
     node = make_node(op, lifted, raws, options) if recorded else None
-    if is_recorded(raws[0]):  # by the levels below, which may keep what is about to be written
+    if any(map(is_recorded, raws)):  # by levels below, which may keep what is about to be written
         raws[0] = level.run(elementwise.clone, (raws[0],), {})
     result = level.run(op, tuple(raws), options)
     check_result(op, target._data, result)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.ops import elementwise, shaping
-from retrograd.ops._arguments import on_either
+from retrograd.ops._arguments import on_either, on_tensors
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops.pointwise import dividing
 from retrograd.tensor._inplace import in_place, in_place_of, write_in_place
@@ -98,14 +98,16 @@ _abs_ = in_place(elementwise.abs)
 _true_div_, _div_rounded_ = in_place(elementwise.div), in_place(dividing.div_rounded)
 _IN_PLACE = (
     "mul neg reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan "
-    "atan2 sinh cosh tanh asinh acosh atanh sigmoid relu sgn sign floor ceil trunc remainder "
-    "floor_divide masked_fill logical_and logical_or logical_xor logical_not bitwise_not "
+    "sinh cosh tanh asinh acosh atanh sigmoid relu sgn sign floor ceil trunc remainder "
+    "floor_divide masked_fill logical_not bitwise_not "
     "eq ne lt le gt ge cumsum"
 )
 METHODS: dict[str, Callable[..., Any]] = {
     **{f"{name}_": in_place(TABLE[name]) for name in _IN_PLACE.split()},
     **{f"{name}_": in_place_of(on_either(TABLE[name], ""))
        for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    **{f"{name}_": in_place_of(on_tensors(TABLE[name], ""))
+       for name in ("atan2", "logical_and", "logical_or", "logical_xor")},
     "add_": _alpha_(elementwise.add, elementwise.add_scaled),
     "sub_": _alpha_(elementwise.sub, elementwise.sub_scaled),
     "copy_": copy_, "fill_": fill_, "zero_": zero_, "pow_": pow_, "clamp_": clamp_, "abs_": abs_,

@@ -182,6 +182,11 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {_size(input1)}, input2: {_size(input2)}, target: {_size(target)} "
         )
+    return ranking_loss(input1, input2, target, margin, reduction)
+
+
+def ranking_loss(input1: Any, input2: Any, target: Any, margin: float, reduction: str) -> Any:
+    """As ``margin_ranking_loss``, of whatever broadcasts."""
     lack = plus(-target * (input1 - input2), number=margin)
     return reduced(clamp_min(lack, 0), reduction)
 

@@ -69,7 +69,7 @@ def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
     """What the one that should be greater lacks to be so by a margin."""
-    return distances.margin_ranking_loss(input1, input2, target, margin, reduction=_word(reduction))
+    return distances.ranking_loss(input1, input2, target, margin, _word(reduction))
 
 
 def poisson_nll_loss(

@@ -134,7 +134,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
             f"index_select(): Index to scalar can have only 1 value, got {places.size} value(s)"
         )
     size = size_along(shape, plain)
-    if places.size and not size:
+    if places.size and not size and len(shape) > 1:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     if plain and len(shape) > 1:
         check_in_bounds(places, plain, size,

@@ -34,8 +34,8 @@ def _cut(x: Any, shape: Any) -> Any:
     shape = tuple(shape)
     if tuple(x.shape) == shape:
         return x
-    if len(x.shape) != len(shape):  # no dimension, or one of size 1
-        return linear.reshape(x, shape)
+    if len(x.shape) != len(shape):  # no dimension is as good as one, of which the first counts
+        return linear.reshape(linear.slice_(x, where=(slice(0, 1),)) if x.shape else x, shape)
     return linear.slice_(x, where=tuple(slice(0, s) for s in shape))
 
 
@@ -44,8 +44,9 @@ def _uncut(g: Any, shape: Any) -> Any:
     shape = tuple(shape)
     if tuple(g.shape) == shape:
         return g
-    if len(g.shape) != len(shape):
+    if not shape:
         return linear.reshape(g, shape)
+    g = linear.reshape(g, (1,)) if not g.shape else g
     return linear.put_zeros(g, shape=shape, where=tuple(slice(0, s) for s in g.shape))
 
 
