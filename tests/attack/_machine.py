@@ -1,0 +1,289 @@
+"""Runs the lines of a program in PyTorch and in retrograd, and compares after each."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ._comparing import FINE, TOLERANCE, Difference, apart, as_array, is_tensor, largest, shown
+
+HEADER = "import torch  # or: import retrograd as torch\nfrom math import inf, nan\n"
+_ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = ")
+_WRITES = re.compile(r"_\(|\] *[-+*/@&|^]*= |out=|backward|\w [-+*/@&|^]+= |\.data = |\.grad = ")
+_COARSE = re.compile(r"float16|\.half\(|float32|complex64|\.float\(|cfloat")
+# Functions that PyTorch computes to fewer digits than a dtype has.
+_FEW_DIGITS = re.compile(
+    r"gamma|psi|bessel|binary_cross_entropy|hardsigmoid|erf|ndtr|i0|i1|zeta|polynomial|logit"
+)
+_NAMES = re.compile(r"\b[a-z]\w*\b")
+
+
+@dataclass
+class Facts:
+    """What is known of a tensor that a program has made."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    top: float  # the largest magnitude; infinite if not all are finite
+    versions: tuple[int, int] | None
+
+
+class Libraries:
+    """PyTorch and retrograd, loaded once, and brought back to where they began after a program."""
+
+    def __init__(self) -> None:
+        import warnings
+
+        import torch
+
+        import retrograd
+
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(1)
+        self.torch, self.retrograd = torch, retrograd
+
+    def reset(self) -> None:
+        for library in (self.torch, self.retrograd):
+            library.set_grad_enabled(True)
+
+
+class Machine:
+    """The state of a program in both libraries."""
+
+    def __init__(self, libraries: Libraries) -> None:
+        libraries.reset()
+        self.libraries = libraries
+        base = {"inf": math.inf, "nan": math.nan}
+        self.theirs: dict[str, Any] = {"torch": libraries.torch, **base}
+        self.ours: dict[str, Any] = {"torch": libraries.retrograd, **base}
+        self.lines: list[str] = []
+        self.live: dict[str, Facts] = {}
+        self.tolerance = FINE  # of gradients
+        self.failed = False  # whether the last line raised, in both
+        self.watcher: Callable[[str], None] | None = None  # told of each line before it is run
+
+    # -- one line ----------------------------------------------------------------------------
+
+    def step(self, line: str, code: CodeType | None = None) -> Difference | None:
+        """Run a line in both libraries; what they do differently, if they do."""
+        code = code or compile(line, "<program>", "exec")
+        self.lines.append(line)
+        if self.watcher is not None:
+            self.watcher("\n".join(self.lines))
+        theirs, ours = run(code, self.theirs), run(code, self.ours)
+        self.failed = theirs is not None
+        if type(theirs).__name__ != type(ours).__name__:
+            return Difference("error", "", told(theirs), told(ours), line=line)
+        if _COARSE.search(line):
+            self.tolerance = max(self.tolerance, 8e-3 if "16" in line or "half" in line else 3e-5)
+        found: Difference | None = None
+        if theirs is None:
+            assigned = _ASSIGNED.match(line)
+            if assigned:
+                name = assigned[1]
+                self.live.pop(name, None)
+                found = self.compare(name, self.theirs[name], self.ours[name], line)
+        if found is None and (_WRITES.search(line) or self.failed):
+            found = self.compare_all(line)
+        if found is not None:
+            found.line = line
+        return found
+
+    def compare_all(self, line: str, gradients: bool = False) -> Difference | None:
+        for name in list(self.live):
+            found = self.compare(name, self.theirs[name], self.ours[name], line)
+            if found is None and (gradients or "backward" in line):
+                found = self.compare_gradient(name)
+            if found is not None:
+                return found
+        return None
+
+    # -- comparing ---------------------------------------------------------------------------
+
+    def compare(self, what: str, a: Any, b: Any, line: str) -> Difference | None:
+        """Compare two values; a tensor of ours takes PyTorch's digits, so that lines after this
+        one start from the same."""
+        if is_tensor(a) and is_tensor(b):
+            return self.compare_tensors(what, a, b, line)
+        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+            if len(a) != len(b):
+                return Difference("length", what, str(len(a)), str(len(b)))
+            for i, (x, y) in enumerate(zip(a, b, strict=True)):
+                found = self.compare(f"{what}[{i}]", x, y, line)
+                if found is not None:
+                    return found
+            return None
+        return compare_others(what, a, b)
+
+    def compare_tensors(self, what: str, a: Any, b: Any, line: str) -> Difference | None:
+        x, y = as_array(a), as_array(b)
+        if x.dtype != y.dtype:
+            return Difference("dtype", what, x.dtype.name, y.dtype.name)
+        if x.shape != y.shape:
+            return Difference("shape", what, str(x.shape), str(y.shape))
+        if a.requires_grad != b.requires_grad:
+            return Difference("requires_grad", what, str(a.requires_grad), str(b.requires_grad))
+        top = largest(x)
+        if x.tobytes() != y.tobytes():
+            tolerance = TOLERANCE.get(x.dtype.name, FINE)
+            if tolerance == FINE and x.dtype.kind in "fc":
+                tolerance = self.line_tolerance(line)
+            size = apart(x, y, tolerance, self.scale(line))
+            if size:
+                return Difference("values", what, shown(a), shown(b), size)
+            take_digits(b, x)
+        if "[" not in what:
+            return self.note(what, a, b, x, top)
+        return None
+
+    def note(self, name: str, a: Any, b: Any, x: np.ndarray, top: float) -> Difference | None:
+        """Keep what is known of a named tensor, and compare how often it was written."""
+        if a.is_inference() != b.is_inference():
+            return Difference("inference", name, str(a.is_inference()), str(b.is_inference()))
+        versions = None if a.is_inference() else (a._version, b._version)
+        before = self.live.get(name)
+        if before is not None and before.versions is not None and versions is not None:
+            first = before.versions
+            if versions[0] - first[0] != versions[1] - first[1]:
+                return Difference("version", name, str(versions[0] - first[0]),
+                                  str(versions[1] - first[1]))  # fmt: skip
+            versions = first
+        self.live[name] = Facts(x.shape, x.dtype.name, top, versions)
+        self.tolerance = max(self.tolerance, TOLERANCE.get(x.dtype.name, FINE))
+        return None
+
+    def compare_gradient(self, name: str) -> Difference | None:
+        a, b = self.theirs[name].grad, self.ours[name].grad
+        what = f"{name}.grad"
+        if a is None or b is None:
+            if a is b:
+                return None
+            return Difference("gradient is None", what, shown(a), shown(b))
+        x, y = as_array(a), as_array(b)
+        if (x.dtype, x.shape) != (y.dtype, y.shape):
+            return Difference("gradient", what, f"{x.dtype}{x.shape}", f"{y.dtype}{y.shape}")
+        if a.requires_grad != b.requires_grad and x.size:
+            return Difference("requires_grad", what, str(a.requires_grad), str(b.requires_grad))
+        size = apart(x, y, max(self.tolerance, self.line_tolerance("\n".join(self.lines))), 1.0)
+        return Difference("gradient", what, shown(a), shown(b), size) if size else None
+
+    def line_tolerance(self, line: str) -> float:
+        """The tolerance for a result in double precision: coarser where a line uses less."""
+        if "autograd.grad" in line or "func." in line or _COARSE.search(line):
+            return max(self.tolerance, 1e-5 if _FEW_DIGITS.search("".join(self.lines)) else FINE)
+        names = [self.live[n].dtype for n in _NAMES.findall(line) if n in self.live]
+        tolerance = max([TOLERANCE.get(d, FINE) for d in names], default=FINE)
+        return max(tolerance, 1e-5) if _FEW_DIGITS.search(line) else tolerance
+
+    def scale(self, line: str) -> float:
+        """The largest magnitude among the operands of a line."""
+        if "autograd.grad" in line or "func." in line:
+            tops = [f.top for f in self.live.values()]
+        else:
+            tops = [self.live[n].top for n in _NAMES.findall(line) if n in self.live]
+        return max([t for t in tops if t != math.inf], default=1.0)
+
+
+def run(code: CodeType, space: dict[str, Any]) -> Exception | None:
+    try:
+        exec(code, space)
+    except Exception as error:
+        return error.with_traceback(None)
+    return None
+
+
+def told(error: Exception | None) -> str:
+    if error is None:
+        return "no error"
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
+def take_digits(tensor: Any, values: np.ndarray) -> None:
+    """Put other digits into a tensor of retrograd's, unnoticed by autograd."""
+    data = tensor._data
+    if isinstance(data, np.ndarray):
+        if data.flags.writeable:
+            data[...] = values
+    elif isinstance(data, np.generic):
+        tensor._data = values[()]
+
+
+def compare_others(what: str, a: Any, b: Any) -> Difference | None:
+    """Compare what is no tensor. Objects of either library are compared by what they print."""
+    if isinstance(a, float) and isinstance(b, float):
+        same = math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-7) or (a != a and b != b)
+        return None if same else Difference("values", what, repr(a), repr(b), abs(a - b))
+    if isinstance(a, (bool, int, str, complex, type(None))) or is_tensor(a) or is_tensor(b):
+        if type(a).__name__ != type(b).__name__:
+            return Difference("type", what, type(a).__name__, type(b).__name__)
+        if isinstance(a, complex):
+            return None if abs(a - b) <= 1e-5 * max(1, abs(a)) else Difference(
+                "values", what, repr(a), repr(b), abs(a - b))  # fmt: skip
+        return None if a == b else Difference("values", what, repr(a), repr(b), math.inf)
+    return None
+
+
+# -- whole programs ------------------------------------------------------------------------------
+
+
+def differs(lines: list[str], libraries: Libraries) -> tuple[Difference | None, list[str]]:
+    """What a program does otherwise than in PyTorch, and its lines up to there."""
+    machine = Machine(libraries)
+    try:
+        for line in lines:
+            found = machine.step(line)
+            if found is not None:
+                return found, machine.lines
+        found = machine.compare_all("", gradients=True)
+        return found, machine.lines
+    except SyntaxError:
+        return None, lines
+    finally:
+        libraries.reset()
+
+
+# -- rounding ------------------------------------------------------------------------------------
+
+
+def is_rounding(lines: list[str], found: Difference, libraries: Libraries, dtype: str) -> bool:
+    """Whether a difference of values is no larger than rounding makes it.
+
+    The measure is how far PyTorch's own result in single precision is from that in double: values
+    that move much by it are as uncertain in any precision, in proportion.
+    """
+    if found.kind not in ("values", "gradient"):
+        return False
+    results = []
+    for wide, narrow in (("float64", "complex128"), ("float32", "complex64")):
+        space: dict[str, Any] = {"torch": libraries.torch, "inf": math.inf, "nan": math.nan}
+        for line in lines:
+            text = re.sub(r"torch\.float(16|32|64)\b|torch\.half", f"torch.{wide}", line)
+            text = re.sub(r"torch\.complex(64|128)\b", f"torch.{narrow}", text)
+            if run(compile(text, "<program>", "exec"), space) is not None:
+                libraries.reset()
+                return False
+        try:
+            value = eval(found.what, space)
+        except Exception:
+            return False
+        finally:
+            libraries.reset()
+        if not is_tensor(value):
+            return False
+        results.append(as_array(value))
+    double, single = results
+    if double.shape != single.shape or double.dtype.kind not in "fc":
+        return False
+    with np.errstate(all="ignore"):
+        if not (np.isfinite(double).all() and np.isfinite(single).all()):
+            # Infinite in one precision only: an overflow. In both: no matter of rounding.
+            return bool((np.isfinite(double) != np.isfinite(single)).any())
+        moved = float(np.abs(double - single).max()) if double.size else 0.0
+    finer = {"float16": 1e4, "float32": 1.0, "complex64": 1.0}.get(dtype, 2e-9)
+    return found.size <= 100 * moved * finer

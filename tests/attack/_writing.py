@@ -1,0 +1,196 @@
+"""Writes a random program, line by line, by what the lines before have given in PyTorch."""
+
+from __future__ import annotations
+
+from random import Random
+
+from . import _drawing as draw
+from ._comparing import Difference, is_tensor
+from ._functions import Functions
+from ._machine import Libraries, Machine
+from ._steps import Steps
+from ._templates import Template, chosen
+
+MAIN = ("float64",) * 10 + ("float32",) * 4 + ("complex128",) * 2 + ("float16", "complex64")
+
+
+class Writer:
+    """One program: its lines are run as they are drawn."""
+
+    def __init__(self, seed: int, libraries: Libraries) -> None:
+        self.random = random = Random(seed)
+        self.machine = Machine(libraries)
+        self.main = random.choice(MAIN)
+        self.special = random.random() < 0.12  # infinities and NaN among the leaves
+        self.made = 0
+        self.steps = Steps(random, self.machine.live, self.machine.theirs)
+        self.functions = Functions(random, self.machine.live, self.machine.theirs, self.main)
+        self.failures = 0
+
+    def write(self) -> Difference | None:
+        """Draw and run a program; what it does otherwise than in PyTorch, if anything."""
+        found = None
+        for _ in range(self.random.randint(2, 3)):
+            found = found or self.leaf()
+        style = self.random.random()
+        length = self.random.randint(3, 9)
+        templates = 0.15 if style < 0.45 else 0.9 if style > 0.85 else 0.45
+        transforms = 0.25 if 0.45 <= style < 0.6 else 0.0
+        while found is None and length:
+            length -= 1
+            choice = self.random.random()
+            if choice < transforms:
+                found = self.transform()
+            elif choice < transforms + templates:
+                found = self.sample(chosen(self.random, self.main))
+            else:
+                found = self.drawn()
+        return found or self.end()
+
+    # -- lines -------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        self.made += 1
+        return f"t{self.made}"
+
+    def leaf(self) -> Difference | None:
+        random = self.random
+        shape = random.choice(draw.SHAPES)
+        dtype = self.main if random.random() < 0.8 else random.choice(draw.DTYPES)
+        wants = random.random() < 0.75
+        return self.machine.step(
+            f"{self.name()} = {draw.leaf(random, shape, dtype, self.special, wants)}"
+        )
+
+    def assign(self, expression: str) -> Difference | None:
+        """A line that gives a new name to the value of an expression, and names for its parts."""
+        name = self.name()
+        prefix = ""
+        choice = self.random.random()
+        if choice < 0.06:
+            prefix = "with torch.no_grad(): "
+        elif choice < 0.07:
+            prefix = "with torch.inference_mode(): "
+        elif choice < 0.08:
+            prefix = "with torch.enable_grad(): "
+        found = self.machine.step(f"{prefix}{name} = {expression}")
+        if found is None and not self.machine.failed:
+            value = self.machine.theirs.get(name)
+            if isinstance(value, (tuple, list)):
+                places = [i for i, part in enumerate(value) if is_tensor(part)]
+                for i in self.random.sample(places, min(2, len(places))):
+                    found = found or self.machine.step(f"{self.name()} = {name}[{i}]")
+        return found
+
+    def operand(self) -> str | None:
+        """A tensor to go on with: rather a young one, and none with huge numbers."""
+        live = self.machine.live
+        names = [n for n, f in live.items() if f.top < 1e4 and size_of(f.shape) <= 60]
+        if self.special:
+            names = [n for n, f in live.items() if size_of(f.shape) <= 60]
+        if not names:
+            return None
+        young = names[-4:]
+        return self.random.choice(young if self.random.random() < 0.6 else names)
+
+    def drawn(self) -> Difference | None:
+        x = self.operand()
+        if x is None:
+            return self.leaf()
+        text = self.steps.draw(x)
+        if text is None:
+            return None
+        if not text.startswith("!"):
+            return self.assign(text)
+        prefix = "with torch.no_grad(): " if self.random.random() < 0.12 else ""
+        return self.machine.step(prefix + text[1:])
+
+    def sample(self, template: Template) -> Difference | None:
+        random, live = self.random, self.machine.live
+        names: dict[str, str] = {}
+        for operand in template.operands:
+            fitting = [n for n, f in live.items() if f.top < 1e4
+                       and operand.fits(f.shape, f.dtype, self.main)]  # fmt: skip
+            if fitting and random.random() < 0.65:
+                names[operand.name] = random.choice(fitting)
+                continue
+            if random.random() < 0.04 and live:
+                names[operand.name] = random.choice(list(live))  # which may not fit
+                continue
+            more = ", requires_grad=True" if random.random() < 0.7 else ""
+            name = self.name()
+            dtype = operand.dtype or self.main
+            if random.random() < 0.25 and dtype in draw.FLOATS and operand.dtype is None:
+                text = draw.leaf(random, operand.array.shape, dtype, self.special, bool(more))
+            else:
+                text = operand.text(self.main, more)
+            found = self.machine.step(f"{name} = {text}")
+            if found is not None:
+                return found
+            names[operand.name] = name
+        expression = template.filled(names)
+        if not template.differentiable:
+            return self.machine.step(f"with torch.no_grad(): {self.name()} = {expression}")
+        return self.assign(expression)
+
+    def transform(self) -> Difference | None:
+        x = self.operand()
+        facts = self.machine.live.get(x or "")
+        if x is None or facts is None or facts.dtype != self.main or size_of(facts.shape) > 12:
+            return self.drawn()
+        made = self.functions.line(x, self.machine.theirs)
+        if made is None:
+            return None
+        for line in made[0]:
+            found = self.machine.step(line)
+            if found is not None:
+                return found
+        return self.assign(made[1])
+
+    # -- the end: derivatives ----------------------------------------------------------------
+
+    def end(self) -> Difference | None:
+        """Take gradients of something, by one of the ways, and compare everything once more."""
+        machine, random = self.machine, self.random
+        if not machine.libraries.torch.is_grad_enabled():
+            machine.step("torch.set_grad_enabled(True)")
+        wanting = [n for n in machine.live if machine.theirs[n].requires_grad]
+        results = [n for n in wanting if not machine.theirs[n].is_leaf]
+        if not results:
+            return machine.compare_all("", gradients=True)
+        leaves = [n for n in wanting if machine.theirs[n].is_leaf]
+        root = results[-1] if random.random() < 0.6 else random.choice(results)
+        way = random.random()
+        weight = f"torch.linspace(-1, 1.5, {root}.numel(), dtype={root}.dtype).reshape({root}.shape)"
+        if machine.theirs[root].dtype.is_complex:
+            loss = f"torch.view_as_real({root}.resolve_conj()).sum()"
+        else:
+            loss = f"{root}.sum()"
+        if way < 0.3:
+            lines = [f"{root}.backward({weight})"]
+        elif way < 0.45 or not leaves:
+            lines = [f"{loss}.backward()"]
+        else:
+            wanted = ", ".join(leaves)
+            name, again = self.name(), self.name()
+            lines = [
+                f"{name} = torch.autograd.grad({root}, [{wanted}], {weight}, create_graph=True,"
+                " allow_unused=True)",
+                f"{again} = sum((torch.view_as_real(g) if g.is_complex() else g).square().sum()"
+                f" for g in {name} if g is not None)",
+                f"{again}.backward()",
+            ]
+        for line in lines:
+            found = machine.step(line)
+            if found is not None:
+                return found
+            if machine.failed:
+                break
+        return machine.compare_all("", gradients=True)
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
