@@ -45,7 +45,7 @@ class Difference:
 
 
 def is_tensor(value: Any) -> bool:
-    return hasattr(value, "requires_grad") and hasattr(value, "grad_fn")
+    return hasattr(value, "retain_grad")  # to ask for anything else may bring its history up to date
 
 
 def as_array(tensor: Any) -> np.ndarray:

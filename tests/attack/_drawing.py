@@ -45,7 +45,8 @@ def nested(texts: list[str], shape: tuple[int, ...]) -> str:
 def tensor(
     random: Random, shape: tuple[int, ...], dtype: str, special: bool = False, more: str = ""
 ) -> str:
-    """The text of a tensor with numbers of its own."""
+    """The text of a tensor with numbers of its own; one of fifty, to be compiled only once."""
+    random = Random(random.randrange(50))
     if 0 in shape:
         return f"torch.zeros({shape}, dtype=torch.{dtype}{more})"
     texts = [number(random, dtype, special) for _ in range(math.prod(shape))]

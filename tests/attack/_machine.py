@@ -7,14 +7,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ._comparing import FINE, TOLERANCE, Difference, apart, as_array, is_tensor, largest, shown
 
+NAME = {np.dtype(name): name for name in (*np.sctypeDict, "bool") if isinstance(name, str)
+        and np.dtype(name).name == name}  # the name of a dtype is slow to get
 HEADER = "import torch  # or: import retrograd as torch\nfrom math import inf, nan\n"
 _ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = ")
+_PLAIN = re.compile(r"^\w+ = (.*)$")
 _WRITES = re.compile(r"_\(|\] *[-+*/@&|^]*= |out=|backward|\w [-+*/@&|^]+= |\.data = |\.grad = ")
 _COARSE = re.compile(r"float16|\.half\(|float32|complex64|\.float\(|cfloat")
 # Functions that PyTorch computes to fewer digits than a dtype has.
@@ -32,6 +36,7 @@ class Facts:
     dtype: str
     top: float  # the largest magnitude; infinite if not all are finite
     versions: tuple[int, int] | None
+    raw: bytes  # the elements
 
 
 class Libraries:
@@ -70,15 +75,15 @@ class Machine:
 
     # -- one line ----------------------------------------------------------------------------
 
-    def step(self, line: str, code: CodeType | None = None) -> Difference | None:
+    def step(self, line: str) -> Difference | None:
         """Run a line in both libraries; what they do differently, if they do."""
-        code = code or compile(line, "<program>", "exec")
+        code = compiled(line)
         self.lines.append(line)
         if self.watcher is not None:
             self.watcher("\n".join(self.lines))
         theirs, ours = run(code, self.theirs), run(code, self.ours)
         self.failed = theirs is not None
-        if type(theirs).__name__ != type(ours).__name__:
+        if not alike(theirs, ours):
             return Difference("error", "", told(theirs), told(ours), line=line)
         if _COARSE.search(line):
             self.tolerance = max(self.tolerance, 8e-3 if "16" in line or "half" in line else 3e-5)
@@ -87,6 +92,8 @@ class Machine:
             assigned = _ASSIGNED.match(line)
             if assigned:
                 name = assigned[1]
+                if line.startswith(name):
+                    self.theirs[name], self.ours[name] = self.theirs["_"], self.ours["_"]
                 self.live.pop(name, None)
                 found = self.compare(name, self.theirs[name], self.ours[name], line)
         if found is None and (_WRITES.search(line) or self.failed):
@@ -122,16 +129,22 @@ class Machine:
         return compare_others(what, a, b)
 
     def compare_tensors(self, what: str, a: Any, b: Any, line: str) -> Difference | None:
-        x, y = as_array(a), as_array(b)
+        try:
+            x, y = as_array(a), as_array(b)
+        except TypeError:  # a dtype that NumPy lacks
+            return Difference("dtype", what, str(a.dtype), str(b.dtype))
         if x.dtype != y.dtype:
             return Difference("dtype", what, x.dtype.name, y.dtype.name)
+        raw, before = x.tobytes(), self.live.get(what)
+        if before is not None and raw == before.raw and raw == y.tobytes():
+            if x.shape == before.shape == y.shape and a.requires_grad == b.requires_grad:
+                return compare_versions(what, a, b, before)
         if x.shape != y.shape:
             return Difference("shape", what, str(x.shape), str(y.shape))
         if a.requires_grad != b.requires_grad:
             return Difference("requires_grad", what, str(a.requires_grad), str(b.requires_grad))
-        top = largest(x)
-        if x.tobytes() != y.tobytes():
-            tolerance = TOLERANCE.get(x.dtype.name, FINE)
+        if raw != y.tobytes():
+            tolerance = TOLERANCE.get(NAME[x.dtype], FINE)
             if tolerance == FINE and x.dtype.kind in "fc":
                 tolerance = self.line_tolerance(line)
             size = apart(x, y, tolerance, self.scale(line))
@@ -139,24 +152,23 @@ class Machine:
                 return Difference("values", what, shown(a), shown(b), size)
             take_digits(b, x)
         if "[" not in what:
-            return self.note(what, a, b, x, top)
+            return self.note(what, a, b, x, raw)
         return None
 
-    def note(self, name: str, a: Any, b: Any, x: np.ndarray, top: float) -> Difference | None:
+    def note(self, name: str, a: Any, b: Any, x: np.ndarray, raw: bytes) -> Difference | None:
         """Keep what is known of a named tensor, and compare how often it was written."""
         if a.is_inference() != b.is_inference():
             return Difference("inference", name, str(a.is_inference()), str(b.is_inference()))
         versions = None if a.is_inference() else (a._version, b._version)
         before = self.live.get(name)
-        if before is not None and before.versions is not None and versions is not None:
-            first = before.versions
-            if versions[0] - first[0] != versions[1] - first[1]:
-                return Difference("version", name, str(versions[0] - first[0]),
-                                  str(versions[1] - first[1]))  # fmt: skip
-            versions = first
-        self.live[name] = Facts(x.shape, x.dtype.name, top, versions)
-        self.tolerance = max(self.tolerance, TOLERANCE.get(x.dtype.name, FINE))
-        return None
+        found = None
+        if before is not None:
+            found = compare_versions(name, a, b, before)
+            versions = before.versions
+        dtype = NAME[x.dtype]
+        self.live[name] = Facts(x.shape, dtype, largest(x), versions, raw)
+        self.tolerance = max(self.tolerance, TOLERANCE.get(dtype, FINE))
+        return found
 
     def compare_gradient(self, name: str) -> Difference | None:
         a, b = self.theirs[name].grad, self.ours[name].grad
@@ -190,12 +202,44 @@ class Machine:
         return max([t for t in tops if t != math.inf], default=1.0)
 
 
+def compare_versions(name: str, a: Any, b: Any, before: Facts) -> Difference | None:
+    """How often a tensor was written since it got its name. (What the counter starts from is an
+    accident where a kernel or the engine wrote into a new tensor.)"""
+    if before.versions is None:
+        return None
+    theirs, ours = a._version - before.versions[0], b._version - before.versions[1]
+    return None if theirs == ours else Difference("version", name, str(theirs), str(ours))
+
+
+@lru_cache(maxsize=30_000)
+def compiled_expression(expression: str) -> CodeType:
+    return compile(f"_ = {expression}", "<program>", "exec")
+
+
+def compiled(line: str) -> CodeType:
+    """The code of a line. A line ``name = expression`` leaves its value in ``_``: the same leaves
+    come in many programs, under other names."""
+    plain = _PLAIN.match(line)
+    if plain:
+        return compiled_expression(plain[1])
+    return compile(line, "<program>", "exec")
+
+
 def run(code: CodeType, space: dict[str, Any]) -> Exception | None:
     try:
         exec(code, space)
     except Exception as error:
         return error.with_traceback(None)
     return None
+
+
+def alike(a: Exception | None, b: Exception | None) -> bool:
+    """Whether two errors are of one type. Something that is not implemented is a RuntimeError to
+    Python, too; where a line is wrong for two reasons, either may be told."""
+    one, other = (
+        "RuntimeError" if isinstance(e, NotImplementedError) else type(e).__name__ for e in (a, b)
+    )
+    return one == other
 
 
 def told(error: Exception | None) -> str:

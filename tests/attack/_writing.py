@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from . import _drawing as draw
 from ._comparing import Difference, is_tensor
@@ -154,11 +155,13 @@ class Writer:
         machine, random = self.machine, self.random
         if not machine.libraries.torch.is_grad_enabled():
             machine.step("torch.set_grad_enabled(True)")
-        wanting = [n for n in machine.live if machine.theirs[n].requires_grad]
-        results = [n for n in wanting if not machine.theirs[n].is_leaf]
+        results, leaves = [], []
+        for name in machine.live:
+            tensor = machine.theirs[name]
+            if tensor.requires_grad:
+                (leaves if is_leaf(tensor) else results).append(name)
         if not results:
             return machine.compare_all("", gradients=True)
-        leaves = [n for n in wanting if machine.theirs[n].is_leaf]
         root = results[-1] if random.random() < 0.6 else random.choice(results)
         way = random.random()
         weight = f"torch.linspace(-1, 1.5, {root}.numel(), dtype={root}.dtype).reshape({root}.shape)"
@@ -187,6 +190,13 @@ class Writer:
             if machine.failed:
                 break
         return machine.compare_all("", gradients=True)
+
+
+def is_leaf(tensor: Any) -> bool:
+    try:
+        return bool(tensor.is_leaf)
+    except RuntimeError:  # a view that was made without recording, of what was written since
+        return False
 
 
 def size_of(shape: tuple[int, ...]) -> int:
