@@ -3,6 +3,8 @@
 The rules, which are few:
 
 - Types, shapes, dtypes and ``requires_grad`` must be the same. So must integers and booleans.
+- A derivative may have no history where PyTorch's has one, and be None where PyTorch's is zero: that
+  tells how a rule is written. Not the other way round.
 - Floats may differ by a part of the largest number in the result and in the operands of the line,
   which depends on the dtype. Gradients may by that of the coarsest dtype of the program.
 - Infinities and NaN must be at the same places. Where numbers are complex, it is enough that both
@@ -49,6 +51,13 @@ def is_tensor(value: Any) -> bool:
 
 
 def as_array(tensor: Any) -> np.ndarray:
+    """The elements of a tensor of either library: a copy, since PyTorch does not resize a tensor
+    whose memory NumPy has seen."""
+    return np.asarray(tensor.detach().clone().numpy(force=True))
+
+
+def elements(tensor: Any) -> np.ndarray:
+    """The elements of a tensor of retrograd's."""
     return np.asarray(tensor.numpy(force=True))
 
 

@@ -38,7 +38,58 @@ class Known:
         return all(pattern.search(texts[name]) for name, pattern in self.patterns.items())
 
 
-KNOWN: list[Known] = []
+_NO_WRITES = r"(?s)\A(?!.*(_\(|\] [-+*/]*= |out=|[-+*/]= ))"
+_EMPTY = r"(zeros\(|shape|expand|view|reshape)[^)]*\b0\b|:0\]|\[\d:0"
+
+KNOWN = [
+    # -- what is meant to be different, and what does not matter
+    Known("wrong for two reasons, of which either may be told", ("error",), theirs="Error: ",
+          ours="leaf Variable|not implemented for|Boolean value of Tensor|is not supported"),
+    Known("PyTorch has no kernel for the dtype", ("error",),
+          theirs="not implemented for|is not supported for|not supported on|does not support "
+                 "(complex|bool|half)|only supported for",
+          ours="^no error"),
+    Known("PyTorch has no such derivative", ("error",), ours="^no error",
+          theirs="does not support automatic differentiation|derivative for .* is not implemented|"
+                 "it has not been implemented yet|is not implemented for complex|not differentiable"),
+    Known("there is no complex32, as documented", theirs="complex32|ComplexHalf"),
+    Known("there is no complex32, as documented", ("error",), ours="complex32"),
+    Known("an inference tensor is saved as a copy where its dtype or shape is changed first",
+          ("error",), theirs="Inference tensors cannot be saved for backward", ours="^no error"),
+    Known("a value that was cast is saved as a copy, which nobody can write", ("error",),
+          theirs="modified by an inplace operation", ours="^no error",
+          program=r"(float16|half|float32|int|bool|complex)"),
+    Known("conj() computes its result, as documented", ("error",),
+          theirs="unresolved conjugated|conjugate", ours="^no error"),
+    Known("indices and masks belong to the node, and are not saved values", ("error",),
+          theirs="Trying to backward through the graph a second time", ours="^no error"),
+    # -- what PyTorch gets wrong
+    Known("PyTorch writes over what its own nodes have saved", ("error",), program=_NO_WRITES,
+          theirs="modified by an inplace operation", ours="^no error"),
+    Known("PyTorch does not reach its kernels, and refuses nothing, where there are no elements",
+          ("error",), theirs="^no error", ours="not implemented for", program=_EMPTY),
+    Known("PyTorch fails where there are no elements", ("error",), ours="^(no error|IndexError)",
+          theirs="non-empty TensorList|of 0 elements|setStorage|stride 1|numel\(\) == 0|non-zero",
+          program=_EMPTY),
+    Known("PyTorch does not check that logical_not_ writes a leaf", ("error",),
+          line=r"logical_not_\(", theirs="^no error", ours="leaf Variable"),
+    Known("PyTorch's tangent of solve takes the factors of the matrix for constants",
+          ("gradient",), program=r"linalg\.solve[\s\S]*(jvp|jacfwd)"),
+]  # fmt: skip
+# Until they are mended.
+MENDING = [
+    Known("mending: casts to integers stay in the graph", ("requires_grad",), theirs="False",
+          ours="True"),
+    Known("mending: casts to integers stay in the graph", ("error",),
+          theirs="Autograd not support dtype"),
+    Known("mending: uint8 overflow", ("error",), theirs="without overflow|no error",
+          ours="overflow|no error|out of bounds|cannot be converted", line=r"\] = |fill|clamp"),
+    Known("mending: mT and H of wrong ranks", ("error",), line=r"\.(mT|H|mH)\b"),
+    Known("mending: writes through real and imag", ("error",), ours="real and imaginary"),
+    Known("mending: views made without recording", ("error",), theirs="^no error",
+          ours="A view was created in"),
+]  # fmt: skip
+KNOWN += MENDING
 
 
 def known(found: Difference, lines: list[str], is_whole: bool) -> str | None:

@@ -13,6 +13,7 @@ from ._report import Report
 PATIENCE = 3.0  # seconds for one program
 _ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = (.*)$")
 _LITERAL = re.compile(r"^(\w+) = torch\.(tensor|zeros)\(")
+_PLUMBING = {"=", "", "numel", "dtype", "reshape", "shape", "linspace", "["}
 _CALLS = re.compile(r"(?:torch|\bt\d+|\)|\])\.([a-zA-Z_][\w.]*)\(?|( [-+*/%@&|^<>=]{1,3} )|(\[)")
 
 
@@ -97,6 +98,7 @@ class Shrinking:
     def simplify_lines(self) -> None:
         """Take modes, functions in functions, options and calls away."""
         for at in range(len(self.lines)):
+            self.shorten_lists(at)
             for pattern, put in (
                 (r"^with [^:]+: ", ""), (r", requires_grad=True", ""), (r"\.requires_grad_\(\)", ""),
                 (r"(def f\(x\): )[^;]*; (.*;)", r"\1\2"), (r"; x = [^;]*(; return x)$", r"\1"),
@@ -109,6 +111,14 @@ class Shrinking:
                     changed = re.sub(pattern, put, self.lines[at])
                     if changed != self.lines[at]:
                         self.still([*self.lines[:at], changed, *self.lines[at + 1 :]])
+
+    def shorten_lists(self, at: int) -> None:
+        """Take names out of a list such as that of the inputs of ``autograd.grad``."""
+        for name in re.findall(r"(?<=[\[ ])t\d+(?=, t\d|\])", self.lines[at]):
+            if at < len(self.lines):
+                changed = re.sub(rf"(?<=[\[ ]){name}, |, {name}(?=\])", "", self.lines[at], count=1)
+                if changed != self.lines[at]:
+                    self.still([*self.lines[:at], changed, *self.lines[at + 1 :]])
 
     def simplify_values(self) -> None:
         """Rounder numbers, and fewer."""
@@ -141,7 +151,7 @@ def title_of(lines: list[str], found: Difference) -> str:
             continue
         for call, operator, bracket in _CALLS.findall(line):
             names.append(call or operator.strip() or bracket)
-    calls = ", ".join(dict.fromkeys(n for n in names if n not in FLOATS and n not in ("=", "")))
+    calls = ", ".join(dict.fromkeys(n for n in names if n not in FLOATS and n not in _PLUMBING))
     if found.kind == "error":
         return f"{calls}: {kind_of(found.theirs)} in PyTorch, {kind_of(found.ours)} here"
     if found.kind in ("dtype", "requires_grad", "type"):

@@ -262,7 +262,7 @@ class Steps:
             f"{target}.addcmul_({y}, {y})", f"{target}.requires_grad_()", f"{target}.detach_()",
             f"{target}.index_fill_(0, torch.tensor([0]), 2)", f"{target}.t_()",
             f"{target}.unsqueeze_(0)", f"{target}.squeeze_()", f"{target}.fill_diagonal_(1)",
-            f"{target}.cumsum_(0)", f"{target}.transpose_(0, 0)", f"{target}.resize_as_({x})",
+            f"{target}.cumsum_(0)", f"{target}.transpose_(0, 0)",
             f"{x}.data.mul_(2)", f"{x}.grad = None",
         ))  # fmt: skip
 
@@ -296,7 +296,7 @@ class Steps:
             "!torch.set_grad_enabled(False)", "!torch.set_grad_enabled(True)", f"{x}.clone()",
             f"{x}.is_leaf", f"{x}._is_view()", f"{x}.grad", f"{x}.data", f"{x}.stride()",
             f"{x}.is_contiguous()", f"!{x}.register_hook(lambda g: g.sin())", f"{x}.output_nr",
-            f"{x}.requires_grad", f"torch.is_grad_enabled()", f"{x}.storage_offset()",
+            f"{x}.requires_grad", "torch.is_grad_enabled()", f"{x}.storage_offset()",
         ))  # fmt: skip
 
     def out(self, x: str) -> str | None:
@@ -305,9 +305,10 @@ class Steps:
                                        "cat([{x}, {x}]", "matmul({x}, {x}", "neg({x}", "abs({x}",
                                        "cumsum({x}, 0", "maximum({x}, {x}", "clamp({x}, 0, 1",
                                        "where({x} > 0, {x}, {x}"))  # fmt: skip
-        if x != y and shares(self.values[x], self.values[y]):
-            return None
-        text = function.format(x=x, z=self.operand(x))
+        z = self.operand(x)
+        if any(n in self.live and shares(self.values[n], self.values[y]) for n in (x, z)):
+            return None  # written while it is read
+        text = function.format(x=x, z=z)
         return f"!torch.{text}, out={y})"
 
 

@@ -37,7 +37,7 @@ class Writer:
         length = self.random.randint(3, 9)
         templates = 0.15 if style < 0.45 else 0.9 if style > 0.85 else 0.45
         transforms = 0.25 if 0.45 <= style < 0.6 else 0.0
-        while found is None and length:
+        while found is None and length and not self.machine.is_over:
             length -= 1
             choice = self.random.random()
             if choice < transforms:
@@ -46,7 +46,7 @@ class Writer:
                 found = self.sample(chosen(self.random, self.main))
             else:
                 found = self.drawn()
-        return found or self.end()
+        return found or (None if self.machine.is_over else self.end())
 
     # -- lines -------------------------------------------------------------------------------
 
@@ -63,11 +63,11 @@ class Writer:
             f"{self.name()} = {draw.leaf(random, shape, dtype, self.special, wants)}"
         )
 
-    def assign(self, expression: str) -> Difference | None:
+    def assign(self, expression: str, modes: bool = True) -> Difference | None:
         """A line that gives a new name to the value of an expression, and names for its parts."""
         name = self.name()
         prefix = ""
-        choice = self.random.random()
+        choice = self.random.random() if modes else 1
         if choice < 0.06:
             prefix = "with torch.no_grad(): "
         elif choice < 0.07:
@@ -146,7 +146,7 @@ class Writer:
             found = self.machine.step(line)
             if found is not None:
                 return found
-        return self.assign(made[1])
+        return self.assign(made[1], modes=False)
 
     # -- the end: derivatives ----------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Writer:
             lines = [
                 f"{name} = torch.autograd.grad({root}, [{wanted}], {weight}, create_graph=True,"
                 " allow_unused=True)",
-                f"{again} = sum((torch.view_as_real(g) if g.is_complex() else g).square().sum()"
+                f"{again} = sum((torch.view_as_real(g.resolve_conj()) if g.is_complex() else g).square().sum()"
                 f" for g in {name} if g is not None)",
                 f"{again}.backward()",
             ]

@@ -1,0 +1,316 @@
+"""Damaged files: loading gives the right values or the error that says so, and nothing else.
+
+Files that the library saves are changed at random: bits, stretches, lengths, what the header says.
+Then
+
+- a tree, which is under checksums, comes back as it was, or is refused;
+- a dict of tensors comes back as one, no larger than the file, or is refused;
+- a checkpoint is put back as a whole, or changes nothing;
+- a file whose header was forged with checksums that fit gives some tree, or is refused;
+- no file runs code, takes memory it does not have, or lasts.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ._mutations import mutated
+from ._report import Report
+
+MEMORY = 256 << 20  # bytes that loading a file of a few thousand may take at most
+_CODE = ("exec", "compile", "pickle.find_class", "marshal.loads", "os.system", "os.exec",
+         "os.posix_spawn", "os.fork", "subprocess.Popen", "ctypes.dlopen", "socket.connect",
+         "shutil.rmtree", "os.remove", "os.rename")  # fmt: skip
+
+_IMPORTING = ("exec", "compile", "marshal.loads")
+_OURS = {"retrograd", "numpy", "scipy", *sys.stdlib_module_names}
+
+
+def attack(report: Report, seed: int, seconds: float) -> None:
+    """Damage files and load them until the time is up."""
+    end = time.monotonic() + seconds
+    random = Random(seed)
+    with tempfile.TemporaryDirectory(prefix="attack-files-") as folder:
+        targets = make_targets(Path(folder))
+        everything = [target.data for target in targets]
+        guard = Guard()
+        with limited_memory():
+            for target in targets:
+                target.judge(target.data, "nothing")  # loads what is loaded when first used
+            while time.monotonic() < end:
+                target = random.choice(targets)
+                data, how = mutated(random, target.data, everything)
+                report.trying(reproduction(target, data, how))
+                verdict = guard.watch(lambda t=target, d=data, h=how: t.judge(d, h))
+                report.trying("")
+                report.tried += 1
+                report.counts[f"{target.name}: {verdict[0]}"] += 1
+                if verdict[0] == "wrong":
+                    title = f"{target.name}: {verdict[1]}"
+                    report.found(title, reproduction(target, data, how))
+
+
+# -- what is watched -----------------------------------------------------------------------------
+
+Verdict = tuple[str, str]  # "refused", "unchanged", "another" or "wrong"; and what is wrong
+
+
+class Guard:
+    """Notes whether anything is run, started or removed while a file is loaded."""
+
+    def __init__(self) -> None:
+        self._watching = self._imports = False
+        self._seen: list[str] = []
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: Any) -> None:
+        if not self._watching:
+            return
+        if event == "import" and arguments[0].split(".")[0] in _OURS:
+            self._imports = True  # our own modules are imported when they are first used
+        elif event in _CODE and not (self._imports and event in _IMPORTING):
+            self._seen.append(event)
+
+    def watch(self, judge: Callable[[], Verdict]) -> Verdict:
+        self._seen.clear()
+        self._watching, self._imports = True, False
+        try:
+            verdict = judge()
+        finally:
+            self._watching = False
+        if self._seen:
+            return "wrong", f"loading it caused {', '.join(dict.fromkeys(self._seen))}"
+        return verdict
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """An allocation much larger than any of the files is a MemoryError, and so a finding."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limit = used + MEMORY
+    if before[1] != resource.RLIM_INFINITY:
+        limit = min(limit, before[1])
+    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+# -- the files -----------------------------------------------------------------------------------
+
+
+class Target:
+    """A file, and what its loading may give when it is damaged."""
+
+    def __init__(self, name: str, data: bytes, load: Callable[[bytes], Any],
+                 right: Callable[[Any, bytes], str | None]) -> None:  # fmt: skip
+        self.name, self.data, self._load, self._right = name, data, load, right
+
+    def judge(self, data: bytes, how: str) -> Verdict:
+        """Load a damaged copy."""
+        from retrograd.files import FileFormatError
+
+        try:
+            loaded = self._load(data)
+        except FileFormatError:
+            return "refused", ""
+        except Exception as error:
+            if isinstance(error, RuntimeError) and "Nothing was changed" in str(error):
+                return "refused", ""
+            return "wrong", f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+        if "checksum made to fit" in how:
+            return "another", ""  # it says what it says: it is enough that it could be read
+        wrong = self._right(loaded, data)
+        return ("wrong", wrong) if wrong else ("right", "")
+
+
+def make_targets(folder: Path) -> list[Target]:
+    import retrograd as torch
+
+    path = folder / "damaged.safetensors"
+
+    def at_path(data: bytes) -> Any:
+        path.write_bytes(data)
+        return torch.load(path)
+
+    def mapped(data: bytes) -> Any:
+        path.write_bytes(data)
+        return torch.load(path, mmap=True)
+
+    def in_memory(data: bytes) -> Any:
+        return torch.load(io.BytesIO(data))
+
+    tree, flat, brain = saved(torch, a_tree(torch)), saved(torch, tensors(torch)), brain_floats()
+    return [
+        Target("tree", tree, in_memory, the_same(torch.load(io.BytesIO(tree)))),
+        Target("tree at a path", tree, at_path, the_same(torch.load(io.BytesIO(tree)))),
+        Target("tree, mapped", tree, mapped, some_tree),
+        Target("dict of tensors", flat, in_memory, some_tensors),
+        Target("dict of tensors, mapped", flat, mapped, some_tensors),
+        Target("dict of narrow floats", brain, in_memory, some_tensors),
+        Target("pickle in a zip file", a_zip_file(), at_path, refused),
+        checkpoint(torch, folder),
+    ]
+
+
+def a_tree(torch: Any) -> Any:
+    weight = torch.arange(6.0).reshape(2, 3)
+    return {
+        "model": OrderedDict(weight=weight, tied=weight, row=weight[1], bias=torch.ones(2)),
+        "state": {0: {"step": torch.tensor(3.0), "z": torch.tensor([1 + 2j], dtype=torch.complex128)}},
+        "groups": [{"lr": 0.1, "betas": (0.9, 0.999), "best": float("inf"), "names": {"a", "b"}}],
+        "step": 12, "name": "é", "counts": Counter("ab"), "large": 1 << 70, "raw": b"\x00\xff",
+        "shape": torch.Size([1, 2]), "dtype": torch.float32, "none": None, "nothing": torch.ones(0),
+        "learned": torch.ones(2, requires_grad=True), "mask": torch.tensor([True, False]),
+    }  # fmt: skip
+
+
+def tensors(torch: Any) -> Any:
+    return {"weight": torch.arange(6.0).reshape(2, 3), "mask": torch.tensor([True, False]),
+            "z": torch.tensor([1j], dtype=torch.complex64), "i": torch.arange(3)}  # fmt: skip
+
+
+def saved(torch: Any, obj: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(obj, file)
+    return file.getvalue()
+
+
+def brain_floats() -> bytes:
+    """A file by others, with dtypes that NumPy lacks."""
+    header = (b'{"x":{"dtype":"BF16","shape":[3],"data_offsets":[0,6]},'
+              b'"y":{"dtype":"F8_E4M3","shape":[2,1],"data_offsets":[6,8]}}')  # fmt: skip
+    return len(header).to_bytes(8, "little") + header + bytes(range(8))
+
+
+def a_zip_file() -> bytes:
+    """What PyTorch would save, with a pickle that removes a file when it is read."""
+    import zipfile
+
+    pickled = b"cos\nsystem\n(S'rm -f /tmp/attacked'\ntR."
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        archive.writestr("archive/data/0", bytes(16))
+    return file.getvalue()
+
+
+def checkpoint(torch: Any, folder: Path) -> Target:
+    """A checkpoint of a training run. Loading it puts back all or nothing."""
+    path = folder / "run.safetensors"
+
+    def parts() -> dict[str, Any]:
+        model = torch.nn.Linear(2, 1)
+        return {"model": model, "optimizer": torch.optim.Adam(model.parameters())}
+
+    first = parts()
+    first["model"](torch.ones(1, 2)).sum().backward()
+    first["optimizer"].step()
+    torch.files.save_checkpoint(path, step=3, note="a", **first)
+    data = path.read_bytes()
+    expected = state_of(first)
+    into = parts()
+
+    def load(damaged: bytes) -> Any:
+        path.write_bytes(damaged)
+        before = state_of(into)
+        try:
+            values = torch.files.load_checkpoint(path, random=False, **into)
+        except Exception:
+            if not same(state_of(into), before):
+                raise AssertionError("refused, but something was changed") from None
+            raise
+        return values
+
+    def right(values: Any, damaged: bytes) -> str | None:
+        if values != {"step": 3, "note": "a"}:
+            return f"the values are {values}"
+        return None if same(state_of(into), expected) else "the state that was put back is another"
+
+    return Target("checkpoint", data, load, right)
+
+
+def state_of(parts: dict[str, Any]) -> Any:
+    import copy
+
+    return copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
+
+
+# -- what is right -------------------------------------------------------------------------------
+
+
+def the_same(expected: Any) -> Callable[[Any, bytes], str | None]:
+    return lambda loaded, data: None if same(loaded, expected) else "other values, and no error"
+
+
+def some_tree(loaded: Any, data: bytes) -> str | None:
+    """Mapped numbers are not under a checksum; all else is."""
+    return None if isinstance(loaded, dict) and loaded.get("step") == 12 else "another tree"
+
+
+def some_tensors(loaded: Any, data: bytes) -> str | None:
+    import retrograd as torch
+
+    if not isinstance(loaded, dict):
+        return f"a {type(loaded).__name__}"
+    for name, tensor in loaded.items():
+        if type(name) is not str or not isinstance(tensor, torch.Tensor):
+            return "something that is no tensor"
+        tensor.sum()  # every element can be read
+    # float32 takes four times the room of an 8-bit float
+    if sum(tensor.nbytes for tensor in loaded.values()) > 4 * len(data):
+        return "more numbers than the file has bytes"
+    return None
+
+
+def refused(loaded: Any, data: bytes) -> str | None:
+    return None if loaded == {} else "it was read"
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two trees are of the same types all through, with the same bits in their tensors."""
+    if type(a) is not type(b):
+        return False
+    if hasattr(a, "retain_grad"):
+        x, y = a.numpy(force=True), b.numpy(force=True)
+        facts = (x.dtype, x.shape, a.requires_grad, x.tobytes())
+        return facts == (y.dtype, y.shape, b.requires_grad, y.tobytes())
+    if isinstance(a, dict):
+        return (len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+                and all(same(x, y) for x, y in zip(a.values(), b.values(), strict=True)))  # fmt: skip
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, (float, complex)):
+        return repr(a) == repr(b)
+    return bool(a == b)
+
+
+def reproduction(target: Target, data: bytes, how: str) -> str:
+    """A program that loads the damaged file."""
+    text = base64.b64encode(data).decode()
+    lines = [f"# {target.name}; {how}", "import base64, io, retrograd as torch"]
+    lines.append(f"data = base64.b64decode({text!r})")
+    if target.name == "checkpoint":
+        lines += ["open('damaged.file', 'wb').write(data)", "model = torch.nn.Linear(2, 1)",
+                  "optimizer = torch.optim.Adam(model.parameters())",
+                  "print(torch.files.load_checkpoint('damaged.file', model=model, "
+                  "optimizer=optimizer, random=False))"]  # fmt: skip
+    elif "mapped" in target.name:
+        lines += ["open('damaged.file', 'wb').write(data)",
+                  "print(torch.load('damaged.file', mmap=True))"]  # fmt: skip
+    else:
+        lines.append("print(torch.load(io.BytesIO(data)))")
+    return "\n".join(lines)
