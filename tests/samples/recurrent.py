@@ -53,7 +53,7 @@ _CELLS = calls("""
     torch.lstm_cell(rs, (rlast, rcell), ri, rw?) <- ; , rb, rb2
     torch.gru_cell(rs, rlast, ri[:9], rw[:9]?) <- ; , rb[:9], rb2[:9]
     torch.rnn_tanh_cell(rs, rlast, ri[:3], rw[:3]?) <- ; , rb[:3], rb2[:3]
-    torch.rnn_relu_cell(rs, rlast, ri[:3], rw[:3])
+    torch.rnn_relu_cell(?, rlast, ri[:3], rw[:3]) <- rs; rs * NAN
 """)
 GROUPS = {"cells": _CELLS, "projected": _PROJECTED} | {name: _of(name) for name in _ROWS}
 OTHER_GRAPH = {r"torch\.(lstm|gru|rnn)": "one node for all steps; PyTorch has some for each"}

@@ -159,7 +159,7 @@ def rnn_gradients(
 ) -> tuple[Raw, Raw, Raw]:  # fmt: skip
     """The gradients of gates, initial state and weight."""
     of_gates, product = np.array(g, order="C"), _product(g)
-    slopes = 1 - output * output if nonlinearity == "tanh" else output > 0
+    slopes = 1 - output * output if nonlinearity == "tanh" else ~(output <= 0)  # NaN: 1
     carried = Carried(hidden)
     lists = [step_views(x, batch_sizes) for x in (of_gates, slopes)]
     for given, slope in _in_order(lists, not reverse):

@@ -15,7 +15,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import c_name
-from retrograd.ops.elementwise import gt, tanh, to_dtype, zeros_like
+from retrograd.ops.elementwise import le, tanh, to_dtype, zeros_like
 
 Sizes = tuple[int, ...]
 
@@ -159,7 +159,7 @@ def _rnn(
 
 def _rnn_slope(output: Any, nonlinearity: str) -> Any:
     if nonlinearity == "relu":
-        return to_dtype(gt(output, 0), dtype=raw(output).dtype)
+        return 1 - to_dtype(le(output, 0), dtype=raw(output).dtype)  # 1 for NaN, as in relu
     return 1 - output * output
 
 
