@@ -74,3 +74,12 @@ def test_running_statistics_are_updated_once_a_call() -> None:
     torch.autograd.grad((result**2).sum(), x, create_graph=True)
     assert mean.item() == 1.0
     assert var.item() == 1.5  # half of 1 and half of the unbiased 2
+
+
+def test_instance_norm_leaves_statistics_that_it_only_reads_unwritten() -> None:
+    mean, var = torch.ones(3), torch.ones(3)
+    normalized = torch.nn.functional.instance_norm
+    normalized(torch.ones(2, 3, 4), mean, var, use_input_stats=False)
+    assert (mean._version, var._version) == (0, 0)
+    normalized(torch.ones(2, 3, 4), mean, var)
+    assert (mean._version, var._version) == (1, 1)

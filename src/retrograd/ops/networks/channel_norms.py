@@ -400,7 +400,7 @@ def torch_instance_norm(
     flat = linear.view(input.contiguous(), size=(1, batch * channels, *shape[2:]))
     result = torch_batch_norm(flat, weight, bias, mean, var, use_input_stats, momentum, eps)
     for kept, new in ((running_mean, mean), (running_var, var)):
-        if kept is not None and new is not None:
+        if use_input_stats and kept is not None and new is not None:
             kept.detach().copy_(new.reshape(batch, channels).mean(0))
     return linear.view(result, size=shape)
 
