@@ -89,7 +89,7 @@ ERRORS = [
         cube.unflatten(?) <- 1, (2, 2); 3, (1,); 1, (-1, -1); 1, (); 1, (-1, 2)
         sc.unflatten(0, (1,)); mat.unflatten(1, (-1, 0)); gap.unflatten(1, (-1, 0)); vec.adjoint()
         torch.swapdims(mat, 0, 2); mat.sum_to_size(2); mat.sum_to_size(4); mat.sum_to_size(1, 2, 3)
-        torch.broadcast_tensors(mat, mat3)
+        torch.broadcast_tensors(mat, mat3); torch.broadcast_tensors(mat, 2.5)
         mat.repeat(?) <- 2; -1, 1; (2,); (); 'a'
         vec.repeat(); mat.tile(-1)
         mat.repeat_interleave(?) <- iv; -1; torch.tensor([-1, 1]), 0; f64, 1; at, 0; 2, 2; rows, 0

@@ -104,6 +104,11 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
+    for number, x in enumerate(tensors):
+        if not hasattr(x, "shape"):
+            raise TypeError(
+                f"expected Tensor as element {number} in argument 0, but got {type(x).__name__}"
+            )
     common: tuple[int, ...] = ()
     for x in tensors:
         common = broadcast(common, tuple(x.shape))
