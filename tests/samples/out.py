@@ -27,6 +27,9 @@ GROUPS = {
         [type(torch.max(torch.eye(3), 1, out=({_F32}, {_I64}))).__name__]
         [torch.topk(f32, 2, out=({_F32}, {_I64})).indices]; torch.cumsum(f32, 0, out=f32)
         [str(torch.min(i, 0, out=({_I64}, {_I64})))]; torch.eq(i, 1, out={_K})
+        torch.?, out={_K}) <- eq(vec, 1; lt(mat, vec; logical_not(vec; signbit(vec; isin(vec, vec
+        torch.?, out={_I64}) <- argmax(mat, 0; nonzero(vec; searchsorted(vpos, vec; eq(vec, vec
+        torch.logical_and(vec, vec2[:1], out={_F64})
     """),
 }
 ERRORS = [

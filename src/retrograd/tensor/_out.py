@@ -24,6 +24,13 @@ _INTO_ANY = {
     "eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less", "less_equal",
     "not_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "bernoulli",
 }  # fmt: skip
+# What has no derivative: the inputs may require grad.
+_NO_DERIVATIVE = {
+    "all", "any", "argmax", "argmin", "bucketize", "eq", "ge", "greater",
+    "greater_equal", "gt", "histc", "isin", "isneginf", "isposinf", "le", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "multinomial",
+    "ne", "nonzero", "not_equal", "searchsorted", "signbit",
+}  # fmt: skip
 _JOINING = {
     "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "row_stack",
     "column_stack",
@@ -44,7 +51,8 @@ def written(
     """The results of a call, written into the tensors given for them."""
     targets: Sequence[Tensor] = out if isinstance(out, (tuple, list)) else (out,)
     given = [*args, *named.values()]
-    if modes.grad_enabled and any_requires_grad((*_flat(given), *targets)):
+    recorded = targets if name in _NO_DERIVATIVE else (*_flat(given), *targets)
+    if modes.grad_enabled and any_requires_grad(recorded):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
