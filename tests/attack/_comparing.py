@@ -33,6 +33,7 @@ class Difference:
     ours: str
     size: float = 0.0  # how far apart values are
     line: str = ""  # the line after which it showed
+    misfit: bool = False  # whether the line was drawn with operands that may well not fit
 
     def same_way(self, other: Difference | None) -> bool:
         """Whether another difference is of the same kind, so that one program may stand for both."""

@@ -137,7 +137,6 @@ class Functions:
             f"torch.func.vjp(lambda y: torch.func.jvp(f, (y,), (y,))[1], {a})[1](f({a}))",
             f"torch.autograd.functional.jacobian(f, {a})",
             f"torch.autograd.functional.hvp({scalar}, {a}, {a})",
-            f"torch.func.linearize(f, {a})[1]({a})",
             f"torch.utils.checkpoint.checkpoint(f, {a}, use_reentrant=False)",
         ))  # fmt: skip
 

@@ -155,7 +155,7 @@ class Steps:
             lambda: f"torch.atleast_2d({x})",
             lambda: f"{x}.view_as({self.random.choice(list(self.live))})",
             lambda: f"{x}.swapaxes({dim}, 0)",
-            lambda: f"{x}.view(torch.{random.choice(draw.DTYPES)})",
+            lambda: f"{x}.view(torch.{random.choice(draw.DTYPES[:-1])})",  # not bool
         ]  # fmt: skip
         weights_front = 12
         if random.random() < 0.7:
@@ -294,7 +294,7 @@ class Steps:
             f"!{x}.register_hook(lambda g: None)", f"{x}.detach()", f"{x}.detach().requires_grad_()",
             f"!{x}.sum().backward(retain_graph=True)", f"!{x}.requires_grad_({random.random() < 0.5})",
             "!torch.set_grad_enabled(False)", "!torch.set_grad_enabled(True)", f"{x}.clone()",
-            f"{x}.is_leaf", f"{x}._is_view()", f"{x}.grad", f"{x}.data", f"{x}.stride()",
+            f"{x}.is_leaf", f"{x}._is_view()", f"{x}.grad", f"{x}.data",
             f"{x}.is_contiguous()", f"!{x}.register_hook(lambda g: g.sin())", f"{x}.output_nr",
             f"{x}.requires_grad", "torch.is_grad_enabled()", f"{x}.storage_offset()",
         ))  # fmt: skip
@@ -306,8 +306,8 @@ class Steps:
                                        "cumsum({x}, 0", "maximum({x}, {x}", "clamp({x}, 0, 1",
                                        "where({x} > 0, {x}, {x}"))  # fmt: skip
         z = self.operand(x)
-        if any(n in self.live and shares(self.values[n], self.values[y]) for n in (x, z)):
-            return None  # written while it is read
+        if any(n != y and shares(self.values[n], self.values[y]) for n in self.live) or y in (x, z):
+            return None  # PyTorch may resize it, and others would see that
         text = function.format(x=x, z=z)
         return f"!torch.{text}, out={y})"
 

@@ -8,6 +8,7 @@ from typing import Any
 from . import _drawing as draw
 from ._comparing import Difference, is_tensor
 from ._functions import Functions
+from ._known import HANGS
 from ._machine import Libraries, Machine
 from ._steps import Steps
 from ._templates import Template, chosen
@@ -108,7 +109,10 @@ class Writer:
 
     def sample(self, template: Template) -> Difference | None:
         random, live = self.random, self.machine.live
+        if self.special and HANGS.search(template.text):
+            return None
         names: dict[str, str] = {}
+        fits = self.main in ("float64", "float32")
         for operand in template.operands:
             fitting = [n for n, f in live.items() if f.top < 1e4
                        and operand.fits(f.shape, f.dtype, self.main)]  # fmt: skip
@@ -117,6 +121,7 @@ class Writer:
                 continue
             if random.random() < 0.04 and live:
                 names[operand.name] = random.choice(list(live))  # which may not fit
+                fits = False
                 continue
             more = ", requires_grad=True" if random.random() < 0.7 else ""
             name = self.name()
@@ -131,8 +136,12 @@ class Writer:
             names[operand.name] = name
         expression = template.filled(names)
         if not template.differentiable:
-            return self.machine.step(f"with torch.no_grad(): {self.name()} = {expression}")
-        return self.assign(expression)
+            found = self.machine.step(f"with torch.no_grad(): {self.name()} = {expression}")
+        else:
+            found = self.assign(expression)
+        if found is not None:
+            found.misfit = not fits
+        return found
 
     def transform(self) -> Difference | None:
         x = self.operand()
