@@ -212,3 +212,20 @@ def test_a_number_filled_into_a_slice_has_second_derivatives() -> None:
     expected = retrograd.zeros_like(x)
     expected[0, 1] = 4 * x.sum()
     assert retrograd.allclose(pulled, expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 3)])
+def test_gradients_of_batches_that_a_smaller_value_was_written_over(
+    torch: Torch, shape: tuple[int, ...]
+) -> None:
+    x = torch.ones(shape, dtype=torch.float64)
+    ways: dict[float, Any] = {
+        0: lambda x: x.clone().fill_(2),
+        2: lambda x: x.clone().fill_(2) * x,
+        1: lambda x: x.clone().copy_(torch.ones(1, dtype=torch.float64)) * x,
+    }
+    for expected, f in ways.items():
+        found = torch.func.grad(lambda x, f=f: torch.func.vmap(f)(x).sum())(x)
+        assert found.tolist() == torch.full(shape, float(expected)).tolist()
+        jacobian = torch.func.jacrev(torch.func.vmap(f))(x).reshape(x.numel(), x.numel())
+        assert jacobian.tolist() == (expected * torch.eye(x.numel())).tolist()

@@ -510,10 +510,20 @@ def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
     ]
 
 
+def _broadcasts(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether something is to be expanded to a shape: the gradient, all zeros, of what a smaller
+    value was written over."""
+    if len(small) != len(shape):
+        return len(small) < len(shape)
+    return any([m == 1 != n for m, n in zip(small, shape, strict=True)])
+
+
 def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Bring a gradient to a shape that was broadcast from and a dtype that was promoted from."""
     if g.shape != shape:
-        g = linear.sum_to_shape(g, shape)
+        g = linear.expand(g, size=shape) if _broadcasts(g.shape, shape) else (
+            linear.sum_to_shape(g, shape)
+        )  # fmt: skip
     if g.dtype is dtype:
         return g
     if raw(g).dtype.kind == "c" and dtype.kind != "c":
