@@ -83,3 +83,11 @@ def test_instance_norm_leaves_statistics_that_it_only_reads_unwritten() -> None:
     assert (mean._version, var._version) == (0, 0)
     normalized(torch.ones(2, 3, 4), mean, var)
     assert (mean._version, var._version) == (1, 1)
+
+
+def test_statistics_may_require_grad_where_nothing_is_recorded() -> None:
+    mean, var = torch.ones(2, requires_grad=True), torch.ones(2)
+    with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'running_m"):
+        F.batch_norm(torch.zeros(1, 2, 1), mean, var, eps=0.0)
+    with torch.no_grad():
+        assert F.batch_norm(torch.zeros(1, 2, 1), mean, var, eps=0.0).flatten().tolist() == [-1, -1]

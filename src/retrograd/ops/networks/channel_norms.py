@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
@@ -238,7 +239,7 @@ def torch_batch_norm(
             )
         if value is None and name in running and not training:
             raise RuntimeError(f"{name} must be defined in evaluation mode")
-        if name in running and getattr(value, "requires_grad", False):
+        if name in running and modes.grad_enabled and getattr(value, "requires_grad", False):
             raise RuntimeError(
                 f"The function 'native_batch_norm' is not differentiable with respect to argument "
                 f"'{name}'. This input cannot have requires_grad True."
