@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"^\w+ = (.*)$")
 _WRITES = re.compile(r"_\(|\] *[-+*/@&|^]*= |out=|backward|\w [-+*/@&|^]+= |\.data = |\.grad = ")
 _DERIVES = re.compile(r"autograd\.grad|func\.|functional\.(jacobian|hvp)|\.grad$")
 # Norms whose gradient goes to the numbers that are as large as the result, to the last digit.
-_COMPARES = re.compile(r"norm|dist")
+_COMPARES = re.compile(r"(vector|matrix)_norm|\bnorm\(|dist\(|cond\(")
 _COARSE = re.compile(r"float16|\.half\(|float32|complex64|\.float\(|cfloat")
 # Functions that PyTorch computes to fewer digits than a dtype has.
 _FEW_DIGITS = re.compile(
@@ -75,7 +75,7 @@ class Machine:
         self.tolerance = FINE  # of gradients
         self.failed = False  # whether the last line raised, in both
         self.derived: set[str] = set()  # names of derivatives, and of what was made of them
-        self.own_digits: set[str] = set()  # names of results that keep our digits
+        self.scales: dict[str, float] = {}  # of results that keep our digits, by name
         self.is_over = False  # whether what follows cannot be compared
         self.watcher: Callable[[str], None] | None = None  # told of each line before it is run
 
@@ -163,12 +163,13 @@ class Machine:
             tolerance = TOLERANCE.get(NAME[x.dtype], FINE)
             if tolerance == FINE and x.dtype.kind in "fc":
                 tolerance = self.line_tolerance(line)
-            size = apart(x, y, tolerance, self.scale(line))
+            scale = max(self.scale(line), self.scales.get(what, 0.0))
+            size = apart(x, y, tolerance, scale)
             if size:
                 return Difference("values", what, shown(a), shown(b), size)
             if _COMPARES.search(line):
-                self.own_digits.add(what)
-            elif what not in self.own_digits:
+                self.scales[what] = scale
+            elif what not in self.scales:
                 take_digits(b, x)
         if "[" not in what:
             return self.note(what, a, b, x, raw)

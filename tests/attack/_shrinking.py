@@ -114,6 +114,8 @@ class Shrinking:
 
     def shorten_lists(self, at: int) -> None:
         """Take names out of a list such as that of the inputs of ``autograd.grad``."""
+        if at >= len(self.lines):
+            return
         for name in re.findall(r"(?<=[\[ ])t\d+(?=, t\d|\])", self.lines[at]):
             if at < len(self.lines):
                 changed = re.sub(rf"(?<=[\[ ]){name}, |, {name}(?=\])", "", self.lines[at], count=1)

@@ -296,7 +296,7 @@ class Steps:
             "!torch.set_grad_enabled(False)", "!torch.set_grad_enabled(True)", f"{x}.clone()",
             f"{x}.is_leaf", f"{x}._is_view()", f"{x}.grad", f"{x}.data",
             f"{x}.is_contiguous()", f"!{x}.register_hook(lambda g: g.sin())", f"{x}.output_nr",
-            f"{x}.requires_grad", "torch.is_grad_enabled()", f"{x}.storage_offset()",
+            f"{x}.requires_grad", "torch.is_grad_enabled()",
         ))  # fmt: skip
 
     def out(self, x: str) -> str | None:
