@@ -37,6 +37,8 @@ IN_PLACE = [
         put(mat.clone(), ?) <- iempty, 1; slice(0, 0), 1; (0, kv), vec2; 0, row
         put(mat.clone(), ?) <- (slice(None), 0), True; [0, 1], i; ..., 0; (Ellipsis, 0), vec2
         put(mat.clone(), ?) <- 0, mat2[1]; isc - 2, vec
+        put(mat.clone(), ?) <- (0, kv), row[:, :1]; (-1, kv), one[None]; [0, 1], cube1; [0], row[None]
+        put(mat.clone(), ?) <- (slice(None), [0, 2]), cube1[:, :, :2]; k, row; (1, kv), row[:, 1:]
         put(i.clone(), 0, 2.7); put(i.clone(), k, iv[0]); put(i.clone(), [0], iv)
         put(k.clone(), 0, kv); put(cube.clone(), (0, k[0]), vec2); put(cube.clone(), k, vec2)
         put(tran.clone(), k, 0); put(sc.clone(), (), 2); put(sc.clone(), ..., sc2)
@@ -56,6 +58,7 @@ ERRORS = [
     *calls("""
         mat.clone().? <- add_(cube); add_(1j); mul_(mat3); copy_(mat3); masked_fill_(k, vec)
         mat.clone().? <- clamp_(); cumsum_(3); eq_(mat3)
+        put(vec.clone(), kv, mat[:, :2])
         i.clone().? <- add_(0.5); div_(2); sqrt_(); mul_(f32); exp_(); pow_(0.5); sigmoid_()
         i.clone().? <- add_(f32); pow_(-1)
         k.clone().? <- add_(1); sub_(kv); mul_(2); neg_()

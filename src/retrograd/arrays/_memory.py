@@ -156,6 +156,10 @@ def index(x: Raw, where_from: tuple[Any, ...]) -> Raw:
 def index_put(x: Raw, where_to: tuple[Any, ...], values: Raw) -> Raw:
     """A copy of ``x`` with ``values`` put at an index."""
     out = copy(writable(x))
+    if len(where_to) == 1 and values.ndim > 1 and where_to[0].ndim == out.ndim:
+        # A mask of every element takes a row of values only; dimensions of size 1 are no matter.
+        if where_to[0].dtype.kind == "b" and values.shape[:-1] == (1,) * (values.ndim - 1):
+            values = values[(0,) * (values.ndim - 1)]
     out[where_to] = values
     return out
 

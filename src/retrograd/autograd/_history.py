@@ -510,20 +510,21 @@ def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
     ]
 
 
-def _broadcasts(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether something is to be expanded to a shape: the gradient, all zeros, of what a smaller
-    value was written over."""
-    if len(small) != len(shape):
-        return len(small) < len(shape)
-    return any([m == 1 != n for m, n in zip(small, shape, strict=True)])
+def _spread(g: Any, shape: tuple[int, ...]) -> Any:
+    """Bring a gradient that lacks dimensions, or elements along some, to a shape: that of what a
+    smaller value was written over, or of a value with more dimensions than the place it was put."""
+    if len(g.shape) < len(shape):
+        g = linear.reshape(g, (1,) * (len(shape) - len(g.shape)) + tuple(g.shape))
+    extra = len(g.shape) - len(shape)
+    most = tuple([1 if m == 1 else n for m, n in zip(g.shape[extra:], shape, strict=True)])
+    g = g if tuple(g.shape) == most else linear.sum_to_shape(g, most)
+    return g if most == shape else linear.expand(g, size=shape)
 
 
 def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Bring a gradient to a shape that was broadcast from and a dtype that was promoted from."""
     if g.shape != shape:
-        g = linear.expand(g, size=shape) if _broadcasts(g.shape, shape) else (
-            linear.sum_to_shape(g, shape)
-        )  # fmt: skip
+        g = _spread(g, tuple(shape))
     if g.dtype is dtype:
         return g
     if raw(g).dtype.kind == "c" and dtype.kind != "c":

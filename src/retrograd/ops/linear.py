@@ -403,7 +403,7 @@ def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool)
         return arrays.index_put(self, where, values)
     except IndexError:
         raise _do_not_broadcast(where) from None
-    except ValueError:
+    except (ValueError, TypeError):
         places = list(arrays.index(self, where).shape)
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "

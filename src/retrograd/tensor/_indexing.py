@@ -215,6 +215,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         value = as_value(value, self)
     if where is not None:
+        ones = next((d for d, size in enumerate(value.shape) if size != 1), value.ndim)
+        if ones:  # dimensions of size 1 in front do not matter
+            value = linear.view(value, size=tuple(value.shape[ones:]))
         check_index_put(view, value, where)
         write_in_place(linear.index_put, [view, value], {"where": where, "accumulate": False})
     elif view.ndim and not value.ndim:
