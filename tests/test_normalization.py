@@ -87,7 +87,7 @@ def test_instance_norm_leaves_statistics_that_it_only_reads_unwritten() -> None:
 
 def test_statistics_may_require_grad_where_nothing_is_recorded() -> None:
     mean, var = torch.ones(2, requires_grad=True), torch.ones(2)
-    with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'running_m"):
+    with pytest.raises(RuntimeError, match="not differentiable with respect to arg"):
         F.batch_norm(torch.zeros(1, 2, 1), mean, var, eps=0.0)
     with torch.no_grad():
         assert F.batch_norm(torch.zeros(1, 2, 1), mean, var, eps=0.0).flatten().tolist() == [-1, -1]

@@ -14,8 +14,8 @@ from pathlib import Path
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from ._report import Report
-from ._running import attacks, run
+from ._report import Report  # noqa: E402
+from ._running import attacks, run  # noqa: E402
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:

@@ -3,8 +3,8 @@
 The rules, which are few:
 
 - Types, shapes, dtypes and ``requires_grad`` must be the same. So must integers and booleans.
-- A derivative may have no history where PyTorch's has one, and be None where PyTorch's is zero: that
-  tells how a rule is written. Not the other way round.
+- A derivative may have no history where PyTorch's has one, and be None where PyTorch's is zero:
+  that tells how a rule is written. Not the other way round.
 - Floats may differ by a part of the largest number in the result and in the operands of the line,
   which depends on the dtype. Gradients may by that of the coarsest dtype of the program.
 - Infinities and NaN must be at the same places. Where numbers are complex, it is enough that both
@@ -36,7 +36,7 @@ class Difference:
     misfit: bool = False  # whether the line was drawn with operands that may well not fit
 
     def same_way(self, other: Difference | None) -> bool:
-        """Whether another difference is of the same kind, so that one program may stand for both."""
+        """Whether another difference is of the same kind: one program may stand for both."""
         if other is None or self.kind != other.kind:
             return False
         if self.kind == "error":
@@ -48,7 +48,7 @@ class Difference:
 
 
 def is_tensor(value: Any) -> bool:
-    return hasattr(value, "retain_grad")  # to ask for anything else may bring its history up to date
+    return hasattr(value, "retain_grad")  # other attributes may bring its history up to date
 
 
 def as_array(tensor: Any) -> np.ndarray:

@@ -6,13 +6,23 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
 from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from ._comparing import FINE, TOLERANCE, Difference, apart, as_array, elements, is_tensor, largest, shown
+from ._comparing import (
+    FINE,
+    TOLERANCE,
+    Difference,
+    apart,
+    as_array,
+    elements,
+    is_tensor,
+    largest,
+    shown,
+)
 
 NAME = {np.dtype(name): name for name in (*np.sctypeDict, "bool") if isinstance(name, str)
         and np.dtype(name).name == name}  # the name of a dtype is slow to get
@@ -103,14 +113,25 @@ class Machine:
                 self.live.pop(name, None)
                 if _DERIVES.search(line) or self.derived.intersection(_NAMES.findall(line)):
                     self.derived.add(name)
+                if self.scales.keys() & set(_NAMES.findall(line)):
+                    self.scales[name] = self.scale(line)
                 found = self.compare(name, self.theirs[name], self.ours[name], line)
-        if theirs is not None and "inference tensor" in str(theirs):
-            self.is_over = True  # PyTorch has written it by the time it refuses
+            elif line.startswith("def f"):
+                (self.derived.add if self.derived & set(_NAMES.findall(line)) else (
+                    self.derived.discard))("f")  # fmt: skip
+        if theirs is not None and self.was_written():
+            self.is_over = True  # PyTorch had written something by the time it failed
         elif found is None and (_WRITES.search(line) or self.failed):
             found = self.compare_all(line)
         if found is not None:
             found.line = line
         return found
+
+    def was_written(self) -> bool:
+        """Whether a line that failed has changed a tensor of PyTorch's all the same."""
+        return any(
+            as_array(self.theirs[name]).tobytes() != facts.raw for name, facts in self.live.items()
+        )
 
     def compare_all(self, line: str, gradients: bool = False) -> Difference | None:
         for name in list(self.live):
@@ -150,9 +171,9 @@ class Machine:
         if x.dtype != y.dtype:
             return Difference("dtype", what, x.dtype.name, y.dtype.name)
         raw, before = x.tobytes(), self.live.get(what)
-        if before is not None and raw == before.raw and raw == y.tobytes():
-            if x.shape == before.shape == y.shape and a.requires_grad == b.requires_grad:
-                return compare_versions(what, a, b, before)
+        unchanged = before is not None and raw == before.raw and x.shape == before.shape == y.shape
+        if unchanged and raw == y.tobytes() and a.requires_grad == b.requires_grad:
+            return compare_versions(what, a, b, before)
         if x.shape != y.shape:
             return Difference("shape", what, str(x.shape), str(y.shape))
         if a.requires_grad != b.requires_grad and (
@@ -163,13 +184,13 @@ class Machine:
             tolerance = TOLERANCE.get(NAME[x.dtype], FINE)
             if tolerance == FINE and x.dtype.kind in "fc":
                 tolerance = self.line_tolerance(line)
-            scale = max(self.scale(line), self.scales.get(what, 0.0))
+            scale = max(self.scale(line), self.scales.get(what.partition("[")[0], 0.0))
             size = apart(x, y, tolerance, scale)
             if size:
                 return Difference("values", what, shown(a), shown(b), size)
             if _COMPARES.search(line):
-                self.scales[what] = scale
-            elif what not in self.scales:
+                self.scales[what.partition("[")[0]] = scale
+            elif what.partition("[")[0] not in self.scales:
                 take_digits(b, x)
         if "[" not in what:
             return self.note(what, a, b, x, raw)
@@ -305,6 +326,8 @@ def differs(lines: list[str], libraries: Libraries) -> tuple[Difference | None, 
             if found is not None or machine.is_over:
                 return found, machine.lines
         found = machine.compare_all("", gradients=True)
+        if found is not None and machine.lines:
+            found.line = machine.lines[-1]
         return found, machine.lines
     except SyntaxError:
         return None, lines

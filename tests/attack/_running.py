@@ -37,7 +37,7 @@ def attacks() -> dict[str, str]:
 
 
 def derived(seed: int, job: int, start: int) -> int:
-    """The seed of a worker: the given one for the first, others that follow from it for the rest."""
+    """The seed of a worker: the given one for the first, and others that follow from it."""
     if job == start == 0:
         return seed
     return random.Random(f"{seed} {job} {start}").randrange(1 << 31)
@@ -47,7 +47,7 @@ def derived(seed: int, job: int, start: int) -> int:
 
 
 class Journal:
-    """Where a worker writes what it is about to do, for the parent to read if it does not return."""
+    """Where a worker writes what it is about to do, for the parent to read if it is lost."""
 
     def __init__(self, path: str) -> None:
         with open(path, "r+b") as file:
@@ -83,7 +83,9 @@ def work(name: str, seed: int, seconds: float, journal: str, pipe: Any) -> None:
 
     threading.Thread(target=tell, daemon=True).start()
     try:
-        importlib.import_module(f"{_PACKAGE}.{name}").attack(report, seed, seconds)
+        ours = (Path(__file__).parent / f"{name}.py").exists()
+        module = importlib.import_module(f"{_PACKAGE}.{name}" if ours else name)
+        module.attack(report, seed, seconds)
         report.trying("")
     except BaseException:
         title = f"{name}: the attack itself failed: {traceback.format_exc().splitlines()[-1]}"

@@ -93,14 +93,16 @@ class Shrinking:
         if 0 in array.shape:
             return f"{assigned[1]} = torch.zeros({array.shape}, dtype={value.dtype}{wants})"
         texts = [as_text(x) for x in array.ravel().tolist()]
-        return f"{assigned[1]} = torch.tensor({nested(texts, array.shape)}, dtype={value.dtype}{wants})"
+        numbers = nested(texts, array.shape)
+        return f"{assigned[1]} = torch.tensor({numbers}, dtype={value.dtype}{wants})"
 
     def simplify_lines(self) -> None:
         """Take modes, functions in functions, options and calls away."""
         for at in range(len(self.lines)):
             self.shorten_lists(at)
             for pattern, put in (
-                (r"^with [^:]+: ", ""), (r", requires_grad=True", ""), (r"\.requires_grad_\(\)", ""),
+                (r"^with [^:]+: ", ""), (r", requires_grad=True", ""),
+                (r"\.requires_grad_\(\)", ""),
                 (r"(def f\(x\): )[^;]*; (.*;)", r"\1\2"), (r"; x = [^;]*(; return x)$", r"\1"),
                 (r"; x = [^;]*(; x = [^;]*; return x)$", r"\1"), (r", keepdim=True", ""),
                 (r", dtype=torch\.\w+(?=\)$)", ""), (r", alpha=[^)]*", ""), (r"\[::2\]$", ""),

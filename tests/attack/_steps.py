@@ -34,8 +34,10 @@ IN_PLACE_UNARY = (
     "sin_", "exp_", "tanh_", "neg_", "abs_", "relu_", "square_", "zero_", "floor_", "round_",
     "sigmoid_", "sqrt_", "reciprocal_", "sign_", "trunc_", "cos_", "log1p_", "logical_not_", "erf_",
 )  # fmt: skip
-IN_PLACE_BINARY = ("add_", "sub_", "mul_", "div_", "copy_", "pow_", "fmod_", "remainder_", "eq_",
-                   "lt_", "atan2_", "floor_divide_", "clamp_min_", "logical_and_", "hypot_")  # fmt: skip
+IN_PLACE_BINARY = (
+    "add_", "sub_", "mul_", "div_", "copy_", "pow_", "fmod_", "remainder_", "eq_", "lt_", "atan2_",
+    "floor_divide_", "clamp_min_", "logical_and_", "hypot_",
+)  # fmt: skip
 AUGMENTED = ("+=", "-=", "*=", "/=", "**=", "//=", "%=")
 CASTS = (
     "float()", "double()", "half()", "long()", "int()", "bool()", "byte()", "short()", "char()",
@@ -91,7 +93,8 @@ class Steps:
     def binary(self, x: str) -> str:
         y = self.operand(x)
         if self.random.random() < 0.5:
-            operator = self.random.choice(OPERATORS[:4] if self.random.random() < 0.6 else OPERATORS)
+            simple = self.random.random() < 0.6
+            operator = self.random.choice(OPERATORS[:4] if simple else OPERATORS)
             return f"{x} {operator} {y}" if self.random.random() < 0.8 else f"{y} {operator} {x}"
         function = self.random.choice(BINARY[:10] if self.random.random() < 0.5 else BINARY)
         if function in ("add", "sub") and self.random.random() < 0.3:
@@ -289,15 +292,25 @@ class Steps:
 
     def graph(self, x: str) -> str | None:
         random = self.random
+        if not self.has_history(x):  # PyTorch dies of a hook on such a view
+            return f"{x}.is_leaf"
         return random.choice((
             f"!{x}.retain_grad()", f"!{x}.register_hook(lambda g: g * 2)",
-            f"!{x}.register_hook(lambda g: None)", f"{x}.detach()", f"{x}.detach().requires_grad_()",
-            f"!{x}.sum().backward(retain_graph=True)", f"!{x}.requires_grad_({random.random() < 0.5})",
+            f"!{x}.register_hook(lambda g: None)", f"{x}.detach()",
+            f"{x}.detach().requires_grad_()", f"!{x}.sum().backward(retain_graph=True)",
+            f"!{x}.requires_grad_({random.random() < 0.5})",
             "!torch.set_grad_enabled(False)", "!torch.set_grad_enabled(True)", f"{x}.clone()",
             f"{x}.is_leaf", f"{x}._is_view()", f"{x}.grad", f"{x}.data",
             f"{x}.is_contiguous()", f"!{x}.register_hook(lambda g: g.sin())", f"{x}.output_nr",
             f"{x}.requires_grad", "torch.is_grad_enabled()",
         ))  # fmt: skip
+
+    def has_history(self, x: str) -> bool:
+        value = self.values[x]
+        try:
+            return not value._is_view() or value.grad_fn is not None
+        except RuntimeError:
+            return False
 
     def out(self, x: str) -> str | None:
         y = self.random.choice(list(self.live))

@@ -20,7 +20,7 @@ _LEFT_OUT = re.compile(
     r"|set_default|set_printoptions|set_num|multiprocess|__|\bid\(|data_ptr|storage|memory"
     r"|grad_fn|next_functions|\.numpy\(|str\(|repr\(|type\("
 )
-_WORD = re.compile(r"(?<![\w.'])[a-z]\w*(?![\w]*=[^=])")
+CRASHES = re.compile(r"\beig|linalg\.eig")  # in PyTorch, if numbers are not finite
 _RANDOM = re.compile(r"manual_seed|rand|dropout|normal|uniform|bernoulli|multinomial|poisson")
 
 
@@ -86,6 +86,8 @@ def made(text: str, is_bad: bool) -> Template | None:
     for name in _pool.names_in(text):
         array = _pool.POOL[name]
         if array.size > 60:
+            return None
+        if CRASHES.search(text) and not np.isfinite(array).all():
             return None
         dtype = array.dtype.name if name in _pool.FIXED else None
         operands.append(Operand(name, array, dtype))

@@ -8,10 +8,10 @@ from typing import Any
 from . import _drawing as draw
 from ._comparing import Difference, is_tensor
 from ._functions import Functions
-from ._known import HANGS
 from ._machine import Libraries, Machine
+from ._mending import HANGS
 from ._steps import Steps
-from ._templates import Template, chosen
+from ._templates import CRASHES, Template, chosen
 
 MAIN = ("float64",) * 10 + ("float32",) * 4 + ("complex128",) * 2 + ("float16", "complex64")
 
@@ -109,7 +109,7 @@ class Writer:
 
     def sample(self, template: Template) -> Difference | None:
         random, live = self.random, self.machine.live
-        if self.special and HANGS.search(template.text):
+        if self.special and (CRASHES.search(template.text) or HANGS.search(template.text)):
             return None
         names: dict[str, str] = {}
         fits = self.main in ("float64", "float32")
@@ -173,7 +173,8 @@ class Writer:
             return machine.compare_all("", gradients=True)
         root = results[-1] if random.random() < 0.6 else random.choice(results)
         way = random.random()
-        weight = f"torch.linspace(-1, 1.5, {root}.numel(), dtype={root}.dtype).reshape({root}.shape)"
+        numbers = f"torch.linspace(-1, 1.5, {root}.numel(), dtype={root}.dtype)"
+        weight = f"{numbers}.reshape({root}.shape)"
         if machine.theirs[root].dtype.is_complex:
             loss = f"torch.view_as_real({root}.resolve_conj()).sum()"
         else:
@@ -188,8 +189,8 @@ class Writer:
             lines = [
                 f"{name} = torch.autograd.grad({root}, [{wanted}], {weight}, create_graph=True,"
                 " allow_unused=True)",
-                f"{again} = sum((torch.view_as_real(g.resolve_conj()) if g.is_complex() else g).square().sum()"
-                f" for g in {name} if g is not None)",
+                f"{again} = sum((torch.view_as_real(g.resolve_conj()) if g.is_complex() else g)"
+                f".square().sum() for g in {name} if g is not None)",
                 f"{again}.backward()",
             ]
         for line in lines:

@@ -1,0 +1,107 @@
+"""What PyTorch gets wrong, or cannot do, in random programs: entries of ``_known``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_NO_WRITES = r"(?s)\A(?!.*((?<!requires_grad)_\(|\] [-+*/]*= |out=|[-+*/]= ))"
+_EMPTY = r"(zeros\(|shape|expand|view|reshape)[^)]*\b0\b|:0\]|\[\d:0"
+_TRANSFORM = r"func\.(vmap|jac|hess)"
+
+
+def error(why: str, theirs: str = "", ours: str = "^no error", **more: Any) -> dict[str, Any]:
+    """An error that only PyTorch raises, or only we do."""
+    return {"why": why, "kinds": ("error",), "theirs": theirs, "ours": ours, **more}
+
+
+def taken(why: str, ours: str = "", **more: Any) -> dict[str, Any]:
+    """What PyTorch takes, and we refuse."""
+    return error(why, "^no error", ours, **more)
+
+
+def values(why: str, program: str, theirs: str = "") -> dict[str, Any]:
+    """Other numbers, in results or gradients."""
+    return {"why": why, "kinds": ("values", "gradient"), "program": program, "theirs": theirs}
+
+
+WRONG: list[dict[str, Any]] = [
+    # -- what it has not got
+    error("PyTorch has no kernel for the dtype",
+          "not implemented for|is not supported for|not supported on|only supported for|"
+          "does not support (complex|bool|half)|doesn't support tensors of type"),
+    error("PyTorch has no such derivative",
+          "does not support automatic differentiation|derivative for .* is not implemented|"
+          "it has not been implemented yet|is not implemented for complex|not differentiable|"
+          "Trying to use forward AD"),
+    error("PyTorch's transforms lack a rule, or fail inside",
+          "^(RuntimeError|NotImplementedError|IndexError)", line=_TRANSFORM + "|checkpoint"),
+    error("PyTorch's transforms lack a rule, or fail inside", "Cannot access data pointer"),
+    error("PyTorch's transforms look at other dimensions than the entries have",
+          "^(RuntimeError|IndexError)", "^(RuntimeError|IndexError)", line=r"func\.|functional\."),
+    error("PyTorch's transforms lack a rule, or fail inside",
+          "^(RuntimeError|NotImplementedError|IndexError)",
+          program=_TRANSFORM + r"[\s\S]*(grad|backward)"),
+    # -- where it fails
+    error("PyTorch writes over what its own nodes have saved",
+          "modified by an inplace operation", program=_NO_WRITES),
+    error("PyTorch fails where a complex gradient meets a real tensor",
+          "isFloatingType|isDifferentiableType"),
+    error("PyTorch negates a mask in a gradient, which it refuses",
+          "Negation, the `-` operator, on a bool", program="backward|grad"),
+    error("PyTorch's own gradient has the wrong shape", "returned an invalid gradient"),
+    error("PyTorch's isin and kron want their operands in one piece",
+          "view size is not compatible", line=r"isin\(|kron\("),
+    error("PyTorch fails where there are no elements",
+          r"non-empty TensorList|of 0 elements|setStorage|stride 1|index 0 out of range|"
+          r"MKL FFT error|numel\(\) == 0|non-zero", "^(no error|IndexError)", program=_EMPTY),
+    error("the gradient of eigenvectors depends on their phase, which PyTorch notices or not",
+          "specified up to multiplication"),
+    # -- what it does not check
+    taken("PyTorch does not reach its kernels, and refuses nothing, where there are no elements",
+          "not implemented for", program=_EMPTY),
+    taken("PyTorch does not reach its kernels where there is one number", "not implemented for",
+          line="cum(max|min|prod|sum)|sort|mode"),
+    taken("PyTorch checks no dtypes and dimensions where there are no elements",
+          "expected scalar type|Dimension out of range|expanded size", program=_EMPTY),
+    taken("PyTorch does not check that logical operations write a leaf", "leaf Variable",
+          line=r"logical_\w+_\("),
+    taken("PyTorch's vmap checks no dtypes",
+          "same dtype|expected scalar type|type .* should be the same", line="vmap"),
+    taken("PyTorch checks no dtype of a bias where there is no batch", "bias type",
+          line="conv_transpose"),
+    taken("PyTorch takes offsets that go back, and adds up what it finds", line="embedding_bag"),
+    taken("PyTorch takes pivots that are none", line="lu_unpack|lu_solve"),
+    taken("PyTorch's dot of masks works for some strides", "\"dot\" not implemented for 'Bool'",
+          line="tensordot|inner|matmul|@"),
+    # -- other numbers
+    {"why": "PyTorch reads what it has written, where an operand shares memory with the target",
+     "kinds": ("values",), "line": r"(t\d+)\.\w+_\(.*\b\1\b"},
+    {"why": "boundaries that are not sorted", "kinds": ("values",),
+     "line": "bucketize|searchsorted"},
+    {"why": "PyTorch has no order for NaN in mode", "kinds": ("values",), "line": r"mode\(",
+     "program": "nan"},
+    values("pivots that are none", "lu_solve|lu_unpack"),
+    values("PyTorch's tangent of solve takes the factors of the matrix for constants",
+           r"linalg\.solve[\s\S]*(jvp|jacfwd)"),
+    values("PyTorch's second derivatives of householder_product are not those of differences",
+           r"(householder_product|ormqr|orgqr)[\s\S]*(jvp|jacfwd|grad)"),
+    values("PyTorch's second derivative of logcumsumexp is NaN for complex numbers",
+           "logcumsumexp", theirs="nan"),
+    values("PyTorch's vmap of max() shares the gradient otherwise than max() does",
+           r"(max|min|median)\(\)[\s\S]*vmap"),
+    values("PyTorch's second derivative of a power is 0 where the exponent is 0",
+           r"(pow|\*\*)[\s\S]*grad"),
+    values("PyTorch's gradient of select_scatter under vmap counts twice",
+           r"select_scatter[\s\S]*vmap"),
+    values("PyTorch's gradient of cdist multiplies infinity by 0",
+           "cdist|pdist|pairwise_distance", theirs="nan"),
+    values("PyTorch's second derivatives where a variance is 0 are NaN", "std|var|norm",
+           theirs="nan"),
+    values("PyTorch's cdist with p=inf leaves NaN out", "cdist"),
+    {"why": "PyTorch's nodes without a derivative stop gradients beside them, too",
+     "kinds": ("gradient is None", "gradient"), "program": "bernoulli|//|floor_divide"},
+    {"why": "PyTorch's vmap takes the tangent of a single number for double",
+     "kinds": ("dtype",), "program": r"vmap[\s\S]*(jvp|jacfwd|hessian)"},
+    {"why": "PyTorch's vmap takes the tangent of a single number for double",
+     "kinds": ("dtype",), "program": r"(jvp|jacfwd|hessian)[\s\S]*vmap"},
+]  # fmt: skip
