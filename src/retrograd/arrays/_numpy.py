@@ -304,10 +304,12 @@ def where_positive(x: Raw, y: Raw) -> Raw:
 
 
 def sgn(x: Raw) -> Raw:
-    """The sign; of a complex number, the number on the unit circle. That of NaN is zero."""
+    """The sign, which is zero for NaN; of a complex number, the number on the unit circle."""
     if x.dtype.kind == "b":
         return copy(x)
     result = np.sign(x)
+    if x.dtype.kind == "c":
+        return result  # which is NaN for NaN
     if not isinstance(result, np.ndarray):
         return result if result == result else result.dtype.type(0)
     result[result != result] = 0
