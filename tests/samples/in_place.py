@@ -39,7 +39,8 @@ IN_PLACE = [
         put(mat.clone(), ?) <- 0, mat2[1]; isc - 2, vec
         put(mat.clone(), ?) <- (0, kv), row[:, :1]; (-1, kv), one[None]; [0, 1], cube1
         put(mat.clone(), ?) <- (slice(None), [0, 2]), cube1[:, :, :2]; k, row; (1, kv), row[:, 1:]
-        put(mat.clone(), [0], row[None])
+        put(mat.clone(), [0], row[None]); put(cube.clone(), (slice(None), kv), isc)
+        put(mat.clone(), ?) <- (slice(None), kv), fsc; (None, slice(None), kv), ksc
         put(i.clone(), 0, 2.7); put(i.clone(), k, iv[0]); put(i.clone(), [0], iv)
         put(k.clone(), 0, kv); put(cube.clone(), (0, k[0]), vec2); put(cube.clone(), k, vec2)
         put(tran.clone(), k, 0); put(sc.clone(), (), 2); put(sc.clone(), ..., sc2)

@@ -103,7 +103,8 @@ def check_index(index: Raw, shape: Sequence[int], dim: int, position: int) -> No
 def check_index_put(self: Any, values: Any, where_to: tuple[Any, ...]) -> None:
     """Whether the shape and dtype of values let them be put at an index. PyTorch converts a single
     value put at a mask, and no other."""
-    at_mask = len(where_to) == 1 and where_to[0].dtype.kind == "b"
+    places = [place for place in where_to if hasattr(place, "dtype")]  # not slices
+    at_mask = len(places) == 1 and places[0].dtype.kind == "b"
     if not (at_mask and not values.shape):
         check_same_dtype(
             "Index put requires the source and destination dtypes match, got {} for the "
