@@ -85,6 +85,7 @@ SLICES = [
         mat.index_select(?) <- 0, pl11; 1, at; 0, at32; 0, plsc; -1, at; dim=1, index=at; 0, iempty
         torch.index_select(tran, 1, at); sc.index_select(0, plone); sc.index_select(0, plsc)
         cube.index_select(1, at); i.index_select(1, at); none.index_select(1, at)
+        gap.index_select(0, pl11)
         vec.index_select(0, at); btran.index_select(2, pl11); plnan.index_select(0, pl11)
         mat.index_add(?) <- 0, pl01, mat2; 0, pl11, mat2; 1, at[:3], mat2; 0, at32, mat2
         mat.index_add(?) <- 0, pl11, mat2, alpha=2.5; 0, plsc, row; 0, iempty, none
@@ -172,6 +173,7 @@ IN_PLACE = [
 GROUPS = {"along": ALONG, "slices": SLICES, "elements": ELEMENTS, "in_place": IN_PLACE}
 ERRORS = [
     *calls("""
+        empty.index_select(0, at); none.index_select(0, at); gap.index_select(0, at)
         mat.gather(?) <- 2, i; 0, i; 0, ipos; 1, at32; 1, at; 0, f64[None]; 0, plfar; 0, plback
         mat.gather(?) <- 0, k
         mat.gather(?) <- 0, torch.tensor([[0, 1, 0, 1]]); 0, 1

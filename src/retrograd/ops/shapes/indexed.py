@@ -136,7 +136,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     size = size_along(shape, plain)
     if places.size and not size and len(shape) > 1:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    if plain and len(shape) > 1:
+    if len(shape) > 1 and (plain or 0 in shape):
         check_in_bounds(places, plain, size,
                         "INDICES element is out of DATA bounds, id={0} axis_dim={2}")  # fmt: skip
     else:
