@@ -23,6 +23,7 @@ COUNTS = [
 ]  # fmt: skip
 INTEGERS = calls("""
     torch.bincount(?) <- bints; bints, minlength=6; iempty; iempty, minlength=3; u8; i32.abs()
+    torch.bincount(iv, ?) <- f16; f32; f64; iv
     torch.bincount(bints, ?) <- bweight; weights=bweight, minlength=7; weights=bints
     bints.bincount(); bints.bincount(bweight); bints[::2].bincount(weights=bweight[::2])
 """)

@@ -113,7 +113,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if raw(weights).shape != values.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kernel("bincount_cpu", "bfc")(values)
-    if raw(weights).dtype.kind not in "f":
+    if raw(weights).dtype.name != "float32":
         weights = weights.double()
     places = clone(values)
     return weighed_bincount(weights, places=places, minlength=int(minlength))
