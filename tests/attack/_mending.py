@@ -25,6 +25,8 @@ MENDING: list[dict[str, Any]] = [
     mending("layout", "error", theirs="view size is not|^no error", program="view",
             ours="view size is not|^no error|must have a last dim"),
     mending("layout", "values", line=r"as_strided|flatten\(\)\.\w+_|_normal_|uniform_|view"),
+    mending("layout", "values", line="manual_seed", program="permute|expand|::|mT|transpose"),
+    mending("shapes of recurrent layers", "error", line="rnn_|lstm|gru"),
     mending("layout", "version", line="flatten|reshape|ravel|contiguous"),
     mending("nll_loss", "values gradient", program="nll_loss|cross_entropy|margin_loss"),
     mending("nansum", line="nansum"),

@@ -128,7 +128,7 @@ COMPLEX = [
         (pos * 1j).log(); (mat * 1j).prod(); (zero * 1j).abs(); (zero * 1j).sgn(); c64 @ c64
         c64.sum(); c64.mean(); c64.prod(); (mat * 1j).mean(0); (edge * 1j).prod()
         (mat.real * 2).exp(); mat.conj() @ mat3; mat.conj().t() @ mat; torch.dot(vec, vec.conj())
-        (mat * NAN * 1j).sgn(); (mat * NAN * 1j).abs(); torch.asinh(edge * 2j); torch.asinh(2j * vec)
+        (mat * NAN * 1j).sgn(); (mat * NAN * 1j).abs(); torch.asinh(edge * 2j)
         mat.sgn(); mat.conj().real; torch.view_as_real(mat * 1j); torch.view_as_complex(mat3)
     """),
 ]  # fmt: skip
