@@ -46,6 +46,7 @@ NO_COMPLEX32 = "there is no complex32, as documented"
 CONJ = "conj() computes its result, as documented"
 CAST = "a value that was cast is saved as a copy, which nobody can write"
 NO_HISTORY = "a derivative that does not depend on anything has no history here"
+_CONJ = r"(?<!resolve_)conj\(|\.m?H\b|adjoint"
 # Errors that were not meant for a user, and are never told for another reason.
 LEAKS = re.compile(
     r"^(AttributeError|KeyError|UnboundLocalError|ZeroDivisionError|AssertionError|OverflowError)"
@@ -57,6 +58,7 @@ ERROR, VALUES = ("error",), ("values", "gradient")
 MEANT = [
     Known(TWO_REASONS, ERROR, theirs="Error: ",
           ours="leaf Variable|not implemented for|Boolean value of Tensor|is not supported"),
+    Known(TWO_REASONS, ERROR, theirs="^IndexError", ours="does not support complex"),
     Known(TWO_REASONS, ERROR, ours="Error: ",
           theirs="does not support automatic differentiation|values to unpack"),
     Known(TWO_REASONS, ERROR, theirs="^(ValueError|RuntimeError)", line="embedding_bag|_norm",
@@ -68,8 +70,8 @@ MEANT = [
     Known(NO_COMPLEX32, ERROR, theirs="^no error", ours="complex_cpu.*Half"),
     Known(NO_COMPLEX32, ("dtype",), theirs="float16", ours="float32", program="float16|half"),
     Known(CONJ, ERROR, theirs="conjugate|a view of a leaf", ours="^no error",
-          program=r"conj\(|\.m?H\b|adjoint"),
-    Known(CONJ, ("values", "version", "requires_grad"), program=r"conj\(|\.m?H\b|adjoint"),
+          program=_CONJ),
+    Known(CONJ, ("values", "version", "requires_grad"), program=_CONJ),
     Known(CAST, ERROR, theirs="modified by an inplace operation", ours="^no error",
           program="float16|half|float32|int|bool|complex"),
     Known(CAST, ERROR, ours="^no error",
@@ -87,7 +89,7 @@ MEANT = [
     Known(NO_HISTORY, ("type",), theirs="^Tensor", ours="^(int|NoneType)",
           program=r"autograd\.grad|func\."),
     Known("whether a gradient is a view of what was given for it is not defined",
-          ("version", "values"), program=r"vjp\([\s\S]*_\("),
+          ("version",), program=r"vjp\("),
     Known("whether a result is the very tensor that was given is not defined",
           ("gradient is None",), program=r"func\.", ours="None"),
     Known("a hook on a view without a history would never be called", ERROR,
@@ -97,13 +99,11 @@ MEANT = [
     Known("a recurrent layer is one node, as documented", ERROR, theirs="^no error",
           ours="modified by an inplace operation.*(Lstm|Gru|Rnn)Layer"),
     Known("rows that are short enough are not written", ("version",), line="max_norm"),
-    Known("out= of another shape has memory of its own; PyTorch keeps it, and deprecates that",
-          program="out="),
     Known("the gradient of a determinant that is zero, as documented", VALUES,
-          program=r"det\(|slogdet"),
-    Known("which of equal elements is chosen is not defined", ("values",),
+          program=r"det\([\s\S]*(grad|backward)"),
+    Known("which of equal elements is chosen is not defined", ("values",), theirs=r"^[\[\], \d]+$",
           line=r"kthvalue|topk|median|sort|mode|unique|max\(|min\("),
-    Known("the sign of NaN", ("values",), line="signbit|copysign|view|atan2|angle",
+    Known("the sign of NaN", ("values",), line=r"signbit|copysign|view\(torch|atan2|angle",
           program="nan|sqrt|log|/"),
     Known("a mask is promoted, where PyTorch refuses to subtract it", ERROR,
           theirs="with a bool tensor is not supported", ours="^no error"),

@@ -27,6 +27,8 @@ MENDING: list[dict[str, Any]] = [
     mending("layout", "values", line=r"as_strided|flatten\(\)\.\w+_|_normal_|uniform_|view"),
     mending("layout", "values", line="manual_seed", program="permute|expand|::|mT|transpose"),
     mending("shapes of recurrent layers", "error", line="rnn_|lstm|gru"),
+    mending("errors of NumPy", "error", theirs="Error", ours="could not be broadcast|to unpack"),
+    mending("margin_ranking_loss", "error", line="margin_ranking_loss"),
     mending("layout", "version", line="flatten|reshape|ravel|contiguous"),
     mending("nll_loss", "values gradient", program="nll_loss|cross_entropy|margin_loss"),
     mending("nansum", line="nansum"),

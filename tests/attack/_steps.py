@@ -313,15 +313,22 @@ class Steps:
             return False
 
     def out(self, x: str) -> str | None:
-        y = self.random.choice(list(self.live))
         function = self.random.choice(("add({x}, {z}", "mul({x}, {z}", "exp({x}", "sum({x}, 0",
                                        "cat([{x}, {x}]", "matmul({x}, {x}", "neg({x}", "abs({x}",
                                        "cumsum({x}, 0", "maximum({x}, {x}", "clamp({x}, 0, 1",
                                        "where({x} > 0, {x}, {x}"))  # fmt: skip
         z = self.operand(x)
-        if any(n != y and shares(self.values[n], self.values[y]) for n in self.live) or y in (x, z):
-            return None  # PyTorch may resize it, and others would see that
         text = function.format(x=x, z=z)
+        try:  # with another shape PyTorch resizes the tensor within its memory, as deprecated
+            shape = tuple(eval(f"torch.{text}).detach()", self.values).shape)
+        except Exception:
+            shape = (2, 3)
+        targets = [n for n, f in self.live.items() if f.shape == shape and n not in (x, z)]
+        if not targets:
+            return None
+        y = self.random.choice(targets)
+        if any(n != y and shares(self.values[n], self.values[y]) for n in (x, z) if n in self.live):
+            return None  # written while it is read
         return f"!torch.{text}, out={y})"
 
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 
+from ._comparing import Difference
 from ._known import known
-from ._machine import Libraries, Machine, differs, is_rounding
+from ._machine import Libraries, Machine, is_rounding
 from ._report import Report
 from ._shrinking import reproduction, shrunk, title_of
 from ._writing import Writer
 
-MOST_SHRUNK = 3  # of differences that look alike at first sight
+# Of differences that look alike, only so many are reduced to few lines: that takes seconds.
+MOST_ALIKE = 3
+_OF_MANY_LINES = re.compile(r"backward|grad")
 
 
 def attack(report: Report, seed: int, seconds: float) -> None:
     """Write and run programs until the time is up."""
     libraries = Libraries()
+    alike: Counter[str] = Counter()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        one_program(report, libraries, (seed << 32) + report.tried)
+        one_program(report, libraries, (seed << 32) + report.tried, alike)
         report.tried += 1
 
 
-def one_program(report: Report, libraries: Libraries, seed: int) -> None:
+def one_program(report: Report, libraries: Libraries, seed: int, alike: Counter[str]) -> None:
+    """Write and run one program, and report what it does otherwise than in PyTorch."""
     writer = Writer(seed, libraries)
     machine = writer.machine
     machine.watcher = report.watcher
@@ -30,25 +37,32 @@ def one_program(report: Report, libraries: Libraries, seed: int) -> None:
     libraries.reset()
     report.trying("")
     report.counts["lines"] += len(machine.lines)
-    if found is None:
-        return
-    why = known(found, machine.lines, is_whole=False)
-    if why is not None:
-        report.counts[f"known: {why}"] += 1
-        return
-    if is_rounding(machine.lines, found, libraries, coarsest(machine)):
-        report.counts["rounding"] += 1
+    if found is None or is_explained(report, machine.lines, found, machine, is_whole=False):
         return
     report.counts["differences"] += 1
+    if not _OF_MANY_LINES.search(found.line) and found.line:
+        title = title_of([found.line], found)
+        alike[title] += 1
+        if alike[title] > MOST_ALIKE:
+            report.counts["like others before"] += 1
+            return
     lines, found = shrunk(machine.lines, found, libraries, report)
-    why = known(found, lines, is_whole=True)
+    if not is_explained(report, lines, found, machine, is_whole=True):
+        report.found(title_of(lines, found), reproduction(lines, found, libraries))
+
+
+def is_explained(
+    report: Report, lines: list[str], found: Difference, machine: Machine, is_whole: bool
+) -> bool:
+    """Whether a difference is known, or no more than rounding; if so, it is counted as such."""
+    why = known(found, lines, is_whole)
     if why is not None:
         report.counts[f"known: {why}"] += 1
-        return
-    if is_rounding(lines, found, libraries, coarsest(machine)):
+        return True
+    if is_rounding(lines, found, machine.libraries, coarsest(machine)):
         report.counts["rounding"] += 1
-        return
-    report.found(title_of(lines, found), reproduction(lines, found, libraries))
+        return True
+    return False
 
 
 def coarsest(machine: Machine) -> str:
@@ -56,6 +70,3 @@ def coarsest(machine: Machine) -> str:
     if machine.tolerance > 1e-3:
         return "float16"
     return "float32" if machine.tolerance > 1e-6 else "float64"
-
-
-__all__ = ["attack", "differs"]
