@@ -80,6 +80,8 @@ MEANT = [
           theirs=r"by an inplace operation: \[(torch\.|CPU)(Float|Half|ComplexFloat)"),
     Known("vmap expands what is the same for all entries", ERROR, theirs="^no error",
           program=r"func\.", ours="more than one element of the written-to tensor"),
+    Known("masked_select keeps places only, not the tensor it selects from", ERROR,
+          theirs="modified by an inplace operation", ours="^no error", program="masked_select"),
     Known("an inference tensor is saved as a copy where its dtype or shape is changed first",
           ERROR, theirs="Inference tensors cannot be saved for backward", ours="^no error"),
     Known("indices and masks belong to the node, as documented", ERROR,
