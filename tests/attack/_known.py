@@ -93,7 +93,7 @@ MEANT = [
     Known("whether a gradient is a view of what was given for it is not defined",
           ("version",), program=r"vjp\("),
     Known("whether a result is the very tensor that was given is not defined",
-          ("gradient is None",), program=r"func\.", ours="None"),
+          ("gradient is None",), program=r"func\."),
     Known("a hook on a view without a history would never be called", ERROR,
           line="register_hook", ours="cannot register a hook on a view"),
     Known("a hook is called with gradients only, never with None", ERROR,

@@ -32,6 +32,7 @@ MENDING: list[dict[str, Any]] = [
     mending("second derivatives of losses of NaN", "gradient values", theirs="nan",
             program=r"nan[\s\S]*_loss"),
     mending("losses of complex targets", "error", line="_loss", theirs="Complex(Float|Double)"),
+    mending("scatter with an empty index", "error", line="scatter"),
     mending("layout", "version", line="flatten|reshape|ravel|contiguous"),
     mending("nll_loss", "values gradient", program="nll_loss|cross_entropy|margin_loss"),
     mending("nansum", line="nansum"),
