@@ -115,7 +115,7 @@ WRONG: list[dict[str, Any]] = [
     values("PyTorch's solve_triangular of a real matrix and complex numbers drops imaginary parts",
            "solve_triangular"),
     values("where grids that are not finite are sampled", r"(inf|nan)[\s\S]*grid_sample"),
-    values("derivatives of qr where columns are dependent", r"qr\([\s\S]*(hessian|create_graph|jac)"),
+    values("derivatives of qr of dependent columns", r"qr\([\s\S]*(hessian|create_graph|jac)"),
     values("PyTorch's tangent of prelu leaves out weights that are not finite",
            r"inf[\s\S]*prelu[\s\S]*jvp"),
     {"why": "PyTorch's rank by lstsq is that of another routine", "kinds": ("values",),
