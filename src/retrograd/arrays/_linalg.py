@@ -13,40 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.arrays import _non_finite as non_finite
 from retrograd.arrays import _small
 from retrograd.arrays._distances import cross as cross
 from retrograd.arrays._distances import distances as distances
 from retrograd.arrays._distances import euclidean_distances as euclidean_distances
 from retrograd.arrays._distances import same_batch
 from retrograd.arrays._distances import unequal as unequal
+from retrograd.arrays._linalg_errors import LinAlgError as LinAlgError
+from retrograd.arrays._linalg_errors import failed
+from retrograd.arrays._linalg_errors import refuse_not_positive as refuse_not_positive
+from retrograd.arrays._linalg_errors import refuse_singular_inverse as refuse_singular_inverse
+from retrograd.arrays._linalg_errors import refuse_singular_solve as refuse_singular_solve
+from retrograd.arrays._linalg_errors import refuse_zero_pivot as refuse_zero_pivot
 from retrograd.arrays._numpy import Raw
-
-
-class _LinAlgError(RuntimeError):
-    """A matrix that an algorithm cannot work on: singular, or not positive definite."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _linalg_error, self.args
-
-
-LinAlgError = _LinAlgError  # what users call it; its name in messages is PyTorch's
-LinAlgError.__module__ = "torch._C"
-
-
-def _linalg_error(*words: str) -> LinAlgError:
-    return LinAlgError(*words)
-
-
-def _failed(function: str, number: int, shape: Sequence[int], words: str) -> LinAlgError:
-    """The error for a matrix of a batch; ``number`` counts matrices."""
-    batch = f"(Batch element {number}): " if len(shape) > 2 else ""
-    return LinAlgError(f"{function}: {batch}{words}")
-
-
-def _first_failure(infos: Raw) -> tuple[int, int] | None:
-    """Which matrix failed first, and LAPACK's word for why."""
-    failed = np.flatnonzero(np.asarray(infos))
-    return (int(failed[0]), int(np.reshape(infos, -1)[failed[0]])) if failed.size else None
 
 
 def first_true(x: Raw) -> Raw:
@@ -85,6 +65,10 @@ def _each(work: Callable[..., Any], *batches: Raw, depth: int = 2) -> tuple[Raw,
     return tuple(x.reshape((*batch, *x.shape[1:])) for x in stacked)
 
 
+def _spoiled(x: Raw) -> bool:
+    return non_finite.where(x) is not None
+
+
 def tril(x: Raw, k: int = 0) -> Raw:
     return np.tril(x, k)
 
@@ -107,62 +91,92 @@ def eps(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(dtype).eps)
 
 
-def allclose(x: Raw, y: Raw, rtol: float, atol: float) -> bool:
-    return bool(np.allclose(x, y, rtol=rtol, atol=atol))
+def exceeds(x: Raw, limit: float) -> bool:
+    """Whether anything is larger than a limit. NaN is not."""
+    return bool((np.abs(x) > limit).any())
 
 
 # -- orthogonal decompositions ---------------------------------------------------------------
 
 
 def svd(x: Raw, full_matrices: bool) -> tuple[Raw, Raw, Raw]:
+    """The decomposition; NaN for a matrix with infinities, and an error for one with NaN."""
+    if (bad := non_finite.where(x)) is not None:
+        _refuse_nan_in_svd(x)
+        found = svd(non_finite.replaced(x, bad), full_matrices)
+        u, s, vh = non_finite.marked(bad, *found)
+        return u, s, vh
     try:
         u, s, vh = np.linalg.svd(x, full_matrices)
     except np.linalg.LinAlgError:
-        raise _svd_failure(x) from None
+        raise failed("linalg.svd", 0, x.shape, _NO_SVD) from None
     return u, s, vh
 
 
 def svdvals(x: Raw) -> Raw:
+    if (bad := non_finite.where(x)) is not None:
+        _refuse_nan_in_svd(x)
+        return non_finite.marked(bad, svdvals(non_finite.replaced(x, bad)))[0]
     try:
         return np.linalg.svd(x, compute_uv=False)
     except np.linalg.LinAlgError:
-        raise _svd_failure(x) from None
+        raise failed("linalg.svd", 0, x.shape, _NO_SVD) from None
 
 
-def _svd_failure(x: Raw) -> LinAlgError:
-    finite = np.isfinite(x).all((-2, -1)).reshape(-1)
-    number = int(np.argmin(finite)) if finite.size else 0
-    why = (
-        "The algorithm failed to converge because the input matrix contained non-finite values."
-        if not finite.all()
-        else "The algorithm failed to converge because the input matrix is ill-conditioned or has "
-        "too many repeated singular values."
-    )
-    return _failed("linalg.svd", number, x.shape, why)
+_NO_SVD = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+    "repeated singular values."
+)
+
+
+def _refuse_nan_in_svd(x: Raw) -> None:
+    if (number := non_finite.first_with_nan(x)) is not None:
+        raise failed(
+            "linalg.svd", number, x.shape,
+            "The algorithm failed to converge because the input matrix contained non-finite "
+            "values.",
+        )  # fmt: skip
 
 
 def eigh(x: Raw, lower: bool) -> tuple[Raw, Raw]:
+    """Values and vectors, NaN for a matrix with infinities, and an error for one with NaN. Only
+    one triangle is looked at."""
+    triangle = np.tril(x) if lower else np.triu(x)
+    if (bad := non_finite.where(triangle)) is not None:
+        _refuse_nan_in_eigh(triangle, x.shape[-1] - 1)
+        found = eigh(non_finite.replaced(triangle, bad), lower)
+        values, vectors = non_finite.marked(bad, *found)
+        return values, vectors
     try:
         values, vectors = np.linalg.eigh(x, "L" if lower else "U")
     except np.linalg.LinAlgError:
-        raise _eigh_failure(x) from None
+        raise _eigh_failure(x, 0, x.shape[-1] - 1) from None
     return values, vectors
 
 
 def eigvalsh(x: Raw, lower: bool) -> Raw:
+    triangle = np.tril(x) if lower else np.triu(x)
+    if (bad := non_finite.where(triangle)) is not None:
+        _refuse_nan_in_eigh(triangle, x.shape[-1] - 2)
+        return non_finite.marked(bad, eigvalsh(non_finite.replaced(triangle, bad), lower))[0]
     try:
         return np.linalg.eigvalsh(x, "L" if lower else "U")
     except np.linalg.LinAlgError:
-        raise _eigh_failure(x) from None
+        raise _eigh_failure(x, 0, x.shape[-1] - 2) from None
 
 
-def _eigh_failure(x: Raw) -> LinAlgError:
-    finite = np.isfinite(x).all((-2, -1)).reshape(-1)
+def _refuse_nan_in_eigh(x: Raw, code: int) -> None:
+    number = non_finite.first_with_nan(x)
+    if number is not None and x.shape[-1] > 2:  # up to two rows PyTorch finds NaN
+        raise _eigh_failure(x, number, code)
+
+
+def _eigh_failure(x: Raw, number: int, code: int) -> LinAlgError:
     words = (
         "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
-        f"many repeated eigenvalues (error code: {x.shape[-1] - 1})."
+        f"many repeated eigenvalues (error code: {code})."
     )
-    return _failed("linalg.eigh", int(np.argmin(finite)), x.shape, words)
+    return failed("linalg.eigh", number, x.shape, words)
 
 
 def _complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -170,7 +184,7 @@ def _complex_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def eig(x: Raw) -> tuple[Raw, Raw]:
-    if not np.isfinite(x).all():
+    if _spoiled(x):
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     values, vectors = np.linalg.eig(x)
     kind = _complex_of(x.dtype)
@@ -178,21 +192,28 @@ def eig(x: Raw) -> tuple[Raw, Raw]:
 
 
 def eigvals(x: Raw) -> Raw:
-    kind = _complex_of(x.dtype)
-    if not np.isfinite(x).all():  # which LAPACK refuses, and PyTorch takes for no result
-        return np.full(x.shape[:-1], complex(math.nan, math.nan), kind)
-    return np.linalg.eigvals(x).astype(kind)
+    """The eigenvalues, NaN for a matrix that is not finite. (PyTorch leaves it to LAPACK, which
+    may end the process.)"""
+    if (bad := non_finite.where(x)) is not None:
+        return non_finite.marked(bad, eigvals(non_finite.replaced(x, bad)))[0]
+    return np.linalg.eigvals(x).astype(_complex_of(x.dtype))
 
 
 def qr(x: Raw, mode: str) -> tuple[Raw, Raw]:
     if mode == "r":
-        return np.zeros((0,), x.dtype), np.linalg.qr(x, "r")
+        return np.zeros((0,), x.dtype), qr(x, "reduced")[1] if _spoiled(x) else np.linalg.qr(x, "r")
+    if _spoiled(x):
+        q, r = _each(lambda a: non_finite.qr(a, mode), x)
+        return q, r
     q, r = np.linalg.qr(x, mode)  # type: ignore[call-overload]
     return q, r
 
 
 def geqrf(x: Raw) -> tuple[Raw, Raw]:
     """R above the diagonal, and below it the reflectors that make Q, scaled by ``tau``."""
+    if _spoiled(x):
+        found, tau = _each(non_finite.geqrf, x)
+        return found, tau
     reflectors, tau = np.linalg.qr(x, "raw")
     return np.swapaxes(reflectors, -2, -1), tau
 
@@ -204,7 +225,7 @@ def lu_factor(x: Raw) -> tuple[Raw, Raw, Raw]:
     """L and U in one array, the rows exchanged (counted from 1), and the first zero on U's diagonal
     (0 for none)."""
     size = min(x.shape[-2:])
-    if _small.pays(x):
+    if _small.pays(x) or _spoiled(x):
         return _small.lu_factor(x)
 
     def factor(a: Raw) -> tuple[Raw, Raw, Any]:
@@ -256,6 +277,8 @@ def sign_and_log_of_pivots(lu: Raw, pivots: Raw) -> tuple[Raw, Raw]:
     """The sign of the determinant, and the logarithm of its absolute value."""
     on_it = diagonal(lu)
     signs = np.sign(on_it)
+    if lu.dtype.kind == "f":
+        signs = np.where(np.isnan(signs), 0, signs)  # the sign of NaN is 0, as in PyTorch
     sign = (np.prod(signs, -1) * sign_of_exchanges(pivots)).astype(lu.dtype)
     with np.errstate(divide="ignore"):
         return sign[()], np.log(np.abs(on_it)).sum(-1)
@@ -317,13 +340,19 @@ def lu_solve(lu: Raw, pivots: Raw, b: Raw, transposed: int = 0) -> Raw:
 
 def inverse(x: Raw) -> tuple[Raw, Raw]:
     """The inverses, infinite where there are none, and where elimination first met a zero."""
+    if _spoiled(x):
+        return _inverse_by_elimination(x)
     try:
         # That of the transpose, transposed: column by column in memory, as from LAPACK.
         turned = np.linalg.inv(np.swapaxes(x, -2, -1))
         return np.swapaxes(turned, -2, -1), np.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
-        lu, pivots, infos = lu_factor(x)
-        return lu_solve(lu, pivots, np.eye(lu.shape[-1], dtype=lu.dtype)), infos
+        return _inverse_by_elimination(x)
+
+
+def _inverse_by_elimination(x: Raw) -> tuple[Raw, Raw]:
+    lu, pivots, infos = lu_factor(x)
+    return lu_solve(lu, pivots, np.eye(lu.shape[-1], dtype=lu.dtype)), infos
 
 
 def solve_triangular(a: Raw, b: Raw, upper: bool, left: bool, unit: bool) -> Raw:
@@ -350,6 +379,8 @@ def solve_triangular(a: Raw, b: Raw, upper: bool, left: bool, unit: bool) -> Raw
 
 def cholesky(x: Raw, upper: bool) -> tuple[Raw, Raw]:
     """The factor, and the order of the first leading minor that is not positive (0 for none)."""
+    if _spoiled(x):
+        return _partial_cholesky(x, upper)
     try:
         found = np.linalg.cholesky(x, upper=upper)
         return found, np.zeros(x.shape[:-2], np.int32)
@@ -364,6 +395,9 @@ def _partial_cholesky(x: Raw, upper: bool) -> tuple[Raw, Raw]:
     def factor(a: Raw) -> tuple[Raw, Any]:
         if not a.size:
             return a.copy(), np.int32(0)
+        if not np.isfinite(a).all():
+            found, info = non_finite.cholesky(a, upper)
+            return found, np.int32(info)
         found, info = potrf(a, lower=int(not upper), clean=1)
         return found, np.int32(info)
 
@@ -381,9 +415,12 @@ def cholesky_solve(b: Raw, factor: Raw, upper: bool) -> Raw:
 
 def lstsq(a: Raw, b: Raw, driver: str, rcond: float) -> tuple[Raw, Raw, Raw]:
     """The solution of the least squares, the rank and, where the driver finds them, the singular
-    values."""
+    values. All are NaN, and the rank 0, for a matrix with infinities."""
     import scipy.linalg  # type: ignore[import-untyped]
 
+    bad, bad_right = non_finite.where(a), non_finite.where(b)
+    if bad is not None or bad_right is not None:
+        return _spoiled_lstsq(a, b, driver, rcond, bad, bad_right)
     m, n = a.shape[-2:]
     k, columns = min(m, n), b.shape[-1]
     real = np.real(a).dtype
@@ -398,6 +435,26 @@ def lstsq(a: Raw, b: Raw, driver: str, rcond: float) -> tuple[Raw, Raw, Raw]:
         return found, np.int64(rank), np.zeros(k, real) if values is None else values
 
     solution, rank, values = _each(solve, a, b)
+    return solution, rank, values
+
+
+def _spoiled_lstsq(
+    a: Raw, b: Raw, driver: str, rcond: float, bad: Raw | None, bad_right: Raw | None
+) -> tuple[Raw, Raw, Raw]:
+    """Least squares where matrices or right sides are not finite."""
+    for x in (a, b):
+        if (number := non_finite.first_with_nan(x)) is not None:
+            words = (
+                "The least squares solution could not be computed because the input contained NaN."
+            )
+            raise failed("torch.linalg.lstsq", number, x.shape, words)
+    none = np.zeros(a.shape[:-2], bool)
+    bad = none if bad is None else bad
+    either = bad if bad_right is None else bad | bad_right
+    cleaned = non_finite.replaced(a, bad), non_finite.replaced(b, either)
+    solution, rank, values = lstsq(*cleaned, driver, rcond)
+    non_finite.marked(either, solution)
+    non_finite.marked(bad, values)
     return solution, rank, values
 
 
@@ -440,43 +497,8 @@ def expm(x: Raw) -> Raw:
 
     if not x.size:
         return x.copy()
+    if (bad := non_finite.where(x)) is not None:
+        return non_finite.marked(bad, expm(non_finite.replaced(x, bad)))[0]
     if x.dtype == np.float16:
         return expm(x.astype(np.float32)).astype(np.float16)
     return np.asarray(scipy.linalg.expm(x), x.dtype)
-
-
-# -- refusals, one for each reason that LAPACK gives -----------------------------------------
-
-
-def refuse_singular_inverse(function: str, infos: Raw, shape: Sequence[int]) -> None:
-    if failure := _first_failure(infos):
-        raise _failed(
-            function, failure[0], shape,
-            f"The diagonal element {failure[1]} is zero, the inversion could not be completed "
-            "because the input matrix is singular.",
-        )  # fmt: skip
-
-
-def refuse_singular_solve(function: str, infos: Raw, shape: Sequence[int]) -> None:
-    if failure := _first_failure(infos):
-        words = "The solver failed because the input matrix is singular."
-        raise _failed(function, failure[0], shape, words)
-
-
-def refuse_not_positive(function: str, infos: Raw, shape: Sequence[int]) -> None:
-    if failure := _first_failure(infos):
-        raise _failed(
-            function, failure[0], shape,
-            "The factorization could not be completed because the input is not positive-definite "
-            f"(the leading minor of order {failure[1]} is not positive-definite).",
-        )  # fmt: skip
-
-
-def refuse_zero_pivot(function: str, infos: Raw, shape: Sequence[int]) -> None:
-    if failure := _first_failure(infos):
-        batch = f"(Batch element {failure[0]}): " if len(shape) > 2 else ""
-        raise RuntimeError(
-            f"{function}: {batch}U[{failure[1]},{failure[1]}] is zero and using it on lu_solve "
-            "would result in a division by zero. If you still want to perform the factorization, "
-            "consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
-        )

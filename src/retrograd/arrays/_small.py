@@ -23,14 +23,19 @@ def pays(x: Raw) -> bool:
 
 
 def lu_factor(x: Raw) -> tuple[Raw, Raw, Raw]:
-    """L and U, the exchanges of rows, and the first zero on the diagonal, as from LAPACK."""
+    """L and U, the exchanges of rows, and the first zero on the diagonal, as from LAPACK. Of
+    matrices that are not finite, too, with every NaN that follows."""
     batch, (m, n) = x.shape[:-2], x.shape[-2:]
     a = x.reshape((-1, m, n)).copy()
     every, k = np.arange(len(a)), min(m, n)
     pivots, infos = np.empty((len(a), k), np.int32), np.zeros(len(a), np.int32)
+    finite = bool(np.isfinite(a).all())
     for j in range(k):
         column = a[:, j:, j]
         sizes = np.abs(column.real) + np.abs(column.imag) if a.dtype.kind == "c" else np.abs(column)
+        if not finite:  # NaN is no larger than anything, nor is anything larger than it
+            sizes = np.where(np.isnan(sizes), -1.0, sizes)
+            sizes[:, 0] = np.where(np.isnan(column[:, 0]), np.inf, sizes[:, 0])
         chosen = np.argmax(sizes, 1) + j
         pivots[:, j] = chosen + 1
         rows = a[every, chosen]
