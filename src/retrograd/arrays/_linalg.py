@@ -91,9 +91,8 @@ def eps(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(dtype).eps)
 
 
-def exceeds(x: Raw, limit: float) -> bool:
-    """Whether anything is larger than a limit. NaN is not."""
-    return bool((np.abs(x) > limit).any())
+def allclose(x: Raw, y: Raw, rtol: float, atol: float) -> bool:
+    return bool(np.allclose(x, y, rtol=rtol, atol=atol))
 
 
 # -- orthogonal decompositions ---------------------------------------------------------------

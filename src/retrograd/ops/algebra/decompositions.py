@@ -48,7 +48,7 @@ _PHASE = 1e-2  # how far a loss may depend on a phase and still count as indepen
 
 def _depends_on_phase(turns: Any) -> bool:
     phases = arrays.imag(bare(turns))
-    return arrays.linalg.exceeds(phases, _PHASE)
+    return not arrays.linalg.allclose(phases, 0.0, _PHASE, _PHASE)
 
 
 def _gaps(values: Any) -> Any:
