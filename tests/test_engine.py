@@ -409,6 +409,67 @@ def test_a_backward_pass_inside_a_hook(torch):
     assert x.grad.item() == 24
 
 
+@pytest.mark.parametrize("kind", ["leaf", "result", "pre-hook", "post-hook", "leaf's pre-hook"])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (lambda g: g.double(), "type of value (was torch.FloatTensor got torch.DoubleTensor)"),
+        (lambda g: g.long(), "type of value (was torch.FloatTensor got torch.LongTensor)"),
+        (lambda g: g + 0j, "type of value (was torch.FloatTensor got CPUComplexFloatType)"),
+        (lambda g: g[:1], "size of value"),
+    ],
+)
+def test_a_hook_may_not_change_what_a_gradient_is(torch, kind, changed, words):
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    changed_all = lambda grads, *_: tuple(None if g is None else changed(g) for g in grads)
+    if kind == "leaf":
+        x.register_hook(changed)
+    elif kind == "result":
+        y.register_hook(changed)
+    elif kind == "pre-hook":
+        y.grad_fn.register_prehook(changed_all)
+    elif kind == "post-hook":
+        y.grad_fn.register_hook(changed_all)
+    else:
+        y.grad_fn.next_functions[0][0].register_prehook(changed_all)
+    with pytest.raises(RuntimeError, match=re.escape(f"hook '<lambda>' has changed the {words}")):
+        y.sum().backward(retain_graph=True)
+    assert x.grad is None
+    if kind != "leaf's pre-hook":
+        with pytest.raises(RuntimeError, match=re.escape(f"has changed the {words}")):
+            torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_what_hooks_of_nodes_may_return(torch):
+    def gradient(pre=None, post=None):
+        x = torch.ones(2, requires_grad=True)
+        y = x * torch.ones(2)
+        if pre is not None:
+            y.grad_fn.register_prehook(lambda grads: pre)
+        if post is not None:
+            y.grad_fn.register_hook(lambda outgoing, incoming: post)
+        (y * 3).sum().backward()
+        return None if x.grad is None else x.grad.tolist()
+
+    one = torch.ones(2)
+    assert gradient(pre=(one,)) == [1, 1]
+    assert gradient(pre=(None,)) is None
+    assert gradient(post=(one, None)) == [1, 1]
+    assert gradient(post=(None, None)) is None
+    for given in ({"pre": one}, {"pre": [one]}, {"pre": 3}, {"post": one}, {"post": "a"}):
+        name = type(next(iter(given.values()))).__name__
+        with pytest.raises(TypeError, match=f"expected tuple, but hook returned '{name}'"):
+            gradient(**given)
+    for given in ({"pre": (3,)}, {"post": (3, None)}):
+        with pytest.raises(TypeError, match="expected Variable, but hook returned 'int'"):
+            gradient(**given)
+    with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None value"):
+        gradient(post=(one, one))
+    with pytest.raises(RuntimeError, match=r"\(got 3, but expected 2\)"):
+        gradient(post=(one, one, one))
+
+
 def test_removing_a_hook_while_it_runs(torch):
     x = leaf(torch, 1.0)
     calls = []

@@ -269,6 +269,8 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
         return (None,) * len(next_nodes)
     if extras is not None and extras.pre_hooks:
         grads = pre_hooks(task, extras, grads)
+        if not several and grads[0] is None and not node.makes_zeros:
+            return (None,) * len(next_nodes)
     if observer is not None:
         observer.begins(node, grads)
     try:
@@ -341,13 +343,44 @@ def retain(task: Task, meta: Any, g: Any) -> None:
 
 
 def replaced(task: Task, old: Any, result: Any, hook: Any) -> Any:
-    """Check what a hook returned in place of a gradient."""
-    name = getattr(hook, "__name__", type(hook).__name__)
+    """What a hook returned in place of a gradient, which must be of the same kind."""
+    if result is None:
+        return None
     if not hasattr(result, "_node"):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if old is None:
+        raise RuntimeError("can't replace a None gradient with a non-None value")
+    dtypes = raw(old).dtype, raw(result).dtype
+    if dtypes[0] != dtypes[1]:
+        was, got = (_type_name(dtype) for dtype in dtypes)
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has changed the type of value (was {was} got {got})"
+        )
     if tuple(result.shape) != tuple(old.shape):
-        raise RuntimeError(f"hook '{name}' has changed the size of value")
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
     return taken(task, result)
+
+
+def replaced_all(task: Task, old: Sequence[Any], result: Any, hook: Any) -> list[Any]:
+    """The same for all gradients of a node."""
+    if not isinstance(result, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
+    if len(result) != len(old):
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(result)}, "
+            f"but expected {len(old)})"
+        )
+    return [replaced(task, x, r, hook) for x, r in zip(old, result, strict=True)]
+
+
+def _name(hook: Any) -> str:
+    return getattr(hook, "__name__", None) or type(hook).__name__
+
+
+def _type_name(dtype: Any) -> str:
+    """PyTorch's older name of a tensor's type."""
+    word = arrays.dtypes.type_word(dtype)
+    return f"CPU{word}Type" if dtype.kind == "c" else f"torch.{word}Tensor"
 
 
 def pre_hooks(task: Task, extras: Extras, grads: list[Any]) -> list[Any]:
@@ -355,13 +388,7 @@ def pre_hooks(task: Task, extras: Extras, grads: list[Any]) -> list[Any]:
     for hook in list(extras.pre_hooks.values()):
         result = call_hook(task, hook, tuple(shown(task, g) for g in grads))
         if result is not None:
-            result = result if isinstance(result, tuple) else (result,)
-            if len(result) != len(grads):
-                raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number "
-                    f"of values (got {len(result)}, but expected {len(grads)})"
-                )
-            grads = [taken(task, r) for r in result]
+            grads = replaced_all(task, grads, result, hook)
     return grads
 
 
@@ -372,13 +399,7 @@ def post_hooks(task: Task, extras: Extras, received: Sequence[Any], grads: list[
         incoming = tuple(shown(task, g) for g in grads)
         result = call_hook(task, hook, outgoing, incoming)
         if result is not None:
-            result = result if isinstance(result, tuple) else (result,)
-            if len(result) != len(received):
-                raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number "
-                    f"of values (got {len(result)}, but expected {len(received)})"
-                )
-            received = [taken(task, r) for r in result]
+            received = replaced_all(task, received, result, hook)
     return received
 
 
