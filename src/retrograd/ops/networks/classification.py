@@ -383,8 +383,9 @@ def _of_probabilities(
 
 
 def _bce(self: Raw, target: Raw, weight: Raw | None, reduction: str) -> Raw:
-    if arrays.any((self < 0) | (self > 1)):
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    for name, x in (("input", self), ("target", target)):
+        if not arrays.all((x >= 0) & (x <= 1)):  # NaN is not between them either
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     # Logarithms below -100 count as -100: a loss is to be finite.
     losses = (target - 1) * arrays.maximum(arrays.log1p(-self), -100)
     losses = losses - target * arrays.maximum(arrays.log(self), -100)
@@ -410,10 +411,22 @@ def _bce_tangent(t: Any, self: Any, target: Any, weight: Any, reduction: str) ->
     ], reduction)  # fmt: skip
 
 
+def _check_bce(self: Raw, target: Raw, weight: Raw | None, reduction: str) -> None:
+    word = arrays.dtypes.type_word
+    if self.dtype != target.dtype:
+        raise RuntimeError(f"Found dtype {word(target.dtype)} but expected {word(self.dtype)}")
+    kernel("binary_cross_entropy", "biuc")(self)
+    if weight is not None and weight.dtype.kind == "c":
+        raise RuntimeError(
+            f"result type {word(weight.dtype)} can't be cast to the desired output type "
+            f"{word(self.dtype)}"
+        )
+
+
 bce_op = Operation(
     "binary_cross_entropy", _bce, inputs=("self", "target", "weight"),
     rules={"self": _bce_rule, "target": _bce_target_rule}, batch=of_many, jvp=_bce_tangent,
-    check=lambda self, target, weight, **options: kernel("binary_cross_entropy", "biuc")(self),
+    check=_check_bce,
 )  # fmt: skip
 
 
