@@ -303,3 +303,17 @@ def test_values_do_not_depend_on_recording(group: str) -> None:
                 for a, b in zip(plain[1], recorded[1], strict=True):
                     differing = list(compare_tensors(b, a, expression, dtype != "float64"))
                     assert not differing
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
+def test_rounding_leaves_integers_as_they_are(name: str) -> None:
+    """With every version of NumPy: 2.0 makes floats of them."""
+    for dtype in (retrograd.int64, retrograd.int32, retrograd.uint8):
+        x = retrograd.tensor([3, 0, 7], dtype=dtype)
+        found = getattr(retrograd, name)(x)
+        assert found.dtype is dtype
+        assert found.tolist() == [3, 0, 7]
+        found[0] = 1
+        assert x.tolist() == [3, 0, 7], "the result has memory of its own"
+        assert getattr(x, f"{name}_")() is x
+    assert getattr(retrograd, name)(retrograd.tensor(3)).dtype is retrograd.int64

@@ -57,6 +57,10 @@ FUNCTIONS = [
     *unary("acosh", "big; edge; inf; nan; none; mat"),
     *unary("relu; abs; sign; sgn; floor; ceil; trunc; round",
             "mat; sc; tran; edge; half; inf; nan; none"),
+    *calls("torch.?(i) <- floor; ceil; trunc; round; abs; sign; sgn; relu"),
+    *calls("torch.?(u8) <- floor; ceil; trunc; round; abs; sign; sgn; relu"),
+    *calls("i32.clone().?_() <- floor; ceil; trunc; round; abs; sign; relu"),
+    *calls("torch.?(isc) <- floor; ceil; trunc"),
     *calls("""
         torch.atan2(?) <- mat, mat2; mat, vec; sc, mat; edge, edge; inf, nan; edge, zero
         torch.atan2(?) <- zero, edge; i, iv; mat, i; none, vec; f32, f64

@@ -37,7 +37,6 @@ sin, cos, tan, arcsin, arccos, arctan, arctan2 = (
     np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.arctan2)  # fmt: skip
 sinh, cosh, tanh, arcsinh, arccosh, arctanh = (
     np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh)  # fmt: skip
-floor, ceil, trunc = np.floor, np.ceil, np.trunc
 maximum, minimum, isnan, isinf, isfinite = (
     np.maximum, np.minimum, np.isnan, np.isinf, np.isfinite)  # fmt: skip
 logical_and, logical_or, logical_xor, logical_not = (
@@ -316,6 +315,19 @@ def sgn(x: Raw) -> Raw:
     return result
 
 
+def floor(x: Raw) -> Raw:
+    """As ``numpy.floor``, which before NumPy 2.1 makes floats of integers."""
+    return np.floor(x) if x.dtype.kind == "f" else copy(x)
+
+
+def ceil(x: Raw) -> Raw:
+    return np.ceil(x) if x.dtype.kind == "f" else copy(x)
+
+
+def trunc(x: Raw) -> Raw:
+    return np.trunc(x) if x.dtype.kind == "f" else copy(x)
+
+
 def rint(x: Raw) -> Raw:
     return np.rint(x) if x.dtype.kind == "f" else copy(x)
 
@@ -371,8 +383,15 @@ def _divided(divide: Any, x: Raw, y: Raw) -> Raw:
     return result
 
 
+# NumPy 2.0 makes 0.0 of a -0.0 that is at a bound of zero.
+_CLIP_KEEPS_SIGNS = bool(np.signbit(np.array([-0.0]).clip(0.0, np.inf))[0])
+
+
 def clip(x: Raw, low: Raw | None, high: Raw | None) -> Raw:
     """``x`` moved into ``[low, high]``; ``high`` wins where they contradict each other."""
+    if not _CLIP_KEEPS_SIGNS and x.dtype.kind == "f":
+        x = x if low is None else np.maximum(low, x)
+        return x if high is None else np.minimum(high, x)
     if x.dtype in _constants:  # for which NumPy takes long to convert numbers
         return x.clip(*[constant(y, x) if type(y) in (int, float) else y for y in (low, high)])
     return np.clip(x, low, high)
