@@ -35,6 +35,11 @@ ALONG = [
         mat.gather(0, pl01[:, None].expand(2, 3)); mat.gather(1, pl0.expand(2, 3))
         mat.scatter(?) <- 0, pl0, pl13; 1, pl1, pl22; 1, pl1, 2.5; 0, pl2, col; 1, pl32, pl22
         mat.scatter(?) <- 0, pl0, plsrc
+        mat.scatter(?) <- 0, iempty, plsrc; 1, iempty, 2.; 1, empty.detach(), plsrc
+        mat.scatter(?) <- 0, iempty, plsrc, reduce='add'; 1, iempty, 2., reduce='multiply'
+        mat.scatter_add(?) <- 0, iempty, plsrc; 1, iempty, vec.detach()
+        mat.scatter_reduce(?) <- 0, iempty, plsrc, 'sum'; 1, iempty, plsrc, 'amax'
+        mat.detach().gather(?) <- 0, iempty; 1, iempty; -1, empty.detach()
         mat.scatter(?) <- 0, plrep, 3; 0, plgap, plsrc; dim=1, index=pl1, value=1
         mat.scatter(?) <- 1, cols, pl13[:, :2]
         mat.scatter(?) <- dim=0, index=pl2, src=col; 1, pl1, plsrc, reduce='add'; 1, pl1, plsrc

@@ -218,7 +218,22 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
                     f"be no larger than self {list(shape)} apart from dimension {plain}"
                 )
         check_in_bounds(places, plain, size_along(shape, plain))
+    if not places.size and not (plain < max(places.ndim, 1) and is_index(places)):
+        (nothing,) = _of_rank(len(shape), index)
+        return linear.reshape(gather_at(input, nothing, dim=plain), tuple(index.shape))
     return gather_at(input, index, dim=plain)
+
+
+def _of_rank(rank: int, index: Any, *sources: Any) -> tuple[Any, ...]:
+    """An index and what it places. PyTorch takes an empty index of any rank and dtype, as one that
+    places nothing; it, and what it might have placed, are brought to the rank they should have."""
+    rank = max(rank, 1)
+    if raw(index).size or (raw(index).ndim == rank and is_index(raw(index))):
+        return (index, *sources)
+    nothing = (0,) * rank
+    flat = [linear.reshape(src, (numel(src.shape),)) for src in sources]
+    cut = [linear.reshape(_cut(src, (0,)), nothing) for src in flat]
+    return (arrays.zeros(nothing, arrays.int64), *cut)
 
 
 def _check_scatter(self: Any, dim: int, index: Any, src: Any) -> int:
@@ -280,6 +295,10 @@ def scatter(
     plain = _check_scatter(input, dim, index, given if is_tensor else None)
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
+    if is_tensor:
+        index, given = _of_rank(len(input.shape), index, given)
+    else:
+        (index,) = _of_rank(len(input.shape), index)
     if reduce is None:
         if is_tensor:
             return scatter_tensor(input, index, given, dim=plain)
@@ -303,6 +322,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     tensor_argument("scatter_add", "index", index, 2)
     tensor_argument("scatter_add", "src", src, 3)
     plain = _check_scatter(input, dim, index, src)
+    index, src = _of_rank(len(input.shape), index, src)
     return scatter_add_tensor(input, index, src, dim=plain)
 
 
@@ -334,6 +354,7 @@ def scatter_reduce(
         raise NotImplementedError(
             f"\"scatter_gather_tensor_cpu_reduce_{how}\" not implemented for '{word}'"
         )
+    index, src = _of_rank(len(input.shape), index, src)
     return scatter_reduce_tensor(
         input, index, src, dim=plain, reduce=how, include_self=include_self
     )
