@@ -26,6 +26,7 @@ Numbers fill an array in C order; ``in_memory_order`` is for arrays laid out oth
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -386,6 +387,7 @@ def _check_uniform_bounds(low: float, high: float, dtype: np.dtype[Any]) -> None
 
 def _checked_integer_bounds(low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, int]:
     """The bounds to draw between: a floating-point dtype may have to move them inwards."""
+    low, high = operator.index(low), operator.index(high)  # NumPy's would overflow
     require(
         low < high, f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
     )

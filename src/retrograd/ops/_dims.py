@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs  # in typing from Python 3.13 on
 
 Dims = int | Sequence[int] | None
+
+
+def is_integer(x: Any) -> TypeIs[int]:
+    """Whether ``x`` is one integer, not several: Python's, NumPy's, or what stands for one."""
+    return isinstance(x, int) or (hasattr(x, "__index__") and not hasattr(x, "__len__"))
 
 
 def one_dim(dim: SupportsIndex, ndim: int) -> int:
@@ -27,9 +35,9 @@ def many_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """The dimensions that ``dim`` names; None and an empty sequence name all of them."""
     if type(dim) is int and 0 <= dim < ndim:
         return (dim,)
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+    if dim is None or (not is_integer(dim) and len(dim) == 0):
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = (dim,) if is_integer(dim) else tuple(dim)
     plain = tuple(one_dim(d, ndim) for d in dims)
     for d in plain:
         if plain.count(d) > 1:

@@ -7,7 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.ops import general, linear, selecting
 from retrograd.ops._arguments import invalid_combination
-from retrograd.ops._dims import Dims, many_dims, one_dim
+from retrograd.ops._dims import Dims, is_integer, many_dims, one_dim
 from retrograd.ops._operation import Planned, Target, TensorLike, raw
 from retrograd.ops._refusals import c_name, refuses
 from retrograd.ops._results import named_result
@@ -121,7 +121,7 @@ def _extreme_dims(self: Any, name: str, kernel: str, dim: Dims) -> tuple[int, ..
     shape = raw(self).shape
     dims = many_dims(dim, len(shape))
     if 0 in shape:
-        given = (dim,) if isinstance(dim, int) else tuple(dim or ())
+        given = (dim,) if is_integer(dim) else tuple(dim or ())
         if not given:
             _non_empty(self, name, None)
         for said, d in zip(given, dims, strict=True):
@@ -139,7 +139,7 @@ def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
     """The second tensor, if that is how ``max`` or ``min`` is called."""
     if not isinstance(self, TensorLike) and not arrays.is_raw(self):
         raise invalid_combination(name, *(x for x in (self, dim, other) if x is not None))
-    if other is None and (dim is None or isinstance(dim, int)):
+    if other is None and (dim is None or is_integer(dim)):
         return None
     other = dim if other is None else other
     if not isinstance(other, TensorLike) and not arrays.is_raw(other):
@@ -205,7 +205,7 @@ def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
 
 def _truth_dims(self: Any, dim: Dims) -> tuple[int, ...]:
     """The dimensions that ``all`` and ``any`` reduce: here an empty sequence names none."""
-    nothing = dim is not None and not isinstance(dim, int) and not len(dim)
+    nothing = dim is not None and not is_integer(dim) and not len(dim)
     return () if nothing else many_dims(dim, len(self.shape))
 
 

@@ -160,7 +160,9 @@ def check_one_dimensional(
         ("padding", padding, "an int, list of ints, or"),
         ("dilation", dilation, "an int, list of ints or"),
     ):
-        values = found[0] if name == "stride" and value in (None, ()) else as_sizes(value)
+        values = () if value is None else as_sizes(value)
+        if name == "stride" and not values:
+            values = found[0]
         if len(values) != 1:
             raise RuntimeError(
                 f"max_pool1d() {name} must be {kinds} tuple of ints of size 1 but got size "

@@ -14,6 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
+from retrograd.ops._dims import is_integer
 from retrograd.ops._operation import Operation, multilinear, raw
 from retrograd.ops._refusals import c_name
 from retrograd.ops.networks.padding import constant_pad_nd
@@ -323,7 +324,7 @@ def _refuse_dtypes(x: Raw, w: Raw, bias: Raw | None) -> None:
 def _fitted(name: str, value: Any, given: int, wanted: int) -> Sizes:
     """An option for each dimension. PyTorch repeats a number as often as the function's name says,
     before it looks at the weight."""
-    values = (value,) * given if isinstance(value, int) else tuple(int(v) for v in value)
+    values = (int(value),) * given if is_integer(value) else tuple(int(v) for v in value)
     if len(values) == 1:
         values *= wanted
     if len(values) != wanted:

@@ -9,7 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, unfolded
-from retrograd.ops._dims import numel
+from retrograd.ops._dims import is_integer, numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, hidden, raw
 from retrograd.ops._operation import linear as declare
@@ -56,7 +56,7 @@ def _share(
 
 
 def _is_no_padding(indices: Any, padding_idx: Padding) -> Any:
-    if isinstance(padding_idx, int):
+    if is_integer(padding_idx):
         return ne(indices, padding_idx)
     padding_idx, rows = padding_idx
     return ne(remainder(indices, rows), padding_idx)
@@ -96,7 +96,7 @@ def _numbered(level: BatchLevel, indices: Any, rows: int) -> Any:
 
 def _in_each(padding_idx: Padding, rows: int) -> Padding:
     """The padding in tables one below the other."""
-    return (padding_idx, rows) if isinstance(padding_idx, int) and padding_idx >= 0 else padding_idx
+    return (padding_idx, rows) if is_integer(padding_idx) and padding_idx >= 0 else padding_idx
 
 
 def _add_rows_of_many(

@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._dims import is_integer
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import pow_scalar, rsqrt
@@ -26,7 +27,7 @@ def _check_normalized_shape(
 ) -> tuple[int, ...]:
     """The dimensions to normalize over, from the last; or what is wrong with them."""
     check_tensor(name, input)
-    if isinstance(normalized_shape, int):
+    if is_integer(normalized_shape):
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int"
         )

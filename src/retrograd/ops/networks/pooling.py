@@ -12,6 +12,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise, linear, reducing
+from retrograd.ops._dims import is_integer
 from retrograd.ops._operation import Linear, Operation, Selecting, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
@@ -471,7 +472,7 @@ def _norms(means: Any, input: Any, norm_type: float, kernel_size: Any, stride: A
         smallest = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}[ndim]
         return -smallest(-elementwise.abs(input), kernel_size, stride, 0, 1, ceil_mode)
     count = 1
-    for k in (kernel_size,) * ndim if isinstance(kernel_size, int) else kernel_size:
+    for k in (kernel_size,) * ndim if is_integer(kernel_size) else kernel_size:
         count *= k
     out = means(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return ((elementwise.sign(out) * elementwise.relu(elementwise.abs(out))) * count) ** (

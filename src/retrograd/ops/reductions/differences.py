@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd.ops import linear, reducing, shaping
 from retrograd.ops._arguments import check_int, check_tensor, invalid_combination
-from retrograd.ops._dims import many_dims, one_dim
+from retrograd.ops._dims import is_integer, many_dims, one_dim
 from retrograd.ops._operation import TensorLike, raw
 from retrograd.ops._refusals import refuses
 from retrograd.ops.elementwise import clone, logical_xor, sub
@@ -155,7 +155,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     spacing = 1 if spacing is None else spacing
     dims = tuple(range(input.ndim))
     if dim is not None:
-        dims = () if not isinstance(dim, int) and not len(dim) else many_dims(dim, input.ndim)
+        dims = () if not is_integer(dim) and not len(dim) else many_dims(dim, input.ndim)
     _check_gradient(input, spacing, dim, dims, edge_order)
     spacings = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     return tuple(

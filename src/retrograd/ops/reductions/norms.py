@@ -12,7 +12,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, reducing
 from retrograd.ops._arguments import check_tensor
 from retrograd.ops._batching import Batched, BatchLevel, pointwise, rows
-from retrograd.ops._dims import Dims, broadcast, many_dims, one_dim
+from retrograd.ops._dims import Dims, broadcast, is_integer, many_dims, one_dim
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import refuses
 from retrograd.ops._tangents import by_real_slopes, ones_like
@@ -137,7 +137,7 @@ def vector_norm(
     if isinstance(ord, complex):
         raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
     x = _in_dtype(name, x, dtype)
-    nothing = dim is None or (not isinstance(dim, int) and not len(dim))
+    nothing = dim is None or (not is_integer(dim) and not len(dim))
     dims = None if nothing else many_dims(dim, len(x.shape))
     if (ord < 0 or ord == inf) and 0 in x.shape:
         _check_identity(ord, x.shape, dims)
@@ -186,7 +186,7 @@ def matrix_norm(
     name = "linalg.matrix_norm"
     if isinstance(ord, str) and ord not in ("fro", "nuc"):
         raise RuntimeError(f"{name}: Order {ord} not supported.")
-    if isinstance(dim, int):
+    if is_integer(dim):
         raise TypeError(
             "linalg_matrix_norm() received an invalid combination of arguments: dim must be a tuple"
         )
@@ -236,7 +236,7 @@ def norm(
     >>> torch.norm(x, dim=0), torch.norm(x, torch.inf)
     (tensor([5., 1.]), tensor(4.))
     """
-    dims = [dim] if isinstance(dim, int) else dim
+    dims = [dim] if is_integer(dim) else dim
     if not isinstance(p, str):
         return vector_norm(input, 2.0 if p is None else p, dims, keepdim, dtype=dtype)
     if p == "fro" and (dims is None or len(dims) <= 2):
@@ -254,7 +254,7 @@ def linalg_norm(
     >>> torch.linalg.norm(torch.tensor([3., 4.])), torch.linalg.norm(torch.eye(2), 1)
     (tensor(5.), tensor(1.))
     """
-    dims = (dim,) if isinstance(dim, int) else dim
+    dims = (dim,) if is_integer(dim) else dim
     if dims is not None and len(dims) not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"

@@ -11,7 +11,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._dims import as_shape, numel, one_dim
+from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops.shapes.indexed import masked_select_at
 
@@ -339,6 +339,6 @@ def unsafe_split_with_sizes(
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """As ``chunk``, without keeping track of the memory that the pieces share."""
     size = shaping.size_of_chunks(input, chunks, dim)
-    if isinstance(size, int):
+    if is_integer(size):
         return unsafe_split(input, size, dim)
     return unsafe_split_with_sizes(input, size, dim)

@@ -13,7 +13,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
-from retrograd.ops._dims import one_dim
+from retrograd.ops._dims import is_integer, one_dim
 from retrograd.ops._operation import Linear, TensorLike, elementwise, linear, raw
 from retrograd.ops.elementwise import conj, real, to_dtype
 from retrograd.ops.networks.padding import constant_pad_nd
@@ -127,8 +127,8 @@ def _axes_and_sizes(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
     """The dimensions to transform, and the number of points along each."""
     shape, ndim = tuple(input.shape), len(input.shape)
-    s = (s,) if isinstance(s, int) else s
-    dims = (dim,) if isinstance(dim, int) else dim
+    s = (s,) if is_integer(s) else s
+    dims = (dim,) if is_integer(dim) else dim
     axes: tuple[int, ...] | None = None
     if dims is not None:
         axes = tuple(_one_axis(d, ndim) for d in dims)
@@ -291,7 +291,7 @@ def rfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
 def _halved(name: str, input: Any, s: Sizes, dim: Sizes) -> tuple[Any, tuple[int, ...], int]:
     """A onesided transform cut or filled to its sizes, its dimensions, and the number of points
     along the last of them that it is the half of."""
-    s = (s,) if isinstance(s, int) else s
+    s = (s,) if is_integer(s) else s
     axes, sizes = _axes_and_sizes(input, s, dim)
     _some_axis(name, axes)
     last = 2 * (input.shape[axes[-1]] - 1) if s is None or s[-1] == -1 else s[-1]
@@ -369,6 +369,6 @@ def ifftshift(input: Any, dim: Sizes = None) -> Any:
 
 def _shifted(name: str, input: Any, dim: Sizes, by: Callable[[int], int]) -> Any:
     ndim = len(_checked_input(input, name).shape)
-    dims = range(ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = range(ndim) if dim is None else (dim,) if is_integer(dim) else dim
     axes = tuple(_one_axis(d, ndim) for d in dims)
     return roll(input, tuple(by(input.shape[d]) for d in axes), axes)
