@@ -1,4 +1,5 @@
-"""Wherever an operation takes a dimension, a size or a count, it may be one of NumPy's integers.
+"""Wherever an operation takes a dimension, a size or a count, it may be one of NumPy's integers,
+or a tensor of one.
 
 Each integer in a sample, by function and place in the call, is replaced by one: nothing changes.
 """
@@ -36,6 +37,9 @@ FUNCTIONS = {
     "group_norm", "as_strided", "gradient", "trapezoid", "cosine_similarity", "vector_norm",
     "cross", "vecdot",
 }  # fmt: skip
+
+# These take tensors too, for other things than dimensions.
+OF_TENSORS = {"max", "min", "gradient", "cosine_similarity", "norm"}
 
 
 def is_integer(node: ast.AST) -> bool:
@@ -92,6 +96,8 @@ CASES = cases()
 @pytest.mark.parametrize("function", CASES)
 def test_any_integer_will_do(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = {"NumpyInt": np.int64, "NumpyInt32": np.int32}
+    if function not in OF_TENSORS:
+        kinds["TensorInt"] = retrograd.tensor
     for kind, make in kinds.items():
         monkeypatch.setattr(builtins, kind, make, raising=False)
     for expression, number in CASES[function]:

@@ -86,6 +86,7 @@ JOINING = [
 GROUPS = {"arranging": ARRANGING, "joining": JOINING}
 ERRORS = [
     *calls("""
+        torch.rot90(mat, 2.)
         cube.unflatten(?) <- 1, (2, 2); 3, (1,); 1, (-1, -1); 1, (); 1, (-1, 2)
         sc.unflatten(0, (1,)); mat.unflatten(1, (-1, 0)); gap.unflatten(1, (-1, 0)); vec.adjoint()
         torch.swapdims(mat, 0, 2); mat.sum_to_size(2); mat.sum_to_size(4); mat.sum_to_size(1, 2, 3)

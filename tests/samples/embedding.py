@@ -78,6 +78,7 @@ GROUPS = {
     ],
 }  # fmt: skip
 ERRORS = calls("""
+    torch.nn.functional.embedding(eb2, ebw, 2.)
     torch.nn.functional.embedding(?) <- ebfar, ebw; ebneg, ebw; ebfloat, ebw; ebbyte, ebw; eb1, vec
     torch.nn.functional.embedding(?) <- eb1, cube
     torch.nn.functional.embedding(?) <- eb1, ebw, 5; eb1, ebw, -6; eb1, none

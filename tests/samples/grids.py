@@ -70,6 +70,8 @@ GROUPS = {
     """),
 }  # fmt: skip
 ERRORS = calls(f"""
+    torch.grid_sampler(?) <- gdx, gdg, 0., 1, True; gdx, gdg, 0, 1., True
+    torch.nn.functional.affine_grid(gdt, (2., 3, 4, 5))
     {_SAMPLE}(?) <- gdx, gdg, mode='foo'; gdx, gdg, padding_mode='foo'; gdx, gdg3[..., 0]
     {_SAMPLE}(?) <- gdx, gdedge; gdx, gdf
     {_SAMPLE}(?) <- gdx, gdg3.expand(2, 2, 3, 2, 3); gdx3, gdg3, mode='bicubic'; gdx[:, :, :0], gdg

@@ -224,6 +224,11 @@ GROUPS = {
     "margins": MARGINS, "distances": DISTANCES, "ctc": CTC, "numbered": NUMBERED,
 }  # fmt: skip
 ERRORS = calls(f"""
+    {_F}nll_loss(vec, iv); {_F}nll_loss(vec, iempty); {_F}cross_entropy(vec, iv)
+    {_F}nll_loss(mat, isc)
+    {_F}ctc_loss(ls_frames, ls_ct, ls_ci.float(), ls_cl)
+    {_F}ctc_loss(ls_frames, ls_ct, ls_ci, ls_cl.double())
+    {_F}ctc_loss(ls_frames, ls_ct, ls_ci > 0, ls_cl)
     {_F}multi_margin_loss(ls_x, ls_v.detach()); {_F}multi_margin_loss(ls_x, i32)
     {_F}?_loss(mat, mat3) <- mse; l1; smooth_l1; huber
     {_F}?_loss(mat, mat2, reduction='max') <- mse; l1; smooth_l1; huber

@@ -105,6 +105,7 @@ OTHER_SAVED = {
 ONLY_OURS = {r"None, nb\d|bias=": "PyTorch cannot differentiate twice with a bias and no weight"}
 GROUPS = {"rows": _LAYER, "batch": _BATCH, "running": _RUNNING, "groups": _GROUP}
 ERRORS = calls(f"""
+    {_N}.layer_norm(nx, (5.,)); {_N}.rms_norm(nx, (5.,))
     {_N}.layer_norm(?) <- nx, (4,); nx, (3, 5); nx, (); nx, 5; nx, (5,), nw4; nx, (5,), None, nw4
     {_N}.layer_norm(?) <- vec, (2, 3); sc, (1,); vec, (3,), f32; f32, (3,), f64; f32, (3,), f32, f64
     {_N}.layer_norm(?) <- f16, (3,), f64; iv, (3,); kv, (3,); None, (3,); c64, (3,)

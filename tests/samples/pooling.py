@@ -125,6 +125,10 @@ GROUPS = {
     for name, expressions in GROUPS.items()
 }
 ERRORS = calls("""
+    torch.max_pool2d(?) <- po2, (2., 3); po2, 2.; po2, 2, (1., 1); po2, 2, 1, (0., 1); po2, '2'
+    torch.nn.functional.avg_pool2d(?) <- po2, (2., 3); po2, 2, (1., 1)
+    torch.max_pool1d(po1, (3.,)); torch.avg_pool1d(po1, (2.,))
+    torch.nn.functional.adaptive_avg_pool2d(po2, (2., 5)); torch.adaptive_avg_pool1d(po1, (2.,))
     torch.nn.functional.adaptive_avg_pool2d(?) <- vec, (2, 2); mat, (2, 2); po2, (2,)
     torch.nn.functional.adaptive_avg_pool2d(po2, (2, 2, 2))
     torch.nn.functional.adaptive_avg_pool3d(?) <- po2, (2, 2, 2, 2); vec, (2, 2, 2)

@@ -76,6 +76,7 @@ GROUPS = {
     """),
 }  # fmt: skip
 ERRORS = calls(f"""
+    {_F}interpolate(?) <- rs1, [7.]; rs2, (2., 2); rs2, (2.5, 2.5)
     {_F}interpolate(?) <- rs1; rs1, 6, 2.; rs1, 6, mode='bilinear'; rs2, 6, mode='linear'
     {_F}interpolate(?) <- rs2, 6, mode='trilinear'
     {_F}interpolate(?) <- rs1, 6, mode='trilinear'; rs1, 6, mode='bicubic'; rs3, 6, mode='bicubic'

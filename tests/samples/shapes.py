@@ -134,6 +134,8 @@ GROUPS = {
 }  # fmt: skip
 ERRORS = [
     *calls("""
+        torch.narrow(mat, ?) <- 1, 1., 1; 1, 0, 1.; 1., 0, 1; 1, True, 1; 1, '0', 1; 1, None, 1
+        mat.narrow(1, sc.detach(), 1); mat.narrow(1, iv[:1], 1); mat.narrow(1, ksc, 1)
         mat.reshape(?) <- 4; -1, -1; 5, -1; -2, 3; 0, -1; 2, 2
         mat.view(?) <- 4; -1, -1; 7, -1
         tran.view(6); tran.view(3, 2); none.reshape(-1, 0); none.view(-1, 0); mat.flatten(1, 0)

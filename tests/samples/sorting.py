@@ -87,6 +87,7 @@ PLACES = [
 GROUPS = {"sorting": SORTING, "different": DIFFERENT, "searching": SEARCHING, "places": PLACES}
 ERRORS = [
     *calls("""
+        torch.topk(mat, 2.)
         torch.sort(?) <- mat, 2; sc, 1; c64; mat, True
         torch.argsort(?) <- c64; mat, 3
         torch.topk(?) <- mat, 4; mat, -1; mat, 2, 2; none, 1, 0; c64, 1; k, 1; sc, 2

@@ -50,6 +50,7 @@ GROUPS = {
     """),
 }  # fmt: skip
 ERRORS = calls("""
+    torch.nn.functional.unfold(upimage, (2., 3)); torch.nn.functional.fold(upcolumns, (5., 6), 2)
     torch.nn.functional.max_unpool2d(?) <- up2, upat2 * 0 + 30, 2; up2, upat2.int(), 2
     torch.nn.functional.max_unpool2d(?) <- up2, upat2[..., :2], 2
     torch.nn.functional.max_unpool2d(?) <- mat, i, 2; up2, upat2, 2, output_size=(9, 9)

@@ -13,8 +13,9 @@ Dims = int | Sequence[int] | None
 
 
 def is_integer(x: Any) -> TypeIs[int]:
-    """Whether ``x`` is one integer, not several: Python's, NumPy's, or what stands for one."""
-    return isinstance(x, int) or (hasattr(x, "__index__") and not hasattr(x, "__len__"))
+    """Whether ``x`` is one integer, not several: Python's, NumPy's, or what stands for one, as a
+    tensor without dimensions does."""
+    return isinstance(x, int) or (hasattr(x, "__index__") and not getattr(x, "ndim", 0))
 
 
 def one_dim(dim: SupportsIndex, ndim: int) -> int:
@@ -50,6 +51,20 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = tuple(sizes[0])
     return tuple(operator.index(s) for s in sizes)
+
+
+def sizes_of(function: str, argument: str, position: int, value: Any) -> tuple[int, ...]:
+    """Sizes given as one integer or as several, or PyTorch's TypeError."""
+    if is_integer(value):
+        return (operator.index(value),)
+    words = f"{function}(): argument '{argument}' (position {position}) must be tuple of ints, "
+    if isinstance(value, (str, float, dict, set)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{words}not {type(value).__name__}")
+    values = tuple(value)
+    for i, size in enumerate(values):
+        if not is_integer(size):
+            raise TypeError(f"{words}but found element of type {type(size).__name__} at pos {i}")
+    return tuple(operator.index(size) for size in values)
 
 
 def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

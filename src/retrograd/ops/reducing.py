@@ -139,7 +139,7 @@ def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
     """The second tensor, if that is how ``max`` or ``min`` is called."""
     if not isinstance(self, TensorLike) and not arrays.is_raw(self):
         raise invalid_combination(name, *(x for x in (self, dim, other) if x is not None))
-    if other is None and (dim is None or is_integer(dim)):
+    if other is None and not isinstance(dim, TensorLike) and (dim is None or is_integer(dim)):
         return None
     other = dim if other is None else other
     if not isinstance(other, TensorLike) and not arrays.is_raw(other):

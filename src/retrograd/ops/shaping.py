@@ -9,7 +9,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.ops import linear
-from retrograd.ops._dims import as_shape, infer, many_dims, numel, one_dim
+from retrograd.ops._arguments import invalid_combination
+from retrograd.ops._dims import as_shape, infer, is_integer, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import TensorLike, constant, raw
 
@@ -221,6 +222,8 @@ def squeeze(self: Any, dim: Any = None) -> Any:
     if hasattr(dim, "__index__"):
         how, dims = linear.squeeze_dim, many_dims(operator.index(dim), ndim)
     elif dim is not None:
+        if not isinstance(dim, (list, tuple)):
+            raise invalid_combination("squeeze", self, dim)
         how, dims = linear.squeeze_dims, many_dims(dim, ndim) if dim else ()
     return how(self, dims=tuple([d for d in dims if shape[d] == 1]))
 
@@ -391,10 +394,19 @@ def narrow(self: Any, dim: int, start: int, length: int) -> Any:
     return linear.slice_(self, where=checked_narrowing(self, dim, start, length))
 
 
+def _is_true_or_false(x: Any) -> bool:
+    return isinstance(x, bool) or (isinstance(x, TensorLike) and raw(x).dtype.kind == "b")
+
+
 def checked_narrowing(self: Any, dim: int, start: int, length: int) -> tuple[slice, ...]:
     """The index of ``length`` slices from ``start`` on."""
     if not self.shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, TensorLike) and (start.shape or raw(start).dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    if not all(is_integer(x) and not _is_true_or_false(x) for x in (dim, start, length)):
+        raise invalid_combination("narrow", self, dim, start, length)
+    length = operator.index(length)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     plain = one_dim(dim, len(self.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
+from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import as_shape
 from retrograd.tensor._creation import new_tensor, numpy_dtype
 from retrograd.tensor._tensor import Size, Tensor
@@ -15,6 +16,8 @@ def _triangle(name: str, doc: str) -> Any:
         row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
         layout: Any = None,
     ) -> Tensor:  # fmt: skip
+        for place, (said, number) in enumerate((("row", row), ("col", col), ("offset", offset)), 1):
+            check_int(name, said, place, number)
         for size, said in ((row, "row"), (col, "col")):
             if size < 0:
                 raise RuntimeError(f"{said} must be non-negative, got{size}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -76,7 +77,7 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
             f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}"
         )
     wanted = numpy_dtype(dtype, arrays.int64 if out is None else out._data.dtype, "randperm")
-    data = drawn((n,), lambda shape: _permutations(shape, wanted, generator))
+    data = drawn((operator.index(n),), lambda shape: _permutations(shape, wanted, generator))
     return finished("randperm", data, out, dtype, requires_grad, device)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
+from retrograd.ops._arguments import check_int
 from retrograd.ops._refusals import c_name
 from retrograd.tensor._creation import new_tensor, numpy_dtype
 from retrograd.tensor._tensor import Tensor
@@ -126,6 +127,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, de
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of ``rfft``."""
+    check_int("fft_rfftfreq", "n", 1, n)
     count = int(n / 2) + 1  # as C divides: towards zero
     numbers = arrays.arange(count, dtype=_float_dtype("rfftfreq", dtype, count))
     return new_tensor(_divided(numbers, n * d), requires_grad, device)

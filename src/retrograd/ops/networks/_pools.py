@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd.arrays import Raw
+from retrograd.ops._arguments import check_int
+from retrograd.ops._dims import sizes_of
 from retrograd.ops._refusals import kernel
 
 Sizes = tuple[int, ...]
@@ -13,14 +15,13 @@ _COUNT = {1: "one", 2: "two", 3: "three"}
 _NAMES = {2: "HW", 3: "THW"}
 
 
-def as_sizes(value: Any) -> Sizes:
-    return (int(value),) if hasattr(value, "__index__") else tuple(int(v) for v in value)
+_PLACES = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5, "output_size": 2}
 
 
 def fitted(function: str, name: str, value: Any, ndim: int) -> Sizes:
     """An option for each dimension, from one number or as many as there are dimensions. Nothing at
     all may be given for a stride."""
-    values = () if value is None else as_sizes(value)
+    values = () if value is None else sizes_of(function, name, _PLACES[name], value)
     if len(values) in (1, ndim):
         return values * (ndim // len(values))
     if name == "stride" and not values:
@@ -132,6 +133,8 @@ def check_average(
     k = fitted(function, "kernel_size", kernel_size, ndim)
     s = fitted(function, "stride", stride, ndim) or k
     p = fitted(function, "padding", padding, ndim)
+    if divisor is not None:
+        check_int(function, "divisor_override", 7, divisor)
     if divisor == 0:
         raise RuntimeError("divisor must be not zero")
     if ndim == 2 and x.ndim < 3:
@@ -160,7 +163,7 @@ def check_one_dimensional(
         ("padding", padding, "an int, list of ints, or"),
         ("dilation", dilation, "an int, list of ints or"),
     ):
-        values = () if value is None else as_sizes(value)
+        values = () if value is None else sizes_of("max_pool1d", name, _PLACES[name], value)
         if name == "stride" and not values:
             values = found[0]
         if len(values) != 1:
@@ -199,7 +202,7 @@ def adaptive_sizes(function: str, ndim: int, x: Raw, output_size: Any) -> Sizes:
     if ndim > 1 and not hasattr(output_size, "__index__") and None in tuple(output_size):
         have = x.shape[-ndim:]
         output_size = tuple(h if o is None else o for h, o in zip(have, output_size, strict=True))
-    counts = as_sizes(output_size)
+    counts = sizes_of(function, "output_size", 2, output_size)
     if ndim > 1 and x.ndim <= len(counts) and not hasattr(output_size, "__index__"):
         raise ValueError(f"Input dimension should be at least {len(counts) + 1}")
     if hasattr(output_size, "__index__"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -376,6 +377,7 @@ def group_norm(
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {len(input.shape)}"
         )
+    num_groups = operator.index(num_groups)
     size = [input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]]
     _check_several(size, "value per channel")
     return torch_group_norm(input, num_groups, weight, bias, eps)

@@ -7,6 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
+from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare
@@ -246,7 +247,11 @@ def _check_nll_shapes(input: Any, target: Any, weight: Any) -> None:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if len(shape) == 2 and not sizes:
             raise ValueError(
-                f"Expected input batch_size ({shape[0]}) to match target batch_size (1)."
+                f"Expected input batch_size ({shape[0]}) to match target batch_size (0)."
+            )
+        if len(shape) == 1 and sizes not in ((), (1,)):
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {sizes[0]}"
             )
         if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
             raise RuntimeError(
@@ -292,6 +297,7 @@ def nll_loss(
     >>> torch.nn.functional.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
     tensor(2.)
     """
+    check_int("nll_loss_nd", "ignore_index", 5, ignore_index)
     return _nll_loss(
         input, target, weight, reduction_of(size_average, reduce, reduction), ignore_index
     )
@@ -311,6 +317,7 @@ def cross_entropy(
     >>> torch.nn.functional.cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
     tensor(0.6931)
     """
+    check_int("cross_entropy_loss", "ignore_index", 5, ignore_index)
     reduction = reduction_of(size_average, reduce, reduction)
     class_dim = 0 if input.ndim == 1 else 1
     if tuple(input.shape) == tuple(target.shape):

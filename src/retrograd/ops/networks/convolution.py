@@ -14,7 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
-from retrograd.ops._dims import is_integer
+from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import Operation, multilinear, raw
 from retrograd.ops._refusals import c_name
 from retrograd.ops.networks.padding import constant_pad_nd
@@ -321,10 +321,15 @@ def _refuse_dtypes(x: Raw, w: Raw, bias: Raw | None) -> None:
         raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
 
 
+_PLACES = {"stride": 4, "padding": 5, "dilation": 6, "output_padding": 8}
+
+
 def _fitted(name: str, value: Any, given: int, wanted: int) -> Sizes:
     """An option for each dimension. PyTorch repeats a number as often as the function's name says,
     before it looks at the weight."""
-    values = (int(value),) * given if is_integer(value) else tuple(int(v) for v in value)
+    values = sizes_of("convolution", name, _PLACES[name], value)
+    if is_integer(value):
+        values *= given
     if len(values) == 1:
         values *= wanted
     if len(values) != wanted:

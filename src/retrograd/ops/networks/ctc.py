@@ -8,7 +8,9 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import reducing
+from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
+from retrograd.ops._dims import is_integer
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, hidden, raw
 from retrograd.ops._refusals import kernel
@@ -142,6 +144,23 @@ def require(condition: bool, words: str) -> None:
         raise RuntimeError(words)
 
 
+def _check_kinds(log_probs: Any, targets: Any, inputs: Any, wanted: Any, blank: Any) -> None:
+    """Refuse lengths that are no integers, and lengths of two kinds."""
+    lengths = (inputs, wanted)
+    tensors = [hasattr(x, "dtype") for x in lengths]
+    whole = [
+        hasattr(x, "dtype") or (isinstance(x, (list, tuple)) and all(map(is_integer, x)))
+        for x in lengths
+    ]
+    if tensors[0] != tensors[1] or not all(whole) or not is_integer(blank):
+        raise invalid_combination("ctc_loss", log_probs, targets, inputs, wanted, blank)
+    for name, x in zip(("input", "target"), lengths, strict=True):
+        require(
+            not hasattr(x, "dtype") or raw(x).dtype.kind in "iu",
+            f"{name}_lengths must be integral",
+        )
+
+
 def ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,
@@ -158,6 +177,7 @@ def ctc_loss(
     tensor(0.2877)
     """
     reduction = reduction_of(None, None, reduction)
+    _check_kinds(log_probs, targets, input_lengths, target_lengths, blank)
     inputs, wanted = (
         reshape(raw(x), (-1,)) if hidden(x) else arrays.sequences.as_lengths(raw(x))
         for x in (input_lengths, target_lengths)

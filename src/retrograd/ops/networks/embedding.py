@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._dims import is_integer, numel
 from retrograd.ops._lifted import bare
@@ -193,6 +194,8 @@ def embedding(
     tensor([[1., 1.],
             [2., 2.]])
     """
+    if padding_idx is not None:
+        check_int("embedding", "padding_idx", 3, padding_idx)
     if padding_idx is not None:
         count = weight.shape[0]
         if not -count <= padding_idx < count:

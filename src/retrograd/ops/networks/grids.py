@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._arguments import check_int
+from retrograd.ops._dims import sizes_of
 from retrograd.ops._operation import Linear, Operation, TensorLike, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
@@ -287,6 +289,8 @@ def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
     """As ``grid_sample``, with numbers for the modes."""
+    check_int("grid_sampler", "interpolation_mode", 3, interpolation_mode)
+    check_int("grid_sampler", "padding_mode", 4, padding_mode)
     x, points = list(input.shape), list(grid.shape)
     if points[0] != x[0]:
         raise RuntimeError(
@@ -353,7 +357,8 @@ affine_gradient: Linear = declare(
 
 def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
     """As ``affine_grid``."""
-    return affine_points(theta, size=tuple(int(n) for n in size), align_corners=bool(align_corners))
+    sizes = sizes_of("affine_grid_generator", "size", 2, size)
+    return affine_points(theta, size=sizes, align_corners=bool(align_corners))
 
 
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
@@ -368,7 +373,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     dtype = raw(theta).dtype
     if dtype.kind != "f":
         raise ValueError(f"Expected theta to have floating point type, but got torch.{dtype.name}")
-    sizes = tuple(int(n) for n in size)
+    sizes = sizes_of("affine_grid_generator", "size", 2, size)
     if len(sizes) not in (4, 5):
         raise NotImplementedError(
             "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._dims import is_integer
+from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import pow_scalar, rsqrt
@@ -31,7 +31,7 @@ def _check_normalized_shape(
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int"
         )
-    sizes = tuple(normalized_shape)
+    sizes = sizes_of(name, "normalized_shape", 2, normalized_shape)
     if not sizes:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.ops._dims import is_integer
 from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
@@ -113,8 +115,18 @@ def _wanted(
         if isinstance(size, (list, tuple)):
             if len(size) != len(have):
                 raise ValueError(_unfit("output", "output size of", have, size, "output size", "o"))
-            return tuple(int(n) for n in size), (None,) * len(have)
-        return (int(size),) * len(have), (None,) * len(have)
+            if not all(map(is_integer, size)):
+                raise TypeError(
+                    "expected size to be one of int or Tuple[int] or Tuple[int, int] or "
+                    f"Tuple[int, int, int], but got size with types {[type(n) for n in size]}"
+                )
+            return tuple(operator.index(n) for n in size), (None,) * len(have)
+        if not is_integer(size):
+            raise TypeError(
+                "interpolate() received an invalid combination of arguments: size must be int or "
+                f"tuple of ints, not {type(size).__name__}"
+            )
+        return (operator.index(size),) * len(have), (None,) * len(have)
     factors = scale_factor
     if isinstance(factors, (list, tuple)):
         if len(factors) != len(have):

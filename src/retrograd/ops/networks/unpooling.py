@@ -8,11 +8,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._dims import sizes_of
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
-from retrograd.ops.networks._pools import Sizes, as_sizes
+from retrograd.ops.networks._pools import Sizes
 from retrograd.ops.networks.pooling import take_in_images
 
 type_word = arrays.dtypes.type_word
@@ -100,11 +101,17 @@ def _unpooled(ndim: int, input: Any, indices: Any, sizes: Sizes) -> Any:
             f"Found an invalid max index: {wrong.flat[0]} (output volumes are of size "
             f"{'x'.join(str(n) for n in sizes)})"
         )
+    sizes = sizes_of(f"max_unpool{max(ndim, 2)}d", "output_size", 3, sizes)
     return MAX_UNPOOL[ndim](input, indices, output_size=sizes)
 
 
 def _options(ndim: int, *values: Any) -> list[Sizes]:
-    return [(as_sizes(v) * ndim)[:ndim] if len(as_sizes(v)) == 1 else as_sizes(v) for v in values]
+    """Kernel size, stride and padding in each dimension. As in PyTorch, they may be floats."""
+    sizes = [
+        tuple(int(v) for v in value) if hasattr(value, "__iter__") else (int(value),)
+        for value in values
+    ]
+    return [(s * ndim)[:ndim] if len(s) == 1 else s for s in sizes]
 
 
 def max_unpool1d(
@@ -190,11 +197,11 @@ im2col: Linear = declare("im2col", _im2col, _im2col_rule, node="Im2ColBackward0"
 col2im: Linear = declare("col2im", _col2im, _col2im_rule, node="Col2ImBackward0", batch="leading")
 
 
-def _window_options(**given: Any) -> list[Sizes]:
+def _window_options(function: str, **given: Any) -> list[Sizes]:
     """Kernel size, dilation, padding and stride in both dimensions."""
     found = []
-    for name, value in given.items():
-        values = as_sizes(value)
+    for place, (name, value) in enumerate(given.items(), 2):
+        values = sizes_of(function, name, place, value)
         if len(values) not in (1, 2):
             raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(values)}")
         found.append(values * (2 // len(values)))
@@ -226,6 +233,7 @@ def unfold(
              [4., 5.]]])
     """
     k, d, p, s = _window_options(
+        "im2col",
         kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
     )
     x = raw(input)
@@ -259,6 +267,7 @@ def fold(
 ) -> Any:  # fmt: skip
     """Images made of columns of windows, which are added up where they overlap."""
     size, k, d, p, s = _window_options(
+        "col2im",
         output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding,
         stride=stride,
     )  # fmt: skip

@@ -101,6 +101,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     >>> torch.bincount(torch.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
     """
+    check_int("bincount", "minlength", 3, minlength)
     values = raw(input)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")

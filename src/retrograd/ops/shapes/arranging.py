@@ -9,6 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
+from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel, rows
 from retrograd.ops._dims import as_shape, broadcast, infer, numel, one_dim
 from retrograd.ops._lifted import bare
@@ -335,6 +336,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     tensor([[2, 4],
             [1, 3]])
     """
+    check_int("rot90", "k", 2, k)
     given, ndim = as_shape((dims,)), len(input.shape)
     if len(given) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(given)}")

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
-from retrograd.ops._arguments import element
+from retrograd.ops._arguments import check_int, element
 from retrograd.ops._batching import Batched, BatchLevel, along_dimensions
 from retrograd.ops._batching_places import lined_up
 from retrograd.ops._dims import numel, one_dim
@@ -269,6 +269,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
     tensor([[4, 2, 1],
             [9, 3, 1]])
     """
+    if N is not None:
+        check_int("vander", "N", 2, N)
     if len(x.shape) != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     if N is not None and N < 0:

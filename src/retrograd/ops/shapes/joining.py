@@ -10,6 +10,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
+from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
@@ -290,6 +291,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     >>> torch.combinations(torch.tensor([1, 2, 3])).tolist()
     [[1, 2], [1, 3], [2, 3]]
     """
+    check_int("combinations", "r", 2, r)
     _check_vectors([input])
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")

@@ -7,6 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
+from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import as_shape, one_dim
 from retrograd.ops._lifted import Lifted, bare
@@ -107,6 +108,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     >>> torch.topk(torch.tensor([3., 1., 2.]), 2).values
     tensor([3., 2.])
     """
+    check_int("topk", "k", 2, k)
     plain = one_dim(dim, len(input.shape))
     if not 0 <= k <= (input.shape[plain] if input.shape else 1):
         raise RuntimeError("selected index k out of range")
