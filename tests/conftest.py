@@ -24,10 +24,6 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-PLAIN: dict[str, Any] = {
-    name: getattr(_modes.ThreadModes, name) for name in _modes.ThreadModes.__annotations__
-}
-
 
 @pytest.fixture(scope="session")
 def torch() -> Any:
@@ -57,9 +53,11 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[_viz_browser.Open]:
 @pytest.fixture(autouse=True)
 def _no_mode_is_left_on() -> Iterator[None]:
     yield
-    left = {name: getattr(_modes.modes, name) for name in PLAIN}
-    active = _modes.switch.active
-    _modes.set_modes(**PLAIN)  # so that the tests after this one do not fail for it
-    _modes.switch.active = 0
-    assert left == PLAIN
+    left = {name: getattr(_modes.modes, name) for name in _modes.PLAIN}
+    states = len(_modes.modes.frame.states)
+    active = len(_modes.switch.active)
+    _modes.modes.__init__()  # so that the tests after this one do not fail for it
+    _modes.switch.active.clear()
+    assert left == _modes.PLAIN
+    assert states == 1, "a scope was left open"
     assert active == 0, "another thread ended with a mode switched on"

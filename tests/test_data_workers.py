@@ -26,7 +26,6 @@ import pytest
 from test_data import Noisy, Training, plain
 
 import retrograd
-from retrograd import _modes
 from retrograd.autograd import _history, _node
 from retrograd.utils import data
 from retrograd.utils.data._utils import crew, transport
@@ -744,7 +743,7 @@ def test_threads_of_the_main_process_do_not_survive_a_fork():
 
 
 def test_locks_held_at_the_time_of_the_fork():
-    locks = (retrograd.default_generator.lock, _modes._counting, _node._accumulating,
+    locks = (retrograd.default_generator.lock, _node._accumulating,
              _history._making_accumulators)  # fmt: skip
     held, done = threading.Event(), threading.Event()
 

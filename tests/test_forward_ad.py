@@ -55,7 +55,7 @@ def test_levels_have_numbers(torch: Torch, fw: Any) -> None:
     with fw.dual_level() as level:
         assert level == 0
     if torch is retrograd:
-        assert _modes.switch.active == 0
+        assert not _modes.switch.active
 
 
 def test_a_level_may_be_a_decorator(torch: Torch, fw: Any) -> None:
@@ -400,7 +400,7 @@ def test_levels_nest() -> None:
         assert fw.unpack_dual(slope).tangent.item() == 48
     assert (first.primal.item(), first.tangent.item()) == (16, 32)  # x**4, 4 x**3
     assert (second.primal.item(), second.tangent.item()) == (32, 48)  # 4 x**3, 12 x**2
-    assert _modes.switch.active == 0
+    assert not _modes.switch.active
 
 
 def test_a_dual_leaf_takes_a_gradient_that_does_not_move(torch: Torch, fw: Any) -> None:
@@ -450,7 +450,7 @@ def test_five_levels_give_a_fifth_derivative() -> None:
         y = fw.unpack_dual(y).tangent
         fw.exit_dual_level()
     assert_same(y, torch.tensor(0.3, dtype=torch.float64).cos(), 1e-14)
-    assert _modes.switch.active == 0
+    assert not _modes.switch.active
 
 
 def test_a_custom_function_needs_no_jvp() -> None:

@@ -229,7 +229,7 @@ def test_grad_mode_belongs_to_its_thread():
 def test_a_thread_that_ends_in_a_mode_leaves_no_trace():
     in_threads(3, lambda i: torch.set_grad_enabled(False))
     assert torch.is_grad_enabled()
-    assert switch.active == 0
+    assert not switch.active
 
 
 def test_threads_on_one_graph_get_one_result_and_clear_errors():

@@ -7,6 +7,7 @@ gives, and its gradients, against differences of the forward and against each ot
 
 import importlib
 import re
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -73,11 +74,13 @@ def watched_forwards(notice: Any) -> Iterator[None]:
     forwards = {name: op.forward for name, op in TABLE.items()}
     for name, op in TABLE.items():
         op.forward = watched(op, forwards[name])
-    _modes.switch.active += 1
+    somewhere = _modes.Key()
+    mark = weakref.ref(somewhere)
+    _modes.switch.active.add(mark)
     try:
         yield
     finally:
-        _modes.switch.active -= 1
+        _modes.switch.active.discard(mark)
         for name, forward in forwards.items():
             TABLE[name].forward = forward
 

@@ -367,7 +367,7 @@ def test_mistakes(torch: Torch, code: str, kind: type[Exception], words: str) ->
     assert torch.func.grad(lambda x: x * x)(space["s"]).item() == 4
     assert torch.func.vmap(torch.neg)(space["x"]).tolist() == [-1, -2, -3]
     if torch is retrograd:
-        assert _modes.switch.active == 0
+        assert not _modes.switch.active
 
 
 @pytest.mark.parametrize(("code", "kind", "words"), BEYOND, ids=[c[0] for c in BEYOND])
@@ -375,7 +375,7 @@ def test_mistakes_that_pytorch_answers_otherwise(
     code: str, kind: type[Exception], words: str
 ) -> None:
     must_fail(space_of(retrograd), code, kind, words)
-    assert _modes.switch.active == 0
+    assert not _modes.switch.active
 
 
 # What a message must tell, in these words or others: which argument, and what to do.

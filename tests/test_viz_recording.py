@@ -235,8 +235,7 @@ def test_what_never_had_a_history_is_not_cut() -> None:
 
 def test_a_recording_leaves_everything_as_it_was() -> None:
     x = leaf(1.0)
-    before = dict(vars(_modes.modes))
-    active = _modes.switch.active
+    active = set(_modes.switch.active)
     with pytest.raises(ZeroDivisionError), viz.recording():
         x * 2
         _ = 1 / 0
@@ -247,7 +246,6 @@ def test_a_recording_leaves_everything_as_it_was() -> None:
     assert not any(EVERYWHERE.values())
     assert made_of((x * 2).grad_fn) is None
     assert (x * 2).grad_fn.extras is None
-    assert before.get("interceptor") is None
 
 
 def test_a_recording_can_be_opened_again_but_not_twice_at_once() -> None:

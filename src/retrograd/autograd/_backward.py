@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from retrograd import arrays
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, within
 from retrograd.arrays import Raw
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
@@ -247,7 +247,8 @@ def backward(
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         check_inputs(targets)
-    if modes.running is not None or any(not level.transparent for level in modes.levels):
+    now = modes.frame.states[-1]
+    if now.running is not None or any(not level.transparent for level in now.levels):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
@@ -308,11 +309,8 @@ def differentiate(
         roots = [root for root in roots if root[0] in task.needed]
     if not recorded:
         return run(task, roots)
-    before = set_modes(grad_enabled=True)
-    try:
+    with within(grad_enabled=True):
         return run(task, roots)
-    finally:
-        set_modes(**before)
 
 
 def keep_gradients_of(targets: tuple[Any, ...]) -> set[Node]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, within
 from retrograd.autograd import function as custom
 from retrograd.autograd._custom_batches import flat, run_batched
 from retrograd.autograd._duals import Dual, DualLevel
@@ -48,14 +48,11 @@ def run(level: Level, cls: Custom, args: tuple[Any, ...]) -> Any:
     """The output of a custom operation on Tensors lifted to ``level``, without what may be recorded
     above that level."""
     outside = tuple(x for x in modes.levels if x.number < level.number)
-    before = set_modes(levels=outside)
-    try:
+    with within(levels=outside):
         if isinstance(level, DualLevel):
             return _pushed_forward(level, cls, args)
         assert isinstance(level, BatchLevel)
         return run_batched(level, cls, args)
-    finally:
-        set_modes(**before)
 
 
 # -- forward mode ----------------------------------------------------------------------------

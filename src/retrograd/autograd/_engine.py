@@ -9,15 +9,15 @@ once, without recursion, and only where gradients flow.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, recording_in, set_modes
+from retrograd._modes import go_into, modes, recording_in, sealed
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
+from retrograd.autograd._elsewhere import elsewhere
 from retrograd.autograd._history import fit_all, run_rules
 from retrograd.autograd._node import FREED, AccumulateGrad, Extras, Node
 from retrograd.autograd._wrap import wrap
@@ -80,51 +80,61 @@ class Task:
         return node in self.reachable
 
 
-class _Running(threading.local):
-    """The backward passes under way in a thread: a hook may start one inside another."""
-
-    tasks: tuple[Task, ...] = ()
-
-
-_running = _Running()
+DEPTH = 16  # of passes inside each other in one thread
 
 
 def current_task() -> Task:
     """The backward pass that is calling a hook."""
-    return _running.tasks[-1]
+    task: Task = modes.tasks[-1]
+    return task
 
 
 def queue_callback(callback: Callable[[], None]) -> None:
     """Have something called once when the pass that is calling a hook is over: the outermost, if
     it was started inside another. It is not called if the pass fails."""
-    if not _running.tasks:
+    tasks = modes.tasks
+    if not tasks:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
-    outermost = _running.tasks[0]
+    outermost = tasks[0]
     outermost.callbacks = [*(outermost.callbacks or ()), callback]
 
 
 def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
-    """Run a backward pass from ``roots``; returns the gradients that were wanted."""
+    """Run a backward pass from ``roots``; returns the gradients that were wanted. Whatever modes
+    it, or a hook in it, leaves on or off are as before afterwards."""
     task.roots = roots
-    outer = _running.tasks
-    _running.tasks = (*outer, task)
+    depth = len(modes.frame.tasks)
+    if depth and depth % DEPTH == 0:
+        found: dict[int, Any] = elsewhere(_run, task)
+        return found
+    return _run(task)
+
+
+def _run(task: Task) -> dict[int, Any]:
+    frame = modes.frame
     try:
-        if modes.pass_observer is not None:
-            captured: dict[int, Any] = modes.pass_observer(task, _loop)
-        else:
-            captured = _loop(task)
-        while task.callbacks:
-            task.callbacks.pop(0)()
-        return captured
-    finally:
-        _running.tasks = outer
+        try:
+            go_into(task)
+            observer = frame.states[-1].pass_observer
+            if observer is not None:
+                captured: dict[int, Any] = observer(task, _loop)
+            else:
+                captured = _loop(task)
+            while task.callbacks:
+                task.callbacks.pop(0)()
+            return captured
+        finally:
+            modes.frame = frame
+    finally:  # twice, in case of an interrupt in the first
+        modes.frame = frame
 
 
 def _loop(task: Task) -> dict[int, Any]:
     for node, number, g in task.roots:
         deliver(task, node, number, g)
     waiting, heap, needed = task.waiting, task.heap, task.needed
-    plain = not (task.recorded or task.wanted or modes.anomaly or task.observer is not None)
+    anomaly = modes.frame.states[-1].anomaly
+    plain = not (task.recorded or task.wanted or anomaly or task.observer is not None)
     free = not task.keep_graph
     following: Node | None = None
     next_g: Any = None
@@ -313,11 +323,8 @@ def taken(task: Task, g: Any) -> Any:
 
 def call_hook(task: Task, hook: Any, *args: Any) -> Any:
     """Call user code as PyTorch does: recorded exactly if the pass is."""
-    before = set_modes(grad_enabled=recording_in(task.recorded))
-    try:
+    with sealed(grad_enabled=recording_in(task.recorded)):
         return hook(*args)
-    finally:
-        set_modes(**before)
 
 
 def tensor_hooks(task: Task, extras: Extras, grads: list[Any]) -> None:

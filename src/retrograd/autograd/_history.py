@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import _source, arrays
-from retrograd._modes import free_in_forks, modes, set_modes
+from retrograd._modes import free_in_forks, modes, within
 from retrograd.autograd._levels import keep_up
 from retrograd.autograd._node import (
     AMBIGUOUS,
@@ -334,11 +334,8 @@ class PartOfBase:
 
     def again(self, base: Any) -> Any:
         """The part of the base as that is now, and recorded."""
-        before = set_modes(grad_enabled=True)
-        try:
+        with within(grad_enabled=True):
             return self.take(base)
-        finally:
-            set_modes(**before)
 
     def check(self, base: Any, view: Any) -> None:
         """RuntimeError if the base has another shape by now."""

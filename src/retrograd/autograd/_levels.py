@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Within, modes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues
 from retrograd.ops._operation import TensorLike
@@ -14,30 +12,37 @@ from retrograd.ops._operation import TensorLike
 L = TypeVar("L", bound=Level)
 
 
-@contextmanager
-def opened(level: L) -> Iterator[L]:
+class opened(Within, Generic[L]):  # noqa: N801 - a context
     """Within it, operations look for values of transforms among their arguments."""
-    before = set_modes(levels=(*modes.levels, level))
-    try:
-        yield level
-    except LooksAtValues as error:
-        where = f", in {error.operation}()" if error.operation else ""
-        if error.transform != "vmap":
-            raise RuntimeError(
-                f"{error.transform}: something is done to a Tensor that takes no derivative along: "
-                f"{error}{where}. Use operations on Tensors, or detach() it first if no derivative "
-                "is wanted."
-            ) from error
-        raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
-            "calling .item() on a Tensor, or looking at its values in another way: here, at "
-            f"{error}{where}. Each of the entries may have other values. Please try to rewrite "
-            "what you're doing with other operations (torch.where() to choose, masks to leave "
-            "out), or do it outside of the function."
-        ) from error
-    finally:
-        level.closed = True
-        set_modes(**before)
+
+    def __init__(self, level: L) -> None:
+        self.level = level
+
+    def __enter__(self) -> L:
+        self.level.opened_by = self._enter({"levels": (*modes.levels, self.level)})
+        return self.level
+
+    def _finish(self, kind: Any, error: Any, traceback: Any) -> None:
+        if isinstance(error, LooksAtValues):
+            raise refusal(error) from error
+
+
+def refusal(error: LooksAtValues) -> RuntimeError:
+    """What users are told who look at a value that is not there to be looked at."""
+    where = f", in {error.operation}()" if error.operation else ""
+    if error.transform != "vmap":
+        return RuntimeError(
+            f"{error.transform}: something is done to a Tensor that takes no derivative along: "
+            f"{error}{where}. Use operations on Tensors, or detach() it first if no derivative "
+            "is wanted."
+        )
+    return RuntimeError(
+        "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
+        "calling .item() on a Tensor, or looking at its values in another way: here, at "
+        f"{error}{where}. Each of the entries may have other values. Please try to rewrite "
+        "what you're doing with other operations (torch.where() to choose, masks to leave "
+        "out), or do it outside of the function."
+    )
 
 
 def is_of(level: Level, x: Any) -> bool:

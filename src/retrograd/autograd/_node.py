@@ -20,7 +20,7 @@ from types import CodeType
 from typing import Any, ClassVar
 
 from retrograd import _source, arrays
-from retrograd._modes import free_in_forks, recording_in, set_modes
+from retrograd._modes import free_in_forks, recording_in, sealed
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._wrap import wrap
@@ -305,11 +305,8 @@ class AccumulateGrad(CallableNode):
         """Call the post-accumulate hooks of the leaf. They are recorded exactly if the pass is, so
         that an optimizer may step in one."""
         hooks = list(self.variable._meta.post_hooks.values())
-        before = set_modes(grad_enabled=recording_in(recorded))
-        try:
+        with sealed(grad_enabled=recording_in(recorded)):
             results = [hook(self.variable) for hook in hooks]
-        finally:
-            set_modes(**before)
         for result in results:
             if result is not None:
                 raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Scope, modes, set_modes
 
 
-class set_detect_anomaly:  # noqa: N801 - PyTorch's name
+class set_detect_anomaly(Scope):  # noqa: N801 - PyTorch's name
     """Switch anomaly detection, from this call on; as a context manager, until its end.
 
     Every node then remembers the traceback of the forward call that made it, an error in its
@@ -21,16 +21,20 @@ class set_detect_anomaly:  # noqa: N801 - PyTorch's name
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before: dict[str, Any] = set_modes(anomaly=bool(mode), check_nan=bool(check_nan))
+        self._changes = {"anomaly": bool(mode), "check_nan": bool(check_nan)}
+        self._before = {"anomaly": modes.anomaly, "check_nan": modes.check_nan}
+        try:
+            set_modes(**self._changes)
+        except BaseException:  # an interrupt
+            set_modes(**self._before)
+            raise
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc: object) -> None:
-        set_modes(**self._before)
+    def changes(self) -> dict[str, Any]:
+        set_modes(**self._before)  # what holds outside, and so afterwards
+        return self._changes
 
 
-class detect_anomaly:  # noqa: N801
+class detect_anomaly(Scope):  # noqa: N801
     """A context in which anomalies are detected.
 
     >>> import warnings, retrograd as torch
@@ -46,18 +50,14 @@ class detect_anomaly:  # noqa: N801
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        self._before: dict[str, Any] = {}
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should "
             "only be enabled for debugging.",
             stacklevel=2,
         )
 
-    def __enter__(self) -> None:
-        self._before = set_modes(anomaly=True, check_nan=self.check_nan)
-
-    def __exit__(self, *exc: object) -> None:
-        set_modes(**self._before)
+    def changes(self) -> dict[str, Any]:
+        return {"anomaly": True, "check_nan": self.check_nan}
 
 
 def is_anomaly_enabled() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Scope, modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._history import edge
@@ -17,9 +17,23 @@ from retrograd.ops._operation import TensorLike
 class UserLevel(DualLevel):
     """A level that the user entered, rather than a function of functions."""
 
-    __slots__ = ()
+    __slots__ = ("scope",)
 
     transparent = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scope: _Level | None = None  # if it was not entered by ``with``
+
+
+class _Level(Scope):
+    """The scope of a level."""
+
+    def __init__(self) -> None:
+        self.level = UserLevel()
+
+    def __enter__(self) -> None:
+        self.level.opened_by = self._enter({"levels": (*modes.levels, self.level)})
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -49,7 +63,9 @@ def enter_dual_level() -> int:
     tensor(4.)
     """
     number = len(user_levels())
-    set_modes(levels=(*modes.levels, UserLevel()))
+    scope = _Level()
+    scope.level.scope = scope  # which is kept by the level, as long as that is open
+    scope.__enter__()
     return number
 
 
@@ -64,8 +80,13 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "Trying to exit a forward AD level that was not the last one that was created. This "
             "is not supported."
         )
-    innermost.closed = True
-    set_modes(levels=modes.levels[:-1])
+    if innermost.scope is None:
+        raise RuntimeError(
+            "Trying to exit a forward AD level that a `with` statement has entered. It ends with "
+            "the statement."
+        )
+    innermost.scope.__exit__(None, None, None)
+    innermost.scope = None
 
 
 class dual_level(ModeContext):  # noqa: N801 - PyTorch's name
@@ -80,11 +101,10 @@ class dual_level(ModeContext):  # noqa: N801 - PyTorch's name
     tensor(12.)
     """
 
-    def __enter__(self) -> int:  # type: ignore[override]
-        return enter_dual_level()
-
-    def __exit__(self, *exc: object) -> None:
-        exit_dual_level()
+    def __enter__(self) -> int:
+        number, level = len(user_levels()), UserLevel()
+        level.opened_by = self._enter({"levels": (*modes.levels, level)})
+        return number
 
 
 def _chosen(number: int | None, what: str) -> UserLevel | None:

@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import Any, ClassVar
 
 from retrograd import arrays
-from retrograd._modes import modes, recording_in, set_modes
+from retrograd._modes import modes, recording_in, sealed, within
 from retrograd._source import user_place
 from retrograd.autograd import _custom_results as custom_results
 from retrograd.autograd._history import edge, fit
@@ -174,12 +174,11 @@ class FunctionCtx(Node):
         boxed, needs = self.function.boxed_grads_call, self.needs_input_grad
         nodes = iter(next_nodes)
         self.needs_input_grad = tuple(t and next(nodes) is not None for t in self.is_tensor)
-        before = set_modes(grad_enabled=recording_in(recorded))
-        self.unrecorded = modes.grad_enabled and not recorded
         try:
-            received = rule(self, grads) if boxed else rule(self, *grads)
+            with sealed(grad_enabled=recording_in(recorded)):
+                self.unrecorded = modes.grad_enabled and not recorded
+                received = rule(self, grads) if boxed else rule(self, *grads)
         finally:
-            set_modes(**before)
             self.needs_input_grad = needs
             self.unrecorded = False
         return self._checked(received)
@@ -444,16 +443,13 @@ def _run_forward(
     forward: Callable[[FunctionCtx], Any] | None,
 ) -> Any:  # fmt: skip
     output = forward(ctx) if forward is not None else None
-    before = set_modes(grad_enabled=False)
-    try:
+    with within(grad_enabled=False):
         if cls.setup_context is Function.setup_context:
             return output if forward is not None else cls.forward(ctx, *args)
         if forward is None:
             output = cls.forward(*args)
         cls.setup_context(ctx, args, output)
         return output
-    finally:
-        set_modes(**before)
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -466,11 +462,8 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         tensors = [g for g in grads if isinstance(g, Plug.tensor)]
         if modes.levels and any(map(_is_differentiated, (*tensors, *ctx.saved_tensors))):
             raise RuntimeError(_ONCE)
-        before = set_modes(grad_enabled=False)
-        try:
+        with within(grad_enabled=False):
             outputs = function(ctx, *given)
-        finally:
-            set_modes(**before)
         if not modes.grad_enabled:
             return outputs
         edges = [edge(g) for g in tensors if g.requires_grad]

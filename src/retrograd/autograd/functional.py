@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, within
 from retrograd.autograd._backward import grad
 from retrograd.autograd._batched import standard_basis, taken_out
 from retrograd.autograd._levels import opened
@@ -354,17 +354,9 @@ def _detached(x: Any, create_graph: bool) -> Any:
     return x if create_graph or not x.requires_grad else x.detach()
 
 
-class _recording:  # noqa: N801 - a context
+def _recording(create_graph: bool) -> within:
     """Recording, if there is to be a graph; otherwise as it is outside."""
-
-    def __init__(self, create_graph: bool) -> None:
-        self.enabled = create_graph or modes.grad_enabled
-
-    def __enter__(self) -> None:
-        self.before = set_modes(grad_enabled=self.enabled)
-
-    def __exit__(self, *exc: object) -> None:
-        set_modes(**self.before)
+    return within(grad_enabled=create_graph or modes.grad_enabled)
 
 
 def _gradients(

@@ -6,64 +6,87 @@ Each works as a context manager and as a decorator, and for its own thread only.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from inspect import isgeneratorfunction
+import types
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, Self
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Scope, modes, set_modes
 
 
-class ModeContext:
+class ModeContext(Scope):
     """A context manager, also usable as a decorator, that sets modes and restores them."""
-
-    def __init__(self) -> None:
-        self._before: list[dict[str, Any]] = []
-
-    def changes(self) -> dict[str, Any]:
-        raise NotImplementedError
 
     def clone(self) -> Self:
         return type(self)()
 
-    def __enter__(self) -> None:
-        self._before.append(set_modes(**self.changes()))
-
-    def __exit__(self, *exc: object) -> None:
-        set_modes(**self._before.pop())
-
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if isgeneratorfunction(function):
-            return self._around_each_step(function)
+            wrapped = self._around_generator(function)
+        elif iscoroutinefunction(function):
+            wrapped = self._around_coroutine(function)
+        elif isasyncgenfunction(function):
+            wrapped = self._around_asynchronous_generator(function)
+        else:
 
-        @functools.wraps(function)
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                with self.clone():
+                    return function(*args, **kwargs)
+
+        return functools.wraps(function)(wrapped)
+
+    def _around_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self.clone():
-                return function(*args, **kwargs)
+            return (yield from self._step_by_step(function(*args, **kwargs)))
 
         return wrapped
 
-    def _around_each_step(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The mode holds while the generator runs, not while its caller does."""
+    def _around_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        async def wrapped(*args: Any, **kwargs: Any) -> Any:
+            return await self._awaited(function(*args, **kwargs))
 
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return wrapped
+
+    def _around_asynchronous_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        async def wrapped(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             generator = function(*args, **kwargs)
-            step, value = generator.send, None
+            step: Coroutine[Any, Any, Any] = generator.asend(None)
             while True:
                 try:
-                    with self.clone():
-                        item = step(value)
-                except StopIteration as stop:
-                    return stop.value
+                    item = await self._awaited(step)
+                except StopAsyncIteration:
+                    return
                 try:
-                    step, value = generator.send, (yield item)
+                    step = generator.asend((yield item))
                 except GeneratorExit:
-                    generator.close()
+                    await self._awaited(generator.aclose())
                     raise
                 except BaseException as error:
-                    step, value = generator.throw, error
+                    step = generator.athrow(error)
 
         return wrapped
+
+    def _step_by_step(self, generator: Any) -> Generator[Any, Any, Any]:
+        """A generator, or what is awaited. The mode holds while it runs, not while others do."""
+        step, value = generator.send, None
+        while True:
+            try:
+                with self.clone():
+                    item = step(value)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                step, value = generator.send, (yield item)
+            except GeneratorExit:
+                with self.clone():
+                    generator.close()
+                raise
+            except BaseException as error:
+                step, value = generator.throw, error
+
+    @types.coroutine
+    def _awaited(self, coroutine: Any) -> Generator[Any, Any, Any]:
+        return (yield from self._step_by_step(coroutine))
 
 
 class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
@@ -80,11 +103,10 @@ class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
         made = object.__new__(cls)
         if function is None:
             return made
-        ModeContext.__init__(made)  # @no_grad without parentheses
-        return made(function)
+        return made(function)  # @no_grad without parentheses
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
-        super().__init__()
+        pass
 
     def changes(self) -> dict[str, Any]:
         return {"grad_enabled": False}
@@ -113,16 +135,20 @@ class set_grad_enabled(ModeContext):  # noqa: N801
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         self.mode = bool(mode)
-        self._before.append(set_modes(grad_enabled=self.mode))
+        self._before = modes.grad_enabled
+        try:
+            set_modes(grad_enabled=self.mode)
+        except BaseException:  # an interrupt
+            set_modes(grad_enabled=self._before)
+            raise
 
-    def __enter__(self) -> None:
-        if not self._before:  # entered again
-            self._before.append(set_modes(grad_enabled=self.mode))
+    def changes(self) -> dict[str, Any]:
+        set_modes(grad_enabled=self._before)  # what holds outside, and so afterwards
+        return {"grad_enabled": self.mode}
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        set_modes(**self._before.pop())  # as a decorator it acts inside the function only
+        set_modes(grad_enabled=self._before)  # as a decorator it acts inside the function only
         return super().__call__(function)
 
     def clone(self) -> Self:
@@ -149,7 +175,6 @@ class inference_mode(ModeContext):  # noqa: N801
         return made(mode)
 
     def __init__(self, mode: Any = True) -> None:
-        super().__init__()
         self.mode = mode if isinstance(mode, bool) else True
 
     def changes(self) -> dict[str, Any]:
@@ -163,7 +188,6 @@ class set_multithreading_enabled(ModeContext):  # noqa: N801
     """Accepted as in PyTorch. A backward pass always runs in the thread that called it."""
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         self.mode = bool(mode)
 
     def changes(self) -> dict[str, Any]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
 from retrograd import arrays
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Scope, modes
 from retrograd.autograd._backward import GradientEdge, get_gradient_edge
 from retrograd.autograd._engine import Task, current_task
 from retrograd.autograd._hooks import RemovableHandle
 from retrograd.autograd._node import Node
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
+from retrograd.autograd.grad_mode import ModeContext
 
 
-class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
+class saved_tensors_hooks(Scope):  # noqa: N801 - PyTorch's name
     """In this context, keep ``pack_hook(tensor)`` of every value saved for backward, and use
     ``unpack_hook`` of that when it is needed.
 
@@ -33,16 +33,12 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self._before: list[dict[str, Any]] = []
 
-    def __enter__(self) -> None:
+    def changes(self) -> dict[str, Any]:
         if modes.hooks_disabled is not None:
             raise RuntimeError(modes.hooks_disabled)
         pair = (self.pack_hook, self.unpack_hook)
-        self._before.append(set_modes(saved_tensor_hooks=(*modes.saved_tensor_hooks, pair)))
-
-    def __exit__(self, *exc: object) -> None:
-        set_modes(**self._before.pop())
+        return {"saved_tensor_hooks": (*modes.saved_tensor_hooks, pair)}
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -53,14 +49,17 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         super().__init__(lambda t: wrap(arrays.copy(t._data)), lambda t: t)
 
 
-@contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+class disable_saved_tensors_hooks(ModeContext):  # noqa: N801
     """A context in which using ``saved_tensors_hooks`` raises ``error_message``."""
-    before = set_modes(hooks_disabled=error_message)
-    try:
-        yield
-    finally:
-        set_modes(**before)
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def changes(self) -> dict[str, Any]:
+        return {"hooks_disabled": self.error_message}
+
+    def clone(self) -> Self:
+        return type(self)(self.error_message)
 
 
 class _AllowMutationOnSavedContext:
@@ -83,8 +82,7 @@ class _Kept:
         self.tensor = tensor
 
 
-@contextlib.contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+class allow_mutation_on_saved_tensors(ModeContext):  # noqa: N801
     """A context in which saved values may be written in place: they are copied before the write.
 
     >>> import retrograd as torch
@@ -96,29 +94,40 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     >>> x.grad
     tensor([2., 2.])
     """
-    context = _AllowMutationOnSavedContext()
 
-    def pack(tensor: Any) -> _Kept:
+    def __init__(self) -> None:
+        self.context = _AllowMutationOnSavedContext()
+
+    def pack(self, tensor: Any) -> _Kept:
+        """What is saved for a tensor."""
         kept = _Kept(tensor)
         key = id(version_of(tensor))
-        context.saved.setdefault(key, []).append(weakref.ref(kept))
+        self.context.saved.setdefault(key, []).append(weakref.ref(kept))
         return kept
 
-    def before_mutation(tensor: Any) -> None:
-        for reference in context.saved.pop(id(version_of(tensor)), ()):
+    def before_mutation(self, tensor: Any) -> None:
+        """Copy what was saved of a tensor that is about to be written."""
+        for reference in self.context.saved.pop(id(version_of(tensor)), ()):
             kept = reference()
             if kept is not None:
                 old = kept.tensor
                 kept.tensor = wrap(arrays.copy(old._data), old._node, old._number)
 
-    hooks = saved_tensors_hooks(pack, lambda kept: kept.tensor)
-    with hooks:
-        before = set_modes(before_mutation=before_mutation)
-        try:
-            yield context
-        finally:
-            set_modes(**before)
-            context.clear()
+    def changes(self) -> dict[str, Any]:
+        if modes.hooks_disabled is not None:
+            raise RuntimeError(modes.hooks_disabled)
+        pair = (self.pack, lambda kept: kept.tensor)
+        return {
+            "saved_tensor_hooks": (*modes.saved_tensor_hooks, pair),
+            "before_mutation": self.before_mutation,
+        }
+
+    def __enter__(self) -> _AllowMutationOnSavedContext:
+        super().__enter__()
+        return self.context
+
+    def _finish(self, *exc: object) -> None:
+        self.context.clear()
 
 
 def increment_version(tensor: Any) -> None:

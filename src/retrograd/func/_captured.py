@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Within, modes
 from retrograd._source import describe, user_place
 from retrograd.autograd._node import orders
 from retrograd.func._trees import flatten
@@ -26,15 +26,13 @@ from retrograd.ops._operation import TensorLike
 MOST_OBJECTS = 50_000  # that are looked at; what lies deeper is taken for the function's own
 
 
-class Running:
+class Running(Within):
     """Within it, a function runs that is being differentiated. ``given``: its arguments."""
-
-    __slots__ = ("before", "changes", "function", "given", "known", "start", "unrecorded")
 
     def __init__(self, function: Callable[..., Any] | None, *given: Any, **changes: Any) -> None:
         self.function = function
         self.given = given
-        self.changes = changes
+        self.modes = changes
         self.start = next(orders)  # nodes that are made from here on have lower numbers
         self.known: dict[int, Any] | None = None  # the tensors that the function has captured
         # Levels below which nothing is to be recorded: recording was off within them when the
@@ -42,11 +40,8 @@ class Running:
         outer = modes.running.unrecorded if modes.running is not None else ()
         self.unrecorded: tuple[Level, ...] = outer if modes.grad_enabled else modes.levels
 
-    def __enter__(self) -> None:
-        self.before = set_modes(running=self, **self.changes)
-
-    def __exit__(self, *exc: object) -> None:
-        set_modes(**self.before)
+    def changes(self) -> dict[str, Any]:
+        return {"running": self, **self.modes}
 
     def check_write(self, operation: str, target: Any) -> None:
         """RuntimeError for a write to a tensor that was captured, and is no argument."""

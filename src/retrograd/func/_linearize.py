@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrograd._modes import set_modes
+from retrograd._modes import within
 from retrograd.func._arguments import check_outputs
 from retrograd.func._reverse import Recording, zeros_for
 from retrograd.func._trees import describe, flatten, flatten_as, unflatten
@@ -31,11 +31,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     # transposed, and products with that from the left are those wanted.
     vectors = Recording(None, [zeros_for(y) for y in outputs])
     vectors.start, vectors.own = recording.start, vectors.own | recording.own
-    before = set_modes(grad_enabled=True, inference=False)
-    try:
+    with within(grad_enabled=True, inference=False):
         pulled = flatten(recording.pull(outputs, vectors.variables, create_graph=True))[0]
-    finally:
-        set_modes(**before)
 
     def push_forward(*tangents: Any) -> Any:
         try:

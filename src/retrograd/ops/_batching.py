@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, within
 from retrograd.ops import linear
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import Level, Lifted, bare_option
@@ -404,11 +404,8 @@ def composed(steps: Callable[..., Any]) -> Rule:
     """The rule of an operation that a function of other operations does as well."""
 
     def rule(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-        before = set_modes(levels=(*modes.levels, level))
-        try:
+        with within(levels=(*modes.levels, level)):
             found = raw(steps(*args, **options))
-        finally:
-            set_modes(**before)
         return level.stacked(level.opened(found))
 
     return rule

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
-from retrograd._modes import come_back, go_below, modes, set_modes
+from retrograd._modes import come_back, go_below, modes, within
 
 
 class LooksAtValues(TypeError, AttributeError):  # noqa: N818 - it says what code does
@@ -157,7 +157,7 @@ class Lifted:
 class Level:
     """One transform that is open."""
 
-    __slots__ = ("closed", "number")
+    __slots__ = ("number", "opened_by")
 
     name: ClassVar[str] = "a transform"
     differentiates: ClassVar[bool] = False  # whether it takes derivatives along
@@ -171,7 +171,12 @@ class Level:
         if not Lifted.operations:  # with the first level comes arithmetic of lifted values
             importlib.import_module("retrograd.ops.operators")
         self.number = next(Level._numbers)
-        self.closed = False
+        self.opened_by: Any = None  # a weak reference to the key of the block it is open in
+
+    @property
+    def closed(self) -> bool:
+        """Whether the transform has ended."""
+        return self.opened_by is not None and self.opened_by() is None
 
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """An operation on arguments of which some are lifted to this level.
@@ -180,21 +185,23 @@ class Level:
         """
         if operation.definition is not None and not self.takes_whole(operation):
             return self.by_definition(operation, args, options)
-        running = modes.running
-        if running is not None and self in running.unrecorded and modes.grad_enabled:
-            before_all = set_modes(grad_enabled=False)
-            try:
+        now = modes.frame.states[-1]
+        running = now.running
+        if running is not None and self in running.unrecorded and now.grad_enabled:
+            with within(grad_enabled=False):
                 return self.run(operation, args, options)
-            finally:
-                set_modes(**before_all)
-        before = go_below(self.number)
+        frame = modes.frame
         try:
-            return self.run_on_parts(operation, args, options)
-        except LooksAtValues as error:
-            error.operation = error.operation or operation.name
-            raise
-        finally:
-            come_back(before)
+            try:
+                go_below(self.number)
+                return self.run_on_parts(operation, args, options)
+            except LooksAtValues as error:
+                error.operation = error.operation or operation.name
+                raise
+            finally:
+                come_back(frame)
+        finally:  # twice, in case of an interrupt in the first
+            come_back(frame)
 
     def takes_whole(self, operation: Any) -> bool:
         """Whether the level knows what a composite does without asking its definition."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes
+from retrograd._modes import modes, within
 from retrograd._source import is_own, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of
@@ -79,11 +79,12 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on.
 
     ``computed``: its output, where that is known already and only to be recorded."""
-    if modes.interceptor is not None:
-        return modes.interceptor(op, args, options, computed)
-    if modes.levels and (level := level_for(op, args, options)) is not None:
+    now = modes.frame.states[-1]
+    if now.interceptors:
+        return now.interceptors[-1](op, args, options, computed)
+    if now.levels and (level := level_for(op, args, options)) is not None:
         return apply_lifted(level, op, args, options, computed)
-    if not modes.grad_enabled and not modes.inference and computed is None:
+    if not now.grad_enabled and not now.inference and computed is None:
         result = unrecorded(op, args, options)
         if result is not None:
             return result
@@ -388,17 +389,13 @@ def watch(tensor: Tensor) -> Version:
 def pack_saved(node: OperationNode) -> None:
     """Pass what a node saved through the innermost pair of saved_tensors_hooks."""
     pack, unpack = modes.saved_tensor_hooks[-1]
-    hooks = modes.saved_tensor_hooks
     packed: list[Any] = []
-    modes.saved_tensor_hooks = ()  # what a hook computes is not packed itself
-    try:
+    with within(saved_tensor_hooks=()):  # what a hook computes is not packed itself
         for i in range(len(node.operation.saves)):
             tensor = node.saved_tensor(i)
             is_tensor = isinstance(tensor, Tensor)  # or a Python number, or nothing
             entry = pack_value(tensor, pack, unpack) if is_tensor else tensor
             packed += (entry, UNCHANGING, 0)
-    finally:
-        modes.saved_tensor_hooks = hooks
     node.saved = tuple(packed)
     node.careful().packed = any(isinstance(x, Packed) for x in packed)
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from retrograd._modes import modes
+from retrograd._modes import modes, within
 from retrograd._source import user_place
-from retrograd.autograd._engine import _running
 from retrograd.autograd._node import Node
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import apply
@@ -98,11 +97,8 @@ class Recorder(Interceptor):
 
     def _without(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call what would otherwise tell us of itself."""
-        modes.observer = None
-        try:
+        with within(observer=None):
             return function(*args)
-        finally:
-            modes.observer = self
 
     def _is_elsewhere(self) -> bool:
         """Whether a transform is at work on the parts of values, or a checkpoint is running its
@@ -147,13 +143,13 @@ class Recorder(Interceptor):
 
     def _is_outside(self) -> bool:
         """Whether it is the user's program that is running, not a rule or a custom Function."""
-        return not self._inside and not _running.tasks and not self._is_elsewhere()
+        return not self._inside and not modes.tasks and not self._is_elsewhere()
 
     def _note_cut(
         self, op: Operation | None, operands: Sequence[Any], results: Sequence[Tensor]
     ) -> None:
         """Results without a history, of operands that have one or were cut off from one."""
-        if self._inside or _running.tasks or (op is not None and not op.differentiable):
+        if self._inside or modes.tasks or (op is not None and not op.differentiable):
             return
         known = next((cut for x in operands if (cut := self.tensors.is_cut(x)) is not None), None)
         has_history = any(isinstance(x, Tensor) and x.requires_grad for x in operands)

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import set_modes
+from retrograd._modes import Scope, modes, within
 from retrograd._source import user_place
 from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
-from retrograd.autograd._engine import Task, _running
+from retrograd.autograd._engine import Task
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
 from retrograd.autograd._wrap import wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
@@ -29,7 +29,7 @@ MAX_STEPS = 2000  # operations of a pass that are kept with all values
 MAX_PASSES = 10
 
 
-class recording:  # noqa: N801 - a context manager, called like a function
+class recording(Scope):  # noqa: N801 - a context manager, called like a function
     """Record what happens in a block: operations and the Modules they run in, and every backward
     pass. Gives a ``Story``, which ``viz.explore`` shows and ``to_json`` writes out.
 
@@ -65,39 +65,46 @@ class recording:  # noqa: N801 - a context manager, called like a function
         self._recorder = Recorder(self.tensors, self.modules)
         self._max_steps = max_steps
         self._max_passes = max_passes
-        self._outer: dict[str, Any] | None = None
+        self._state: Any = None  # a weak reference to the key of the block, if it is open
         self._hooks: list[Any] = []
         self._thread = 0
 
     def __enter__(self) -> Story:
-        if self._outer is not None:
+        if self._is_open():
             raise RuntimeError(
                 "this recording is open already; make another one with viz.recording()"
             )
-        self._recorder.__enter__()
-        self._outer = set_modes(observer=self._recorder, pass_observer=self._run_pass)
         self._thread = threading.get_ident()
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
         ]
+        self._state = self._enter({
+            "interceptors": (*modes.interceptors, self._recorder),
+            "observer": self._recorder,
+            "pass_observer": self._run_pass,
+        })  # fmt: skip
         return self.story
 
+    def _is_open(self) -> bool:
+        return self._state is not None and self._state() is not None
+
     def _enter_module(self, module: Any, args: Any) -> None:
-        if threading.get_ident() == self._thread:
+        if not self._is_open():  # an interrupt came when it ended
+            self._remove_hooks()
+        elif threading.get_ident() == self._thread:
             self.modules.enter(module)
 
     def _leave_module(self, module: Any, args: Any, result: Any) -> None:
-        if threading.get_ident() == self._thread:
+        if self._is_open() and threading.get_ident() == self._thread:
             self.modules.leave(module)
 
-    def __exit__(self, *exc: object) -> None:
-        assert self._outer is not None
+    def _remove_hooks(self) -> None:
         for hook in self._hooks:
             hook.remove()
-        set_modes(**self._outer)
-        self._outer = None
-        self._recorder.__exit__(*exc)
+
+    def _finish(self, *exc: object) -> None:
+        self._remove_hooks()
         self.tensors.name_by_frames(sys._getframe(1))
         self.story.ends()
 
@@ -163,11 +170,8 @@ def record_pass(
         with untouched([*nodes, *leaves]), observed(task, record):
             return loop(task)
 
-    before = set_modes(pass_observer=observe)
-    try:
+    with within(pass_observer=observe):
         differentiate(roots, keep_graph=True, recorded=False)
-    finally:
-        set_modes(**before)
     story.ends()
     return story
 
@@ -189,7 +193,7 @@ def untouched(nodes: Sequence[Node]) -> Iterator[None]:
     """Put back every ``.grad`` that a pass may write, and let no hook hear of it. What hooks want
     done once the pass is over, by ``queue_callback``, is not done."""
     kept: list[tuple[Any, Any, Any]] = []  # meta of a tensor, its .grad, its post-hooks
-    outermost = _running.tasks[0]
+    outermost = modes.tasks[0]
     callbacks = outermost.callbacks
     try:
         for meta in with_gradients(nodes):

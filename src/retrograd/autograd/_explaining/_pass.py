@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import set_modes
+from retrograd._modes import within
 from retrograd.autograd._engine import Task, run
 from retrograd.autograd._explaining._amounts import Amount, amount_of, together
 from retrograd.autograd._explaining._ways import Arrival, Ways
@@ -107,12 +107,8 @@ def measure(ways: Ways) -> Measured:
     task.needed, task.wanted = ways.needed, {ways.target: [(ways.number or 0, 0)]}
     task.observer = _Watcher(measured)
     # NaN is to be told about here, not to be an error; and this is no pass of the user's.
-    before = set_modes(check_nan=False, pass_observer=None)
-    try:
-        with _grads_kept(ways.nodes):
-            captured = run(task, [root for root in ways.roots if root[0] in ways.needed])
-    finally:
-        set_modes(**before)
+    with within(check_nan=False, pass_observer=None), _grads_kept(ways.nodes):
+        captured = run(task, [root for root in ways.roots if root[0] in ways.needed])
     gradient = captured.get(0)
     measured.received.pop(ways.target, None)  # which has those of its other outputs, too
     if gradient is not None:

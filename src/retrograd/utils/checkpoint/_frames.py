@@ -14,7 +14,6 @@ it had. The n-th value that it saves now is what the n-th holder stands for.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,9 +21,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Self, cast
 
 from retrograd import _source
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Scope, modes, within
 from retrograd._source import Place
-from retrograd.autograd._engine import _running
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import AccumulateGrad, Node
 from retrograd.autograd._operation_node import Packed, modified_error, pack_value
@@ -195,9 +193,9 @@ class Recomputation:
             )
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
-                f"unpacked once. {overlapping if _current.group is not None else ''}If you are "
-                "calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise "
-                "please open an issue with details on your use case."
+                f"unpacked once. {overlapping if modes.checkpoint_group is not None else ''}If you "
+                "are calling ctx.saved_tensors in backward, make sure to do so only once. "
+                "Otherwise please open an issue with details on your use case."
             )
         return self.values.pop(position).value()
 
@@ -231,12 +229,9 @@ class SavedInput:
         self.value: Any = tensor
         if modes.saved_tensor_hooks:
             self.node, self.number = edge(tensor)
-            hooks = modes.saved_tensor_hooks
-            modes.saved_tensor_hooks = ()  # what a hook computes is not packed itself
-            try:
-                self.value = pack_value(tensor, *hooks[-1])
-            finally:
-                modes.saved_tensor_hooks = hooks
+            hooks = modes.saved_tensor_hooks[-1]
+            with within(saved_tensor_hooks=()):  # what a hook computes is not packed itself
+                self.value = pack_value(tensor, *hooks)
 
     def tensor(self) -> Any:
         if isinstance(self.value, Packed):
@@ -291,8 +286,8 @@ class Frame:
         return holder.at_its_place(value)
 
     def _recomputation(self) -> Recomputation:
-        tasks = _running.tasks
-        key: Any = _current.group or (tasks[-1] if tasks else None)
+        tasks = modes.tasks
+        key: Any = modes.checkpoint_group or (tasks[-1] if tasks else None)
         known = None if key is None else self.recomputed.get(key)
         if known is None:
             known = self._recompute()
@@ -309,16 +304,14 @@ class Frame:
                 )
         inputs = [x.tensor() if isinstance(x, SavedInput) else x for x in self.inputs]
         run = Recomputation(self)
-        before = set_modes(grad_enabled=True, inference=False, interceptor=None, levels=self.levels)
         ahead: AbstractContextManager[Any]
         ahead = SavingAhead(run.pack, run.missing) if self.early_stop else nullcontext()
-        try:
-            with saved_tensors_hooks(run.pack, _as_it_is), ahead:
-                self.function(*inputs)
-        except StopRecomputation:
-            pass
-        finally:
-            set_modes(**before)
+        with within(grad_enabled=True, inference=False, interceptors=(), levels=self.levels):
+            try:
+                with saved_tensors_hooks(run.pack, _as_it_is), ahead:
+                    self.function(*inputs)
+            except StopRecomputation:
+                pass
         run.check()
         return run
 
@@ -330,7 +323,7 @@ def _as_it_is(value: Any) -> Any:
 # -- several passes as one -------------------------------------------------------------------
 
 
-class GraphExecGroup:
+class GraphExecGroup(Scope):
     """Backward passes inside this context share what they compute again. They must not need the
     same saved value twice.
 
@@ -344,21 +337,10 @@ class GraphExecGroup:
     """
 
     def __enter__(self) -> Self:
-        if _current.group is not None:
+        group = modes.checkpoint_group
+        if group is not None:
             raise RuntimeError(
-                f"GraphExecGroup contexts cannot be nested. Already inside group {_current.group}"
+                f"GraphExecGroup contexts cannot be nested. Already inside group {group}"
             )
-        _current.group = self
+        self._enter({"checkpoint_group": self})
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        _current.group = None
-
-
-class _Current(threading.local):
-    """The group that this thread's passes belong to."""
-
-    group: GraphExecGroup | None = None
-
-
-_current = _Current()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import Scope, modes, within
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
     any_requires_grad,
@@ -19,29 +19,22 @@ from retrograd.tensor._calls import (
 from retrograd.tensor._tensor import Tensor
 
 
-class Interceptor:
+class Interceptor(Scope):
     """A context in which every operation of this thread goes through ``handle``, which calls
     ``apply`` for what it does not do itself. One inside another sees operations first."""
 
-    def __init__(self) -> None:
-        self._before: list[dict[str, Any]] = []
+    def changes(self) -> dict[str, Any]:
+        return {"interceptors": (*modes.interceptors, self)}
 
     def __enter__(self) -> Self:
-        self._before.append(set_modes(interceptor=self))
+        super().__enter__()
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        set_modes(**self._before.pop())
 
     def __call__(
         self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
     ) -> Any:
-        # Only for this call: whether any mode is on at all does not change.
-        modes.interceptor = self._before[-1]["interceptor"]
-        try:
+        with within(interceptors=modes.interceptors[:-1]):
             return self.handle(op, args, options, computed)
-        finally:
-            modes.interceptor = self
 
     def handle(
         self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
@@ -56,7 +49,6 @@ class SavingAhead(Interceptor):
     computed, which may be the largest."""
 
     def __init__(self, pack: Callable[[Any], Any], missing: Callable[[], int]) -> None:
-        super().__init__()
         self.pack = pack
         self.missing = missing
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, within
 from retrograd._source import user_place
 from retrograd.autograd._engine import current_task
 from retrograd.autograd._node import FREED, SECOND_BACKWARD, Node, orders
@@ -90,11 +90,9 @@ def checkpoint_loop(
         choice = _schedule.OfflineChoice(n, slots)
     else:
         choice = _schedule.OnlineChoice(slots)
-    before = set_modes(saved_tensor_hooks=())  # the graphs made on the way are not kept
-    try:
+    # the graphs made on the way are not kept
+    with within(saved_tensor_hooks=()):
         last = loop.forward(parts, n, until, choice)
-    finally:
-        set_modes(**before)
     return unflatten(results(loop, last), shape)
 
 

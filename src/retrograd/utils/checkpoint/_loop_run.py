@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from retrograd._modes import modes, set_modes
+from retrograd._modes import modes, within
 from retrograd.autograd._backward import nodes_between
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
@@ -100,11 +100,8 @@ class Loop:
             return True
         if until is None:
             return False
-        before = set_modes(grad_enabled=False)
-        try:
+        with within(grad_enabled=False):
             return bool(until(unflatten(parts, self.shape)))
-        finally:
-            set_modes(**before)
 
     def forward(
         self, parts: list[Any], n: int | None, until: Any, choice: _schedule.Choice
@@ -210,11 +207,8 @@ class Loop:
         nothing to do with a transform that the backward pass is run in."""
         if not modes.levels and modes.running is None:
             return self.one_step(parts, i)
-        before = set_modes(levels=(), running=None)
-        try:
+        with within(levels=(), running=None):
             return self.one_step(parts, i)
-        finally:
-            set_modes(**before)
 
     def check_again(self, made: list[Any], i: int) -> list[Any]:
         """That a step has made what it made the first time."""
@@ -286,11 +280,8 @@ class Loop:
             for node, total in zip(next_nodes, sums, strict=True)
         ]
         random = default_generator.saved() if self.preserve_random else None
-        before = set_modes(grad_enabled=True, saved_tensor_hooks=())
-        try:
+        with within(grad_enabled=True, saved_tensor_hooks=()):
             self.follow_schedule(grads, dict(zip(self.edges, ends, strict=True)))
-        finally:
-            set_modes(**before)
             if random is not None:
                 default_generator.restore(random)
         return [None if end is None else end.total for end in ends]

@@ -8,18 +8,16 @@ function again, recorded this time, and starts a backward pass of its own throug
 from __future__ import annotations
 
 import contextlib
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 
 from retrograd._modes import modes
 from retrograd.autograd._backward import backward
-from retrograd.autograd._engine import _running
 from retrograd.autograd._wrap import Plug
 from retrograd.autograd.function import Function
-from retrograd.autograd.grad_mode import enable_grad, no_grad
+from retrograd.autograd.grad_mode import ModeContext, enable_grad, no_grad
 from retrograd.autograd.graph import saved_tensors_hooks
 from retrograd.tensor._rng import fork_rng, get_rng_state, set_rng_state
 from retrograd.utils.checkpoint._debug import Debugging
@@ -97,18 +95,7 @@ def checkpoint(
 # -- settings of a thread --------------------------------------------------------------------
 
 
-class _Settings(threading.local):
-    """What overrides the arguments of ``checkpoint``, unless it is None."""
-
-    early_stop: bool | None = None
-    debug: bool | None = None
-
-
-_settings = _Settings()
-
-
-@contextlib.contextmanager
-def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+class set_checkpoint_early_stop(ModeContext):  # noqa: N801 - PyTorch's name
     """A context that overrides ``early_stop`` of the checkpoints whose forward runs in it.
 
     >>> import retrograd as torch
@@ -124,26 +111,33 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     >>> y.backward()  # by default, all would be known after x.sin()
     to the end
     """
-    before, _settings.early_stop = _settings.early_stop, enable
-    try:
-        yield
-    finally:
-        _settings.early_stop = before
+
+    def __init__(self, enable: bool) -> None:
+        self.enable = enable
+
+    def changes(self) -> dict[str, Any]:
+        return {"checkpoint_early_stop": self.enable}
+
+    def clone(self) -> Self:
+        return type(self)(self.enable)
 
 
-@contextlib.contextmanager
-def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+class set_checkpoint_debug_enabled(ModeContext):  # noqa: N801
     """A context that overrides ``debug`` of the checkpoints in it; None leaves it to them.
 
     >>> from retrograd.utils.checkpoint import set_checkpoint_debug_enabled
     >>> with set_checkpoint_debug_enabled(True):
     ...     pass  # errors of checkpoints made here will list the operations that ran
     """
-    before, _settings.debug = _settings.debug, enabled
-    try:
-        yield
-    finally:
-        _settings.debug = before
+
+    def __init__(self, enabled: bool | None) -> None:
+        self.enabled = enabled
+
+    def changes(self) -> dict[str, Any]:
+        return {"checkpoint_debug": self.enabled}
+
+    def clone(self) -> Self:
+        return type(self)(self.enabled)
 
 
 # -- use_reentrant=False ---------------------------------------------------------------------
@@ -190,7 +184,7 @@ def _recorded(
     early_stop: bool,
 ) -> Any:  # fmt: skip
     explain = None
-    if debug if _settings.debug is None else _settings.debug:
+    if debug if modes.checkpoint_debug is None else modes.checkpoint_debug:
         if context_fn is not noop_context_fn:
             raise ValueError("debug=True is incompatible with non-default context_fn")
         debugging = Debugging()
@@ -203,7 +197,7 @@ def _recorded(
     function, args, kwargs = call.function, call.args, call.kwargs
     if not modes.grad_enabled:
         return function(*args, **kwargs)
-    stop = early_stop if _settings.early_stop is None else _settings.early_stop
+    stop = early_stop if modes.checkpoint_early_stop is None else modes.checkpoint_early_stop
     frame = Frame(call.again, args, stop, _CHECKS[determinism_check], explain)
     call.args = ()  # the frame has them, and its own way to keep them
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
@@ -296,13 +290,13 @@ class CheckpointFunction(Function):
 
 def _check_pass() -> None:
     """Refuse the backward passes that would come out wrong."""
-    if any(task.needed is not None for task in _running.tasks):
+    if any(task.needed is not None for task in modes.tasks):
         raise RuntimeError(
             "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
             "passing an `inputs` parameter to .backward(). To resolve this error, you can either "
             "set use_reentrant=False, or call .backward() without passing the `inputs` argument."
         )
-    if _running.tasks[-1].recorded:
+    if modes.tasks[-1].recorded:
         raise RuntimeError(
             "When use_reentrant=True, torch.utils.checkpoint is incompatible with "
             "create_graph=True: the gradients would lack their dependence on the inputs. To "

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 import retrograd
 from retrograd import _source, fft, linalg, special
-from retrograd._modes import modes, set_modes
-from retrograd.autograd._engine import _running
+from retrograd._modes import modes, within
 from retrograd.autograd._versions import Version, version_of
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.nn import functional
@@ -229,11 +228,8 @@ class _Keeping(Interceptor):
         if op.view:
             return result
         # What a policy computes for itself is no part of the function.
-        before = set_modes(grad_enabled=False, interceptor=None)
-        try:
+        with within(grad_enabled=False, interceptors=()):
             keep = self.decide(_Asked(op, args, options, result))
-        finally:
-            set_modes(**before)
         if _is_input(result, args) or modes.levels != self.levels:  # of use in this run only
             keep = False
         self.kept.setdefault(op, []).append(_Result(result) if keep else AGAIN)
@@ -285,7 +281,7 @@ class _Reusing(Interceptor):
             )
         if not self.allow_mutation:
             result.check()
-        stays = not _running.tasks or _running.tasks[-1].keep_graph
+        stays = not modes.tasks or modes.tasks[-1].keep_graph
         if not stays:
             results[number] = USED
         if "generator" in op.options:

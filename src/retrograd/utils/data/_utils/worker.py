@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from retrograd import _modes
 from retrograd.arrays import _batches
 from retrograd.autograd import _history, _node
 from retrograd.utils.data._utils import transport
@@ -136,7 +135,7 @@ def work(job: Job, worker_id: int, connection: Connection) -> None:
 
 def _begin(job: Job, worker_id: int) -> None:
     global _worker_info
-    _batches.open_after_fork(_modes._counting, _node._accumulating, _history._making_accumulators)
+    _batches.open_after_fork(_node._accumulating, _history._making_accumulators)
     seed = job.base_seed + worker_id
     random.seed(seed)
     _batches.begin_worker(job.base_seed, worker_id)
