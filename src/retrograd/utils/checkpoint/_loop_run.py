@@ -280,8 +280,10 @@ class Loop:
             for node, total in zip(next_nodes, sums, strict=True)
         ]
         random = default_generator.saved() if self.preserve_random else None
-        with within(grad_enabled=True, saved_tensor_hooks=()):
-            self.follow_schedule(grads, dict(zip(self.edges, ends, strict=True)))
+        try:
+            with within(grad_enabled=True, saved_tensor_hooks=()):
+                self.follow_schedule(grads, dict(zip(self.edges, ends, strict=True)))
+        finally:
             if random is not None:
                 default_generator.restore(random)
         return [None if end is None else end.total for end in ends]
