@@ -163,6 +163,13 @@ class ThreadModes(threading.local):
         return self.frame.states[-1]
 
     @property
+    def records(self) -> bool:
+        """Whether operations are recorded. In inference mode none is, not even within
+        ``enable_grad``."""
+        now = self.frame.states[-1]
+        return now.grad_enabled and not now.inference
+
+    @property
     def interceptor(self) -> Callable[[Any, Any, dict[str, Any], Any], Any] | None:
         interceptors = self.frame.states[-1].interceptors
         return interceptors[-1] if interceptors else None

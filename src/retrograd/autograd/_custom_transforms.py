@@ -83,8 +83,7 @@ def run_with_context(level: Level, cls: Custom, ctx: Any, args: tuple[Any, ...])
     if below is not None and not below.transparent:
         raise RuntimeError(custom.NEEDS_SETUP_CONTEXT)
     outside = tuple(x for x in modes.levels if x.number < level.number)
-    before = set_modes(levels=outside)
-    try:
+    with within(levels=outside):
         with no_grad():
             output = cls.forward(ctx, *primals)
         outputs = output if isinstance(output, tuple) else (output,)
@@ -95,8 +94,6 @@ def run_with_context(level: Level, cls: Custom, ctx: Any, args: tuple[Any, ...])
             _check_written(ctx, given, moved, primals, outputs)
         else:
             moved = _by_backward(cls, primals, tangents, outputs)
-    finally:
-        set_modes(**before)
     results = _duals(level, args, primals, outputs, moved)
     known = {id(x): y for x, y in zip((*primals, *outputs), (*args, *results), strict=True)}
     for name in ("to_save", "dirty_tensors", "non_differentiable"):

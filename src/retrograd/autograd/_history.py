@@ -242,7 +242,7 @@ def check_write(tensor: Any, others_require_grad: bool) -> bool:
             "https://github.com/pytorch/rfcs/pull/17 for more details."
         )
     view = meta.view if meta is not None else None
-    if modes.grad_enabled and (requires_grad := tensor.requires_grad or others_require_grad):
+    if modes.records and (requires_grad := tensor.requires_grad or others_require_grad):
         if view is not None:
             if view.created != "plainly":
                 raise forbidden_write(tensor, view, directly=True)

@@ -372,7 +372,7 @@ def _under_transforms(cls: type[Function], args: tuple[Any, ...]) -> Any:
     level = transforms.level_of(args)
     if level is not None:
         args = transforms.lifted(level, args)
-        if not (modes.grad_enabled and any(getattr(a, "requires_grad", False) for a in args)):
+        if not (modes.records and any(getattr(a, "requires_grad", False) for a in args)):
             return transforms.run(level, cls, args)
     output, ctx = run_under_transforms(cls, args)
     ctx.saved_for_forward = ()  # which no jvp will ask for
@@ -392,7 +392,7 @@ def run_below(
         t and a.requires_grad for t, a in zip(ctx.is_tensor, args, strict=True)
     )
     tensors = [a for a, t in zip(args, ctx.is_tensor, strict=True) if t]
-    recorded = modes.grad_enabled and any(ctx.needs_input_grad)
+    recorded = modes.records and any(ctx.needs_input_grad)
     edges = [edge(t) for t in tensors] if recorded else ()  # as they are before forward writes
     try:
         output = _run_forward(cls, ctx, args, forward)

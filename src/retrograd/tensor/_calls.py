@@ -251,7 +251,7 @@ def finish(
     elif modes.inference:
         for result in results:
             meta_of(result).inference = True
-    if not (modes.grad_enabled and op.differentiable and any_requires_grad(operands)):
+    if not (modes.records and op.differentiable and any_requires_grad(operands)):
         return results
     if not any([dtypes.has_derivative(x.dtype) for x in outputs]):
         return results
