@@ -17,6 +17,7 @@ import sys
 import textwrap
 import threading
 import time
+import traceback
 import warnings
 from pathlib import Path
 
@@ -386,6 +387,63 @@ def test_an_exception_that_only_the_worker_knows():
 
     with pytest.raises(RuntimeError, match=r"Caught LocalError in DataLoader worker process 0\."):
         list(data.DataLoader(Fails(LocalError("odd"), 0), num_workers=1))
+
+
+class EndsTheProgramError(Exception):
+    def __init__(self, words):
+        if "worker" in words:
+            raise SystemExit(words)
+
+
+class WordlessError(Exception):
+    def __init__(self, words):
+        super().__init__()
+
+
+class CannotBeShownError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+class CannotBePickledError(Exception):
+    def __reduce__(self):
+        raise TypeError("not this one")
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError("odd"), ValueError),
+        (TwoArgumentsError("odd", 2), RuntimeError),
+        (EndsTheProgramError("odd"), RuntimeError),
+        (WordlessError("odd"), WordlessError),
+        (CannotBeShownError("odd"), RuntimeError),
+        (CannotBePickledError("odd"), CannotBePickledError),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_workers_are_gone_after_an_exception(error, kind, kept):
+    # At once, without the garbage collector, and also for one who keeps the exception.
+    exceptions = []
+    gc.collect()  # what PyTorch has left behind in other tests
+    gc.disable()
+    try:
+        try:
+            for _ in data.DataLoader(Fails(error), None, num_workers=2):
+                pass
+        except Exception as caught:
+            found = type(caught)
+            text = "".join(traceback.format_exception(caught))
+            if kept:
+                exceptions.append(caught)
+        assert found is kind
+        assert f"Caught {type(error).__name__} in DataLoader worker process 1." in text
+        assert "raise self.error" in text
+        assert ("odd" in text) is not (type(error) in (WordlessError, CannotBeShownError))
+        assert multiprocessing.active_children() == []
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_be_sent():

@@ -13,7 +13,7 @@ from retrograd.utils.data._resuming import Progress
 from retrograd.utils.data._utils.crew import Crew
 from retrograd.utils.data._utils.fetch import fetcher
 from retrograd.utils.data._utils.transport import Parcel
-from retrograd.utils.data._utils.worker import Job
+from retrograd.utils.data._utils.worker import Caught, Job
 from retrograd.utils.data.sampler import draw_seed
 
 
@@ -42,6 +42,7 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
     def _next_data(self) -> Any:
+        """The next batch, or what a worker caught in its place."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Any]:
@@ -54,6 +55,10 @@ class _BaseDataLoaderIter:
         except StopIteration:
             progress.finished = True
             raise
+        if type(data) is Caught:
+            # Who keeps the exception keeps this frame: not the iterator, and so not its workers.
+            del self, progress
+            data.reraise()
         progress.batches += 1
         if self._promised_length is not None and progress.batches > self._promised_length:
             self._warn_of_length(progress.batches)
@@ -164,7 +169,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._ask()
         if self._iterable:
             for _ in range(skip):
-                self._next_data()
+                if type(found := self._next_data()) is Caught:
+                    found.reraise()
         self._progress.batches = skip
 
     def _load_again(self, indices: list[Any]) -> None:
@@ -205,9 +211,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             if parcel.kind == "end":
                 self._active[worker] = False
             self._ask()
-            if parcel.kind == "error":
-                parcel.open().reraise()
-            if parcel.kind == "data":
+            if parcel.kind in ("data", "error"):
                 return parcel.open()
         if not self._persistent_workers:
             self._stop()

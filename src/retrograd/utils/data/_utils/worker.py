@@ -85,7 +85,7 @@ class _Words(str):
 class Caught:
     """An exception in a worker, with the traceback it had there."""
 
-    kind: type[BaseException]
+    kind: bytes  # its class, pickled; empty if it cannot be
     name: str
     worker_id: int
     text: str
@@ -93,23 +93,33 @@ class Caught:
     def reraise(self) -> NoReturn:
         """Raise it here: an exception of the same type, with the worker's traceback to read."""
         where = f"in DataLoader worker process {self.worker_id}"
-        words = f"Caught {self.name} {where}.\nOriginal {self.text}"
-        if self.kind is KeyError:
-            words = _Words(words)
+        error = _rebuilt(self.kind, f"Caught {self.name} {where}.\nOriginal {self.text}")
         try:
-            error = self.kind(words)
-        except Exception:  # an exception that takes other arguments
-            error = RuntimeError(words)
-        raise error
+            raise error
+        finally:
+            del error  # its traceback has this frame, which would keep it, and all frames, alive
+
+
+def _rebuilt(kind: bytes, words: str) -> BaseException:
+    """An exception of a class that says some words; a RuntimeError if there can be none."""
+    try:
+        made = pickle.loads(kind)
+        error: BaseException = made(_Words(words) if made is KeyError else words)
+        shown = str(error)
+    except (Exception, SystemExit, GeneratorExit):
+        # A class that this process does not know, or that takes other arguments, or cannot show.
+        return RuntimeError(words)
+    if words not in shown:  # it says something of its own
+        error.add_note(words)
+    return error
 
 
 def _caught(error: Exception, worker_id: int) -> Caught:
-    kind: type[BaseException] = type(error)
     text = "".join(traceback.format_exception(error))
     try:
-        pickle.dumps(kind)
+        kind = pickle.dumps(type(error))
     except Exception:  # a class that only this process knows
-        kind = RuntimeError
+        kind = b""
     return Caught(kind, type(error).__name__, worker_id, text)
 
 
