@@ -6,8 +6,11 @@ from __future__ import annotations
 import math
 import os
 import random
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -207,6 +210,75 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp_pat
     states = [torch.load(tmp_path / f"{name}.safetensors") for name in ("whole", "killed")]
     assert same(*map(dict, states))
     assert all(len(os.listdir(tmp_path / name)) <= 3 for name in ("whole", "killed"))
+
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "files.md"
+
+
+def run_the_document(folder: Path, kill_at: tuple[str, int] | None) -> int:
+    """Run the examples of the document on files in another process, which may kill itself
+    somewhere in a step. How it ended."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 1
+    try:
+        tempfile.mkdtemp = lambda *args, **named: str(folder)  # type: ignore[assignment]
+        sys.stdout = open(os.devnull, "w")
+        count = dict.fromkeys(("begins", "written", "ends"), 0)
+
+        def reached(moment: str) -> None:
+            count[moment] += 1
+            if kill_at == (moment, count[moment]):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        save, unlink = Checkpoints.save, os.unlink
+
+        def watched(self: Checkpoints, *args: Any, **named: Any) -> str:
+            reached("begins")
+            path = save(self, *args, **named)
+            reached("ends")
+            return path
+
+        def removing(path: str) -> None:  # after a checkpoint was written
+            reached("written")
+            unlink(path)
+
+        Checkpoints.save, os.unlink = watched, removing  # type: ignore[assignment,method-assign]
+        namespace: dict[str, Any] = {"__name__": "__main__"}
+        for block in re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S):
+            exec(compile(block, "files.md", "exec"), namespace)
+        end = {"model": namespace["model"].state_dict(), "step": namespace["step"],
+               "optimizer": namespace["optimizer"].state_dict(), "random": torch.get_rng_state(),
+               "loader": namespace["loader"].state_dict()}  # fmt: skip
+        torch.save(end, folder / "end")
+        code = 0
+    finally:
+        os._exit(code)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no kill -9")
+def test_the_document_keeps_its_promise(tmp_path: Path) -> None:
+    # Killed at every step: before it is saved, amid that, and after.
+    (tmp_path / "whole").mkdir()
+    assert run_the_document(tmp_path / "whole", None) == 0
+    whole = torch.load(tmp_path / "whole" / "end")
+    assert whole["step"] == 12
+    kills = 0
+    for moment in ("begins", "written", "ends"):
+        for number in range(1, 13):
+            folder = tmp_path / f"{moment} {number}"
+            folder.mkdir()
+            if run_the_document(folder, (moment, number)) == 0:
+                assert (moment, number > 7) == ("written", True)  # it removes fewer than it writes
+                continue
+            kills += 1
+            assert run_the_document(folder, None) == 0
+            assert same(torch.load(folder / "end"), whole), (moment, number)
+            # The same again: it has nothing left to do.
+            assert run_the_document(folder, None) == 0
+            assert same(torch.load(folder / "end"), whole), (moment, number)
+    assert kills >= 30
 
 
 # -- what is in a checkpoint -------------------------------------------------------------------
