@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 
@@ -403,3 +404,213 @@ if rank == 0: work.wait()
 print("good")
 """, 2)  # fmt: skip
     assert all("good" in out for out in result.out), result.report()
+
+
+# -- ranks that hang ---------------------------------------------------------------------------
+
+HUNG = 15  # seconds in which the others must have named a rank that hangs
+
+# What the ranks are at when rank 1 is stopped.
+WAITING = {
+    "a collective": "while True: dist.all_reduce(torch.ones(300))",
+    "a receive": """
+if rank == 1: time.sleep(100)
+dist.recv(torch.ones(3), 1)
+""",
+    "a chain of receives": """
+if rank == 1: time.sleep(100)
+dist.recv(torch.ones(3), rank - 1 if rank else 2) if rank == 0 else dist.recv(torch.ones(3), 1)
+""",
+    "leaving": "if rank == 1: time.sleep(100)",
+}
+
+
+@pytest.mark.parametrize("what", WAITING)
+def test_a_rank_is_stopped(what):
+    started = Run(PRELUDE + "print('ready')\n" + WAITING[what], 3)
+    try:
+        for rank in range(3):
+            started.printed(rank, "ready")
+        time.sleep(0.5)
+        began = time.monotonic()
+        os.kill(started.pid(1), signal.SIGSTOP)
+    finally:
+        result = started.finish(HUNG)
+    assert time.monotonic() - began < HUNG
+    assert result.code != 0
+    for rank in (0, 2):
+        said = result.err[rank]
+        assert f"rank {rank} stops" in said, result.report()
+        assert re.search(
+            r"rank 1 \(pid \d+ on \S+\) is stopped by a signal: no sign of life since "
+            r"\d\d:\d\d:\d\d \(\d+ s ago\), when it was at \S+program.py:\d+: ", said
+        ), result.report()  # fmt: skip
+        assert said.count("\n") == 1, result.report()
+
+
+def test_a_rank_is_stopped_and_goes_on():
+    # For a time that is not long enough to give it up, and all of them for longer than that.
+    started = Run(PRELUDE + """
+print("ready")
+if rank == 1: time.sleep(13)
+dist.barrier()
+print("good")
+""", 2)  # fmt: skip
+    try:
+        for rank in range(2):
+            started.printed(rank, "ready")
+        for stopped, seconds in (((1,), 2), ((0, 1), 8)):
+            for rank in stopped:
+                os.kill(started.pid(rank), signal.SIGSTOP)
+            time.sleep(seconds)
+            for rank in stopped:
+                os.kill(started.pid(rank), signal.SIGCONT)
+    finally:
+        result = started.finish(30)
+    assert result.code == 0, result.report()
+    assert all("good" in out for out in result.out), result.report()
+
+
+@pytest.mark.parametrize(
+    ("busy", "heard"),
+    [
+        ("time.sleep(12)", "which is at "),
+        ("end = time.time() + 12\nwhile time.time() < end: pass", "which is at "),
+        # One operation that lets no other thread run: no sign of life, but it computes.
+        ("hold_on(12)", "which has not been heard of for "),
+    ],
+)
+def test_a_rank_that_is_busy_is_named_and_waited_for(busy, heard):
+    program = (
+        PRELUDE
+        + f"""
+import ctypes
+def hold_on(seconds):
+    libc, end = ctypes.PyDLL(None), time.time() + seconds  # this way of calling keeps the lock
+    libc.qsort.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+    room = ctypes.create_string_buffer(8_000_000)
+    sys.setswitchinterval(1000)  # no thread gets the lock between two calls
+    while time.time() < end: libc.qsort(room, 8_000_000, 1, libc.strcmp)
+    sys.setswitchinterval(0.005)
+def busy():
+    {busy.replace(chr(10), chr(10) + "    ")}
+x = torch.ones(2)
+dist.all_reduce(x)
+if rank == 2: busy()
+if rank == 0:
+    dist.recv(x, 1)  # which waits for rank 2
+else:
+    y = x.clone()
+    if rank == 1: dist.recv(y, 2); dist.send(y, 0)
+    else: dist.send(y, 1)
+print("good", x.tolist())
+"""
+    )
+    result = run(program, 3, timeout=60)
+    assert all("good [3.0, 3.0]" in out for out in result.out), result.report()
+    for rank in (0, 1):
+        words = rf"rank {rank} has waited for 1\d s in irecv\(float32\[2\], src="
+        assert re.match(words, result.err[rank]), result.report()
+        assert re.search(rf"for rank 2 \(pid \d+ on \S+\), {heard}", result.err[rank]), (
+            result.report()
+        )
+        assert "program.py:" in result.err[rank].partition("for rank 2")[2], result.report()
+        assert result.err[rank].count("\n") == 1, result.report()
+    assert result.err[2] == "", result.report()
+
+
+def test_a_timeout_says_who_is_late_and_where():
+    result = run(PRELUDE + """
+from datetime import timedelta
+short = timedelta(seconds=1.5)
+three = dist.new_group([0, 1, 2], timeout=short)
+dist.barrier()
+def asleep():
+    time.sleep(12)
+if rank == 1: asleep()
+errors = []
+for call in (
+    lambda: dist.all_reduce(torch.ones(2), group=three),
+    lambda: dist.irecv(torch.ones(2), 1).wait(0.5),
+    lambda: dist.monitored_barrier(three),
+)[:3 if rank == 0 else 2]:
+    try:
+        call()
+    except RuntimeError as error:
+        errors.append(str(error))
+print(*errors, sep="\\n", flush=True)
+if rank == 2: time.sleep(12)
+sys.exit("done")
+""", 3, expect=None)  # fmt: skip
+    for rank, what in (
+        (0, ("all_reduce(float32[2], SUM) timed out after 1.5 seconds, at ",
+             "irecv(float32[2], src=1) timed out after 0.5 seconds, at ",
+             "[Rank 0]: Rank 1 failed to pass monitoredBarrier in 1500 ms: ")),
+        (2, ("all_reduce(float32[2], SUM) timed out after 1.5 seconds, at ",
+             "irecv(float32[2], src=1) timed out after 0.5 seconds, at ")),
+    ):  # fmt: skip
+        lines = result.out[rank].splitlines()
+        assert len(lines) == len(what), result.report()
+        for line, words in zip(lines, what, strict=True):
+            assert line.startswith(words), result.report()
+            assert re.search(
+                r"it waited for rank 1 \(pid \d+ on \S+\), which is at \S+program.py:\d+: "
+                r"time.sleep\(12\)$", line
+            ), result.report()  # fmt: skip
+
+
+def test_ranks_that_wait_for_each_other():
+    result = run(PRELUDE + """
+time.sleep(0.2 * rank)
+x = torch.ones(2)
+work = dist.irecv(x, 1 - rank)
+try:
+    work.wait(4)
+except RuntimeError as error:
+    print(error)
+dist.isend(x, 1 - rank).wait()
+""", 2)  # fmt: skip
+    told = result.out[0]
+    assert "it waited for ranks that wait for each other: " in told, result.report()
+    assert "rank 0 in irecv(float32[2], src=1); " in told, result.report()
+    assert "rank 1 in irecv(float32[2], src=0) at " in told, result.report()
+
+
+def test_a_rank_that_never_comes():
+    result = run("""
+import os, time
+from datetime import timedelta
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+if rank == 1: time.sleep(100)
+import retrograd.distributed as dist
+try:
+    dist.init_process_group(timeout=timedelta(seconds=2))
+except RuntimeError as error:
+    print(error, flush=True)
+    raise
+""", 3, expect=None)  # fmt: skip
+    said = result.out[0] + result.out[2]
+    assert re.search(
+        r"init_process_group timed out after 2 seconds: rank 1 \(pid \d+ on \S+\) has not called "
+        "it", said
+    ), result.report()  # fmt: skip
+
+
+def test_a_rank_that_comes_late():
+    # One has started MPI before, by itself, and waits inside of it.
+    result = run("""
+import os, time
+from datetime import timedelta
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+if rank == 0: from mpi4py import MPI
+if rank == 1: time.sleep(11)
+import retrograd.distributed as dist
+dist.init_process_group(timeout=timedelta(seconds=40))
+dist.barrier()
+print("good")
+""", 3)  # fmt: skip
+    assert all("good" in out for out in result.out), result.report()
+    assert re.fullmatch(
+        r"rank 2 has waited for 1\d s in init_process_group: rank 1 \(pid \d+ on \S+\) has not "
+        r"called it\n", result.err[2]
+    ), result.report()  # fmt: skip

@@ -81,8 +81,8 @@ class Alone:
     def Ialltoall(self, source: Any, target: Any) -> Request:  # noqa: N802
         return _copied(source, target)
 
-    def Dup(self) -> Alone:  # noqa: N802
-        return Alone()
+    def Idup(self) -> tuple[Alone, Request]:  # noqa: N802
+        return Alone(), Request()
 
     def Split(self, color: int, key: int = 0) -> Alone:  # noqa: N802
         return Alone()

@@ -17,7 +17,7 @@ from retrograd._source import describe, is_own
 from retrograd.distributed import _groups
 from retrograd.distributed._errors import PeerError
 from retrograd.distributed._liveness import Monitor, at_start, leave, running
-from retrograd.distributed._work import pending, progress
+from retrograd.distributed._work import Patience, pending, progress
 
 _LINGER = 2.0  # how long one that fails waits for the others to have heard of it
 _FLUSHING = 3.0
@@ -68,7 +68,7 @@ def _linger(monitor: Monitor) -> None:
     """Give the others time to say what they have to before the launcher ends them for us."""
     end = time.monotonic() + _LINGER
     others = set(range(monitor.size)) - {monitor.rank}
-    while time.monotonic() < end and not others <= set(monitor.news):
+    while time.monotonic() < end and not others <= set(monitor.news) | set(monitor.where.silent):
         time.sleep(0.01)
 
 
@@ -144,14 +144,15 @@ def _at_exit() -> None:
         return
     leave(_groups.world.joined, _groups.world.created, over=True)
     others = set(range(monitor.size)) - {monitor.rank}
+    patience = Patience()
     try:
         while pending() or not all(_is_over(monitor.news.get(rank)) for rank in others):
             progress()  # lets what was sent go out
             for work in pending():
                 monitor.check(work)
-            ended = monitor.first_end()
-            if ended is not None:
-                raise monitor.error(ended)
+            monitor.check_all(f". The program of rank {monitor.rank} had ended")
+            if patience.is_over(time.monotonic()):
+                monitor.notice_end([r for r in others if not _is_over(monitor.news.get(r))])
             _groups.world.comm.Iprobe()
             time.sleep(0.001)
     except Exception as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.distributed import _liveness, _mpi
+from retrograd.distributed._arrival import Arrival
 from retrograd.distributed._calls import Call
 from retrograd.distributed._errors import MismatchError
 from retrograd.distributed._work import ANY, NOT_YET, More, Steps, Work, finish_all
@@ -20,11 +21,14 @@ _DESCRIPTION_BYTES = 512
 class ProcessGroup:
     """Processes that make calls together. Made by ``init_process_group`` and ``new_group``."""
 
-    def __init__(self, number: int, ranks: Sequence[int], comm: Any, timeout: timedelta) -> None:
+    def __init__(
+        self, number: int, ranks: Sequence[int], comm: Any, timeout: timedelta,
+        wait: Callable[[Any], None],
+    ) -> None:  # fmt: skip
         self.number = number  # the same in all its members
         self.ranks = list(ranks)  # global ranks, in the order of ranks in the group
         self.calls = comm  # what ranks are about to do
-        self.data = comm.Dup()  # and the tensors themselves
+        self.data = _mpi.duplicate(comm, wait)  # and the tensors themselves
         self.timeout = timeout
         self.issued = 0  # collective calls so far
         self.turn = 0  # the one that may begin to move tensors
@@ -183,7 +187,8 @@ def init_process_group(
     timeout: timedelta | None = None, world_size: int = -1, rank: int = -1,
     **unused: Any,
 ) -> None:  # fmt: skip
-    """Join the other processes that ``mpiexec`` started; without it, a world of one.
+    """Join the other processes that ``mpiexec`` started; without it, a world of one. RuntimeError
+    if they do not come within ``timeout``, which is also the limit of later calls.
 
     >>> import retrograd as torch
     >>> torch.distributed.init_process_group("mpi")
@@ -205,18 +210,21 @@ def init_process_group(
     check_timeout(timeout)
     if world.process not in (-1, os.getpid()):
         raise RuntimeError("a process forked from a rank cannot be a rank: MPI does not allow it")
-    world.mpi = _mpi.load()
-    comm = _mpi.world(world.mpi)
+    limit = timeout or _DEFAULT_TIMEOUT
+    arrival = Arrival(limit.total_seconds())
+    with arrival.announced():
+        world.mpi = _mpi.load()
+    comm = _mpi.world(world.mpi, arrival.wait)
     for name, told, found in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
         if told not in (-1, found):
             raise ValueError(f"{name}={told} was given, but in this run of MPI it is {found}")
     world.process = os.getpid()
     world.comm = comm
-    world.group = ProcessGroup(
-        world.created, range(comm.size), comm, timeout or _DEFAULT_TIMEOUT)  # fmt: skip
+    made = ProcessGroup(world.created, range(comm.size), comm, limit, arrival.wait)
+    _liveness.start(made, world.joined, arrival.wait)
+    world.group = made
     world.created += 1
-    world.add(world.group)
-    _liveness.start(world.group)
+    world.add(made)
 
 
 def check_timeout(timeout: Any) -> None:
@@ -316,12 +324,17 @@ def new_group(
     everyone.agree(call)
     me = everyone.rank()
     member = me in chosen
-    comm = everyone.data.Split(0 if member else _undefined(), me)
+    with _liveness.blocked_in(call):
+        comm = everyone.data.Split(0 if member else _undefined(), me)
     number = world.created
     world.created += 1
     if not member:
         return GroupMember.NON_GROUP_MEMBER
-    made = ProcessGroup(number, chosen, comm, timeout or everyone.timeout)
+
+    def wait(request: Any) -> None:
+        Work(call, everyone, iter([[request]]), number=everyone.issued).wait()
+
+    made = ProcessGroup(number, chosen, comm, timeout or everyone.timeout, wait)
     world.add(made)
     return made
 

@@ -11,6 +11,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.distributed._arguments import outside
 from retrograd.distributed._groups import ProcessGroup, check_timeout, is_member, resolve
 from retrograd.distributed._point_to_point import TAGS, begin_receiving, begin_sending
+from retrograd.distributed._work import Watch
 
 
 def monitored_barrier(
@@ -57,9 +58,10 @@ def _await_all(group: ProcessGroup, limit: timedelta, wait_all_ranks: bool) -> N
                 break
     if missing:
         who = ", ".join(str(place) for place in missing)
+        where = Watch.late(arrivals[missing[0] - 1])
         raise RuntimeError(
             f"[Rank 0]: Rank{'s' if wait_all_ranks else ''} {who} failed to pass monitoredBarrier "
-            f"in {limit // timedelta(milliseconds=1)} ms"
+            f"in {limit // timedelta(milliseconds=1)} ms{f': {where}' if where else ''}"
         )
     for answer in [begin_sending(_token(), place, group, TAGS) for place in places]:
         answer.wait()

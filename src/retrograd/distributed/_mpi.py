@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from retrograd.distributed._alone import Alone
@@ -67,10 +68,24 @@ def load() -> Any:
     return mpi
 
 
-def world(mpi: Any) -> Any:
-    """The communicator of all processes, of our own, that returns errors."""
+def is_running() -> bool:
+    """Whether MPI has been started in this process."""
+    return "mpi4py.MPI" in sys.modules
+
+
+def world(mpi: Any, wait: Callable[[Any], None]) -> Any:
+    """The communicator of all processes, of our own, that returns errors. ``wait`` waits for a
+    request of MPI."""
     if mpi is None:
         return Alone()
-    comm = mpi.COMM_WORLD.Dup()
+    comm = duplicate(mpi.COMM_WORLD, wait)
     comm.Set_errhandler(mpi.ERRORS_RETURN)
     return comm
+
+
+def duplicate(comm: Any, wait: Callable[[Any], None]) -> Any:
+    """A communicator of the same processes, whose messages are not mixed with those of the first.
+    Does not block inside MPI."""
+    made, request = comm.Idup()
+    wait(request)
+    return made

@@ -14,11 +14,13 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from retrograd import arrays
+from retrograd.distributed._processes import beginning
 
 _CARD_BYTES = 768
 _KNOCK_SECONDS = 30.0  # until all are connected
@@ -93,25 +95,31 @@ def _of_interfaces() -> list[str]:
     return found
 
 
-def _exchange(comm: Any, mine: dict[str, Any]) -> list[dict[str, Any]]:
+def until_done(request: Any) -> None:
+    """Wait for a request of MPI."""
+    while not request.Test():
+        time.sleep(50e-6)
+
+
+def _exchange(comm: Any, mine: dict[str, Any], wait: Callable[[Any], None]) -> list[dict[str, Any]]:
     """What every rank says of itself, by MPI."""
     text = json.dumps(mine).encode()
     sent = arrays.zeros(_CARD_BYTES, "u1")
     sent[: len(text)] = list(text[:_CARD_BYTES])
     received = arrays.zeros(_CARD_BYTES * comm.size, "u1")
-    request = comm.Iallgather(sent, received)
-    while not request.Test():
-        time.sleep(50e-6)
+    wait(comm.Iallgather(sent, received))
     rows = received.reshape(comm.size, -1)
     return [json.loads(bytes(row).rstrip(b"\0")) for row in rows]
 
 
-def connect(comm: Any) -> tuple[list[dict[str, Any]], dict[int, socket.socket]]:
+def connect(
+    comm: Any, wait: Callable[[Any], None] = until_done
+) -> tuple[list[dict[str, Any]], dict[int, socket.socket]]:
     """Connect this rank with its neighbours. What all ranks say of themselves, and a connection
     for each neighbour."""
     rank, size = comm.rank, comm.size
     host = _host_mark()
-    hosts = [card["host"] for card in _exchange(comm, {"host": host})]
+    hosts = [card["host"] for card in _exchange(comm, {"host": host}, wait)]
     one_host = len(set(hosts)) == 1
     near = neighbours(rank, size)
     secret = secrets.token_hex(16)
@@ -121,7 +129,10 @@ def connect(comm: Any) -> tuple[list[dict[str, Any]], dict[int, socket.socket]]:
         cards = _exchange(comm, {
             "pid": os.getpid(), "name": socket.gethostname()[:100], "secret": secret,
             "port": listener.getsockname()[1], "at": _addresses()[:8] if not one_host else [],
-        })  # fmt: skip
+            "start": beginning(os.getpid()),
+        }, wait)  # fmt: skip
+        for card, its_host in zip(cards, hosts, strict=True):
+            card["host"] = its_host
         # The lower are called while the higher call, so that nobody waits for its turn.
         with ThreadPoolExecutor(1) as aside:
             higher = {peer for peer in near if peer > rank}

@@ -29,6 +29,7 @@ class More(list[Any]):
 
 
 _under_way: list[Work] = []
+waiting: list[Work] = []  # what threads of this process have waited for a while for
 _given_up: list[Work] = []
 _lock = threading.RLock()
 free_in_forks(_lock)
@@ -40,14 +41,39 @@ _STEP_ASIDE = 400
 _NAPS = ((900, 50e-6), (3000, 200e-6))  # up to so many turns, so many seconds each
 _LONG_NAP = 1e-3
 _NEWS_COMES = 1.0
+# After so many seconds of waiting, all ranks are asked where they are; a second later that is told.
+_ASK = (9.0, 59.0, 599.0)
+_TELL = 1.0
 
 
 class Watch:
-    """Looks after the peers while somebody waits. The liveness module puts its check here, and
+    """Looks after the peers while somebody waits. The liveness module puts its checks here, and
     how often to ask again at once: seldom, where ranks must share processors."""
 
     check: Callable[[Work], None] = staticmethod(lambda work: None)
+    ask: Callable[[], None] = staticmethod(lambda: None)  # all ranks where they are
+    tell: Callable[[Work, float], None] = staticmethod(lambda work, seconds: None)  # who is late
+    late: Callable[[Work], str] = staticmethod(lambda work: "")  # the same for an error
     ask_again = 5
+
+
+class Patience:
+    """When somebody who waits should say for whom."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._steps = [step for ask in _ASK for step in ((ask, False), (ask + _TELL, True))]
+        self._next = self._began + self._steps[0][0]
+
+    def is_over(self, now: float) -> bool:
+        """Whether it is time to say so. Asks all ranks where they are some time before."""
+        if now < self._next:
+            return False
+        _, tells = self._steps.pop(0)
+        self._next = self._began + self._steps[0][0] if self._steps else float("inf")
+        if not tells:
+            Watch.ask()
+        return tells
 
 
 class Work:
@@ -134,9 +160,10 @@ class Work:
             limit = self.group.timeout if timeout is None else timeout
             seconds = limit.total_seconds() if isinstance(limit, timedelta) else float(limit)
             if not self.is_over_in(seconds):
+                who = Watch.late(self) or "not all of the ranks that it needs have made its call"
                 raise RuntimeError(
                     f"{self.call} timed out after {seconds:g} seconds, at {self.call.where()}: "
-                    "not all of the ranks that it needs have made the same call"
+                    f"{who}"
                 )
         if self._error is not None:
             raise self._error
@@ -145,7 +172,6 @@ class Work:
     def is_over_in(self, seconds: float) -> bool:
         """Wait until the operation is over, well or not, but not longer than this. Whether it
         is."""
-        deadline: float | None = None
         turn, ask_again = 0, Watch.ask_again
         while not self._done:
             progress()
@@ -155,17 +181,31 @@ class Work:
             turn += 1
             if turn <= ask_again:
                 continue
-            if turn <= _STEP_ASIDE:
-                _yield_processor()
-                continue
-            now = time.monotonic()
-            if deadline is None:
-                deadline = now + seconds
-            if now > deadline:
-                self.timed_out = True
-                return False
-            time.sleep(next((nap for turns, nap in _NAPS if turn < turns), _LONG_NAP))
+            if turn > _STEP_ASIDE:
+                return self._is_over_in_the_end(seconds)
+            _yield_processor()
         return True
+
+    def _is_over_in_the_end(self, seconds: float) -> bool:
+        """The same for a wait that takes longer, with naps. Others can see it."""
+        turn, now = _STEP_ASIDE, time.monotonic()
+        began, deadline, patience = now, now + seconds, Patience()
+        waiting.append(self)
+        try:
+            while now <= deadline:
+                if patience.is_over(now):
+                    Watch.tell(self, now - began)
+                time.sleep(next((nap for turns, nap in _NAPS if turn < turns), _LONG_NAP))
+                turn += 1
+                progress()
+                if self._done:
+                    return True
+                Watch.check(self)
+                now = time.monotonic()
+        finally:
+            waiting.remove(self)
+        self.timed_out = True
+        return False
 
 
 def _explained(work: Work, error: Exception) -> Exception:

@@ -1,0 +1,74 @@
+"""What the system tells about processes of this host, where it does: in Linux's ``/proc``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_STATE, _USER_TIME, _SYSTEM_TIME, _START = 0, 11, 12, 19  # fields of stat, after the name
+
+
+@dataclass
+class Standing:
+    """How a process is doing."""
+
+    state: str  # the letter of the system: R runs, S sleeps, D waits for a disk, T is stopped
+    ticks: int  # of processor time that all its threads have used
+    start: int  # when it began: tells it from a later process with the same number
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in "Tt"
+
+
+def standing(pid: int) -> Standing | None:
+    """How a process of this host is doing; None if that cannot be known."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except OSError:  # it is gone, or this system has no such files
+        return None
+    fields = text.rpartition(")")[2].split()  # the name before may hold anything
+    ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+    return Standing(fields[_STATE], ticks, int(fields[_START]))
+
+
+def beginning(pid: int) -> int:
+    """When a process began, in the system's own units; 0 if that cannot be known."""
+    found = standing(pid)
+    return 0 if found is None else found.start
+
+
+def with_variable(name: str, value: str, wanted: str) -> dict[str, int]:
+    """The processes of this host that have a variable in their environment, by the value of
+    another variable. Of several, the last that was started."""
+    found: dict[str, int] = {}
+    mark, key = f"{name}={value}".encode(), f"{wanted}=".encode()
+    for pid in sorted(int(p) for p in os.listdir(_PROC) if p.isdigit()) if _PROC.exists() else ():
+        try:
+            variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        except OSError:  # it has ended, or is somebody else's
+            continue
+        if mark in variables:
+            for variable in variables:
+                if variable.startswith(key):
+                    found[variable[len(key) :].decode(errors="replace")] = pid
+    return found
+
+
+def has_loaded(pid: int, library: str) -> bool:
+    """Whether a process of this host has a shared library in memory."""
+    try:
+        return library.encode() in (_PROC / str(pid) / "maps").read_bytes()
+    except OSError:  # it has ended, or is somebody else's
+        return False
+
+
+def network(pid: int) -> int:
+    """A number for the network that a process of this host sees; 0 if that cannot be known."""
+    try:
+        return (_PROC / str(pid) / "ns" / "net").stat().st_ino
+    except OSError:  # it has ended, or is somebody else's
+        return 0
