@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ import pytest
 from _viz_browser import OVERLAPS, Open, agrees, clicked_through, read
 
 import retrograd as torch
-from retrograd import tour, viz
+from retrograd import _modes, tour, viz
 from retrograd.autograd import _backward
 from retrograd.tour._programs import NOTES
 from retrograd.utils.checkpoint import checkpoint
+from retrograd.viz._made import made_of
 
 # -- what hooks see ------------------------------------------------------------------------------
 
@@ -380,6 +382,7 @@ def test_a_deep_network_folds(opened: Open) -> None:
 
 PROGRAM = """\
 import sys
+import threading
 import retrograd as torch
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 for _ in range(3):
@@ -413,6 +416,60 @@ def test_explaining_a_script(tmp_path: Path, opened: Open) -> None:
     shown = clicked_through(page)[-1]
     assert (shown["before"][0]["data"], shown["after"][0]["data"]) == (["2", "4"], ["4", "8"])
     assert "loss = (w * w).sum()" in page.inner_text(".line[data-line='5']")
+
+
+def test_explaining_passes_in_threads(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import threading\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "import retrograd as torch\n"
+        "w = torch.tensor([1.0, 2.0], requires_grad=True)\n"
+        "model = torch.nn.Linear(2, 1)\n"
+        "def work(scale):\n"
+        "    model(w * scale).sum().backward()\n"
+        "def late():\n"
+        "    threading.main_thread().join(0.5)\n"
+        "    (w * w).sum().backward()\n"
+        "thread = threading.Thread(target=work, args=(3,))\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "with ThreadPoolExecutor(1) as pool:\n"
+        "    list(pool.map(work, [1, 2]))\n"
+        "threading.Thread(target=late).start()  # nobody waits for it\n",
+        encoding="utf-8",
+    )
+    result = explain(tmp_path, "program.py")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    told = "model(w * scale).sum().backward() (program.py:7), 9 steps each"
+    assert lines[0] == f"passes 1 to 3: {told}"
+    assert lines[1] == "pass 4: (w * w).sum().backward() (program.py:10), 3 steps"
+
+
+def test_recording_threads() -> None:
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh())
+
+    def work() -> None:
+        model(w).sum().backward()
+
+    def in_threads(count: int) -> None:
+        threads = [threading.Thread(target=work) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    for recorded, threads in ((0, False), (4, True)):
+        with viz.recording(model, threads=threads) as story:
+            in_threads(4)
+        in_threads(1)
+        assert len(story.passes) == recorded
+        for one in story.passes:
+            paths = {made.module for step in one.steps if (made := made_of(step.node)) is not None}
+            assert {"0", "1"} <= paths
+    assert threading.getprofile() is None
+    assert _modes.switch.active == 0
 
 
 def test_a_script_that_imports_torch(tmp_path: Path) -> None:

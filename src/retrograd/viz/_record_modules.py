@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from types import FrameType
 from typing import Any, NamedTuple
@@ -24,6 +25,13 @@ OUTSIDE = Call(None, "", ())
 CALLING = Module._with_hooks.__code__
 
 
+class _Thread(threading.local):
+    """The calls that are running in a thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+
 class Modules:
     """The Module calls of one recording, and the paths of the modules seen.
 
@@ -34,10 +42,14 @@ class Modules:
 
     def __init__(self, named: Any) -> None:
         self._named = named  # told of each outermost module: name_by_module
-        self._calls: list[Call] = []
+        self._thread = _Thread()
         self._known: dict[int, tuple[weakref.ref[Any], str, tuple[str, ...]]] = {}
         self._model: weakref.ref[Any] | None = None
         self.roots: list[weakref.ref[Any]] = []  # the outermost modules that were called
+
+    @property
+    def _calls(self) -> list[Call]:
+        return self._thread.calls
 
     @property
     def current(self) -> Call:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import Scope, modes, within
+from retrograd._modes import Scope, modes, set_modes, within
 from retrograd._source import user_place
 from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
 from retrograd.autograd._engine import Task
@@ -33,10 +33,11 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
     """Record what happens in a block: operations and the Modules they run in, and every backward
     pass. Gives a ``Story``, which ``viz.explore`` shows and ``to_json`` writes out.
 
-    Only this thread is recorded. Values are copied where arrays have at most ``max_elements``
-    elements and summarised otherwise. Of each pass ``max_steps`` operations are kept whole, and
-    ``max_passes`` passes are; the story says what was left out. ``params``, a Module or named
-    tensors, gives names, and says which parameters should have been used.
+    Only this thread is recorded; with ``threads=True`` those that are started in the block, too.
+    Values are copied where arrays have at most ``max_elements`` elements and summarised otherwise.
+    Of each pass ``max_steps`` operations are kept whole, and ``max_passes`` passes are; the story
+    says what was left out. ``params``, a Module or named tensors, gives names, and says which
+    parameters should have been used.
 
     >>> import retrograd as torch
     >>> from retrograd import viz
@@ -58,33 +59,55 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         max_elements: int = MAX_ELEMENTS,
         max_steps: int = MAX_STEPS,
         max_passes: int = MAX_PASSES,
+        threads: bool = False,
     ) -> None:
         self.tensors = Tensors(max_elements)
         self.modules = Modules(self.tensors.name_by_module)
         self.story = Story(self.tensors, self.modules, params, title=title)
-        self._recorder = Recorder(self.tensors, self.modules)
+        self._recorders = [Recorder(self.tensors, self.modules)]  # the first: of this thread
+        self._adding = threading.Lock()
+        self._with_threads = threads
         self._max_steps = max_steps
         self._max_passes = max_passes
         self._state: Any = None  # a weak reference to the key of the block, if it is open
         self._hooks: list[Any] = []
-        self._thread = 0
+        self._threads: set[int] = set()
+        self._profile: Any = None
 
     def __enter__(self) -> Story:
         if self._is_open():
             raise RuntimeError(
                 "this recording is open already; make another one with viz.recording()"
             )
-        self._thread = threading.get_ident()
+        if self._with_threads:
+            # A profile function is called first thing in a thread that is started.
+            self._profile = threading.getprofile()
+            threading.setprofile(self._begin_thread)
+        self._threads.add(threading.get_ident())
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
         ]
-        self._state = self._enter({
-            "interceptors": (*modes.interceptors, self._recorder),
-            "observer": self._recorder,
-            "pass_observer": self._run_pass,
-        })  # fmt: skip
+        self._state = self._enter(self._modes_with(self._recorders[0]))
         return self.story
+
+    def _modes_with(self, recorder: Recorder) -> dict[str, Any]:
+        """The modes of a thread that is recorded."""
+        return {
+            "interceptors": (*modes.interceptors, recorder),
+            "observer": recorder,
+            "pass_observer": self._run_pass,
+        }
+
+    def _begin_thread(self, *event: Any) -> None:
+        """Record a thread that has just been started; its modes end with it."""
+        sys.setprofile(self._profile)
+        if self._is_open():
+            recorder = Recorder(self.tensors, self.modules)
+            recorder.paused = self._recorders[0].paused
+            self._recorders.append(recorder)
+            self._threads.add(threading.get_ident())
+            set_modes(**self._modes_with(recorder))
 
     def _is_open(self) -> bool:
         return self._state is not None and self._state() is not None
@@ -92,11 +115,11 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
     def _enter_module(self, module: Any, args: Any) -> None:
         if not self._is_open():  # an interrupt came when it ended
             self._remove_hooks()
-        elif threading.get_ident() == self._thread:
+        elif threading.get_ident() in self._threads:
             self.modules.enter(module)
 
     def _leave_module(self, module: Any, args: Any, result: Any) -> None:
-        if self._is_open() and threading.get_ident() == self._thread:
+        if self._is_open() and threading.get_ident() in self._threads:
             self.modules.leave(module)
 
     def _remove_hooks(self) -> None:
@@ -105,22 +128,37 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
 
     def _finish(self, *exc: object) -> None:
         self._remove_hooks()
+        if self._with_threads:
+            threading.setprofile(self._profile)
+        self._pause()  # threads that go on
+        self._threads.clear()
+        self._recorders = [Recorder(self.tensors, self.modules)]
         self.tensors.name_by_frames(sys._getframe(1))
         self.story.ends()
 
+    def _pause(self) -> None:
+        for recorder in self._recorders:
+            recorder.paused = True
+
     def _run_pass(self, task: Task, loop: Callable[[Task], Any]) -> Any:
         """In place of the loop of a pass: the same, told to the story."""
-        if len(self.story.passes) >= self._max_passes:
-            self.story.passes_left_out += 1
+        if not self._is_open():  # in a thread that goes on after the block
             return loop(task)
-        self.tensors.name_by_frames(sys._getframe(1))
-        nodes, _ = walk([node for node, _, _ in task.roots])
-        record = new_record(task, nodes, self.tensors.max_elements, self._max_steps)
-        self.story.add(record)
+        with self._adding:
+            if len(self.story.passes) >= self._max_passes:
+                self.story.passes_left_out += 1
+                record = None
+            else:
+                self.tensors.name_by_frames(sys._getframe(1))
+                nodes, _ = walk([node for node, _, _ in task.roots])
+                record = new_record(task, nodes, self.tensors.max_elements, self._max_steps)
+                self.story.add(record)
+        if record is None:
+            return loop(task)
         with observed(task, record):
             captured = loop(task)
-        # What is computed from now on is part of no pass that will be kept.
-        self._recorder.paused = len(self.story.passes) >= self._max_passes
+        if len(self.story.passes) >= self._max_passes:
+            self._pause()  # what is computed from now on is part of no pass that will be kept
         return captured
 
 

@@ -10,6 +10,7 @@ import importlib.machinery
 import itertools
 import linecache
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -76,8 +77,9 @@ def run(options: argparse.Namespace) -> int:
     out = _page_for(script, options.out)
     recording = _recording()
     more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
-    with recording(title=script.name, **more) as story:
+    with recording(title=script.name, threads=True, **more) as story:
         exit_code = _outcome(script, code, arguments, options.as_torch)
+        _join_threads()
     sys.stdout.flush()
     if story.passes:
         _write(story.to_json(), out, options.first_pass or 1)
@@ -166,6 +168,14 @@ def _outcome(script: Path, code: Any, arguments: Sequence[str], as_torch: bool) 
         _print_traceback(error, str(script))
         return 1
     return 0
+
+
+def _join_threads() -> None:
+    """Wait for the threads that the script has left, as Python does at the end of one."""
+    while left := [
+        t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()
+    ]:
+        left[0].join()
 
 
 def _run_as_main(script: Path, code: Any, arguments: Sequence[str], as_torch: bool) -> None:
