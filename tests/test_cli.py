@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-import retrograd
+import retrograd as torch
+from retrograd.training._progress import Progress
 
 # With threads, small products wait for each other, at great length where the machine is busy.
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -54,7 +56,7 @@ def test_help() -> None:
 
 def test_version() -> None:
     result = command("--version")
-    assert (result.returncode, result.stdout) == (0, f"retrograd {retrograd.__version__}\n")
+    assert (result.returncode, result.stdout) == (0, f"retrograd {torch.__version__}\n")
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,63 @@ def test_nobody_reads_on(buffering: list[str], name: str, tmp_path: Path) -> Non
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert "Error" not in result.stderr
+
+
+def closed(redirection: str, *arguments: str | Path, **variables: str) -> tuple[int, str, str]:
+    """Run a command with a stream closed, as a shell does it."""
+    words = " ".join(shlex.quote(str(a)) for a in (sys.executable, "-m", "retrograd", *arguments))
+    result = subprocess.run(
+        ["sh", "-c", f"{words} {redirection}"], env=ENVIRONMENT | variables, capture_output=True,
+        text=True, timeout=120,
+    )  # fmt: skip
+    return result.returncode, result.stdout, result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="about a shell of Unix")
+def test_closed_streams(tmp_path: Path) -> None:
+    plan = ("pipeline", "plan", "--stages", "2", "--microbatches", "4", "--show")
+    for arguments in (["--help"], ["--version"], plan):
+        assert closed(">&-", *arguments) == (0, "", "")
+        assert closed("2>&-", *arguments)[0] == 0
+        assert closed(">&- 2>&- <&-", *arguments) == (0, "", "")
+    assert closed(">&-", "trian")[0] == 2
+    assert closed("2>&-", "trian") == (2, "", "")
+    assert closed("2>&-", "train") == (2, "", "")
+    # Nothing that is written to a stream may end up in a file that took its number.
+    for number, redirection in enumerate((">&-", "2>&-", ">&- 2>&-", "2>&1 >/dev/null | head -0")):
+        folder = tmp_path / str(number)
+        code, _, said = closed(redirection, *QUICK, "--out", folder)
+        assert (code, said.count("Error")) == (0, 0)
+        assert set(torch.load(folder / "model.safetensors"))
+        assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["steps"] == 3
+        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        assert len([json.loads(line) for line in lines]) >= 3
+
+
+def test_whoever_reads_progress_is_gone() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", encoding="utf-8") as stream:
+        progress = Progress(2, 0, quiet=False, stream=stream)
+        progress.step(0.5, {})
+        progress.step(0.5, {})  # the last step is always told
+        progress.close()
+        with pytest.raises(BrokenPipeError):
+            stream.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"},
+                                       {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0",
+                                        "PYTHONUTF8": "0"}])  # fmt: skip
+def test_a_terminal_with_few_letters(variables: dict[str, str]) -> None:
+    plan = ("pipeline", "plan", "--stages", "2", "--microbatches", "2", "--schedule", "gpipe",
+            "--show")  # fmt: skip
+    code, said, wrong = closed("", *plan, **variables)
+    assert (code, wrong) == (0, "")
+    code, in_full, _ = closed("", *plan, PYTHONIOENCODING="utf-8")
+    assert "·" in in_full
+    assert said == in_full.replace("·", ".").replace("─", "-")
 
 
 # -- a run --------------------------------------------------------------------------------------

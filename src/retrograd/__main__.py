@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from retrograd import __version__, tour
 from retrograd._errors import InterruptedRunError, UserError
@@ -65,27 +66,77 @@ def main_job(arguments: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the return value is the exit code."""
-    parsed = parser().parse_args(arguments)
+    _prepare_output()
     try:
-        code = int(parsed.run(parsed))
-        sys.stdout.flush()
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()  # here, where an error can still be met
     except BrokenPipeError:
         # Whoever was reading, `head` for one, has seen enough. What is still buffered must go
         # somewhere, or Python complains on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        for stream in (sys.stdout, sys.stderr):
+            _let_go(stream)
         return 1
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parsed = parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
     except UserError as error:
         return _complain(str(error), 2)
     except InterruptedRunError as error:
         return _complain(str(error), error.exit_code)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
-    return code
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"retrograd: {message}", file=sys.stderr)
+    try:
+        print(f"retrograd: {message}", file=sys.stderr, flush=True)
+    except OSError:  # that nobody reads it does not change how it ended
+        _let_go(sys.stderr)
     return code
+
+
+# -- where output goes ---------------------------------------------------------------------------
+
+# For terminals and files that know nothing but ASCII.
+_PLAIN = str.maketrans({
+    "·": ".", "×": "x", "–": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "→": "->", "←": "<-",
+    "µ": "u", "─": "-", "│": "|", "█": "#", "²": "^2",
+})  # fmt: skip
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    letters = error.object[error.start : error.end].translate(_PLAIN)
+    return "".join(c if c.isascii() else "?" for c in letters), error.end
+
+
+def _prepare_output() -> None:
+    """See to it that what is printed can go somewhere: it is nowhere that a program is started
+    with ``>&-``, and a terminal may not have all letters."""
+    codecs.register_error("retrograd.plain", _in_plain_letters)
+    # In this order: what is opened gets the lowest number that is free, which should be its own.
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+        elif name == "stdout" and getattr(stream, "errors", None) == "strict":
+            stream.reconfigure(errors="retrograd.plain")
+
+
+def _let_go(stream: Any) -> None:
+    """Have a stream whose reader is gone end in nothing."""
+    try:
+        stream.flush()
+    except OSError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)
 
 
 if __name__ == "__main__":

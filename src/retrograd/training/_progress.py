@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -26,6 +27,12 @@ class Progress:
     def step(self, loss: float, scores: dict[str, float]) -> None:
         """One more step is done."""
         self._done += 1
+        try:
+            self._show(loss, scores)
+        except OSError:  # nobody looks any more, which is no reason to stop
+            self._quiet, self._bar = True, None
+
+    def _show(self, loss: float, scores: dict[str, float]) -> None:
         if self._bar is not None:
             self._bar.set_postfix_str(_figures(loss, scores), refresh=False)
             self._bar.update()
@@ -44,7 +51,8 @@ class Progress:
     def close(self) -> None:
         """Leave the terminal ready for other lines."""
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError):  # of a terminal that is gone
+                self._bar.close()
             self._bar = None
 
 
