@@ -223,6 +223,28 @@ dist.barrier()
     assert said.count("\n") == 1, result.report()
 
 
+@pytest.mark.parametrize("what", ["dist.all_reduce(x, async_op=True)", "dist.isend(x, 0)"])
+def test_a_rank_leaves_amid_a_call(what):
+    # An interrupt ends a call that others count on: it has not been made.
+    result = run(PRELUDE + f"""
+x = torch.ones(4)
+dist.barrier()
+if rank == 1:
+    def interrupted(*args, **named):
+        sys.exit(0)
+    calls = dist.group.WORLD.calls
+    class Interrupted:
+        def __getattr__(self, name):
+            return interrupted if name in ("Iallreduce", "Isend") else getattr(calls, name)
+    dist.group.WORLD.calls = Interrupted()
+    {what}
+dist.all_reduce(x) if {"all_reduce" in what} else dist.recv(x, 1)
+""", 2, expect=None)  # fmt: skip
+    assert "rank 1 (pid " in result.err[0], result.report()
+    assert "has left (its program ended), but rank 0 needs it for " in result.err[0]
+    assert result.seconds < 9, result.report()
+
+
 def test_a_rank_leaves_in_time():
     # What it has sent before it left still arrives, however late somebody asks for it.
     result = run(PRELUDE + """

@@ -12,7 +12,7 @@ from retrograd.distributed import _liveness, _mpi
 from retrograd.distributed._arrival import Arrival
 from retrograd.distributed._calls import Call
 from retrograd.distributed._errors import MismatchError
-from retrograd.distributed._work import ANY, NOT_YET, More, Steps, Work, finish_all
+from retrograd.distributed._work import ALL, ANY, NOT_YET, More, Steps, Work, finish_all
 
 _DEFAULT_TIMEOUT = timedelta(minutes=30)
 _DESCRIPTION_BYTES = 512
@@ -33,6 +33,7 @@ class ProcessGroup:
         self.issued = 0  # collective calls so far
         self.turn = 0  # the one that may begin to move tensors
         self.messages: dict[tuple[str, int, int], int] = {}  # (way, peer, tag) -> how many so far
+        self.lost: list[Work] = []  # operations that an interrupt has ended amid them
         self._places = {global_rank: place for place, global_rank in enumerate(self.ranks)}
 
     def rank(self) -> int:
@@ -56,6 +57,19 @@ class ProcessGroup:
         if peer != ANY:
             return self.messages[way, peer, tag]
         return sum(n for (w, _, t), n in self.messages.items() if (w, t) == (way, tag))
+
+    def done(self) -> dict[str, Any]:
+        """What this process has done in the group, or will do yet by itself: for those who need
+        it. An operation that was lost is not among it, and neither is what came after."""
+        calls, messages = self.issued, dict(self.messages)
+        for work in self.lost:
+            if work.peer == ALL:
+                calls = min(calls, work.number - 1)
+            else:
+                key = ("sent" if work.call.name == "isend" else "received", work.peer, work.tag)
+                messages[key] = min(messages.get(key, 0), work.number - 1)
+        told = {f"{way} {peer} {tag}": count for (way, peer, tag), count in messages.items()}
+        return {"calls": calls, "messages": told}
 
     def __repr__(self) -> str:
         return f"<ProcessGroup of ranks {self.ranks}>"

@@ -417,13 +417,6 @@ def leave(groups: list[Any], created: int, over: bool) -> None:
     monitor = running.monitor
     if monitor is None or monitor.process != os.getpid():
         return
-    done = {
-        str(group.number): {
-            "calls": group.issued,
-            "messages": {f"{way} {peer} {tag}": n
-                         for (way, peer, tag), n in group.messages.items()},
-        }
-        for group in groups
-    }  # fmt: skip
+    done = {str(group.number): group.done() for group in groups}
     monitor.over = over
     monitor.announce("left", groups=done, created=created, over=over)

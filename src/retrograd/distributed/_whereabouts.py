@@ -68,7 +68,7 @@ class Whereabouts:
         waits = next((wait_of(work, len(self._cards)) for work in reversed(waiting)), None)
         state = {
             "rank": self.rank, "kind": "state", "number": self._number,
-            "at": place_of(self._main), "waits": waits,
+            "at": place_of(self._main) or "the end of its program", "waits": waits,
             "calls": {str(group.number): group.issued for group in list(self._groups)},
         }  # fmt: skip
         self.states[self.rank] = state

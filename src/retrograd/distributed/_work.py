@@ -103,8 +103,12 @@ class Work:
         self._done = False
         self.timed_out = False
         with _lock:
-            if not self._advance():
-                _under_way.append(self)
+            try:
+                if not self._advance():
+                    _under_way.append(self)
+            except BaseException:
+                group.lost.append(self)
+                raise
         if self._error is not None:
             raise self._error
 
@@ -125,6 +129,11 @@ class Work:
                 self._error = _explained(self, error)
                 self._done = True
                 return True
+            except BaseException as error:  # an interrupt, after which it cannot go on
+                self._error = error
+                self._done = True
+                self.group.lost.append(self)
+                raise
             if following is NOT_YET:
                 return False
             self._requests = list(following)
