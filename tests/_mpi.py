@@ -92,6 +92,11 @@ def _flags(launcher: str) -> tuple[str, ...]:
     return ()
 
 
+def is_installed() -> bool:
+    """Whether programs can be run as several ranks here."""
+    return importlib.util.find_spec("mpi4py") is not None and mpiexec() is not None
+
+
 def need_mpi() -> None:
     """Skip a test where MPI is not installed."""
     if importlib.util.find_spec("mpi4py") is None:
