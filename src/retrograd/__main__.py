@@ -109,10 +109,14 @@ _PLAIN = str.maketrans({
 })  # fmt: skip
 
 
-def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What to write in the place of a letter that a stream does not have."""
     assert isinstance(error, UnicodeEncodeError)
-    letters = error.object[error.start : error.end].translate(_PLAIN)
-    return "".join(c if c.isascii() else "?" for c in letters), error.end
+    letter = error.object[error.start]
+    if "\udc80" <= letter <= "\udcff":  # a byte of a file name that is no letter
+        return bytes([ord(letter) - 0xDC00]), error.start + 1
+    plain = letter.translate(_PLAIN)
+    return plain if plain.isascii() else "?", error.start + 1
 
 
 def _prepare_output() -> None:
@@ -125,7 +129,7 @@ def _prepare_output() -> None:
         if stream is None:
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
-        elif name == "stdout" and getattr(stream, "errors", None) == "strict":
+        elif name == "stdout" and getattr(stream, "errors", "") in ("strict", "surrogateescape"):
             stream.reconfigure(errors="retrograd.plain")
 
 
