@@ -498,6 +498,11 @@ print("good")
     [
         ("time.sleep(12)", "which is at "),
         ("end = time.time() + 12\nwhile time.time() < end: pass", "which is at "),
+        # A handler of a signal that comes amid a wait.
+        (
+            "signal.setitimer(signal.ITIMER_REAL, 1)\ndist.recv(torch.ones(2), 0, tag=9)",
+            "which is at ",
+        ),
         # One operation that lets no other thread run: no sign of life, but it computes.
         ("hold_on(12)", "which has not been heard of for "),
     ],
@@ -506,7 +511,8 @@ def test_a_rank_that_is_busy_is_named_and_waited_for(busy, heard):
     program = (
         PRELUDE
         + f"""
-import ctypes
+import ctypes, signal
+signal.signal(signal.SIGALRM, lambda *_: time.sleep(16))
 def hold_on(seconds):
     libc, end = ctypes.PyDLL(None), time.time() + seconds  # this way of calling keeps the lock
     libc.qsort.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
@@ -518,6 +524,7 @@ def busy():
     {busy.replace(chr(10), chr(10) + "    ")}
 x = torch.ones(2)
 dist.all_reduce(x)
+if rank == 0: dist.isend(x, 2, tag=9) if "tag=9" in {busy!r} and time.sleep(3) is None else 0
 if rank == 2: busy()
 if rank == 0:
     dist.recv(x, 1)  # which waits for rank 2

@@ -28,20 +28,27 @@ _LIBRARIES = os.path.dirname(os.__file__) + os.sep
 _LONGEST = 300
 
 
-def place_of(thread: threading.Thread) -> str:
+_WAITING = Work._is_over_in_the_end.__code__
+
+
+def place_of(thread: threading.Thread) -> tuple[str, bool]:
     """The line of the user's code that a thread is at: the innermost that is neither this
-    package's nor an installed library's, if there is one."""
+    package's nor an installed library's, if there is one. And whether it waits for an operation: it
+    does not if other code runs amid that, such as a handler of a signal."""
     frame = sys._current_frames().get(thread.ident or 0)
     best: FrameType | None = None
+    waits = False
     while frame is not None:
         file = frame.f_code.co_filename
+        waits = waits or (best is None and frame.f_code is _WAITING)
         if not is_own(file) and not file.startswith("<frozen"):
             best = best or frame
             if not file.startswith(_LIBRARIES):
                 best = frame
                 break
         frame = frame.f_back
-    return "" if best is None else (describe((best.f_code, best.f_lasti)) or "")[:_LONGEST]
+    place = "" if best is None else describe((best.f_code, best.f_lasti)) or ""
+    return place[:_LONGEST], waits
 
 
 class Whereabouts:
@@ -65,10 +72,12 @@ class Whereabouts:
     def mine(self) -> dict[str, Any]:
         """What there is to tell about this rank now."""
         self._number += 2  # between two of them there is room for "and then it fell silent"
-        waits = next((wait_of(work, len(self._cards)) for work in reversed(waiting)), None)
+        at, in_wait = place_of(self._main)
+        waits = next((wait_of(work, len(self._cards)) for work in reversed(waiting)
+                      if in_wait or work.waiter != self._main.ident), None)  # fmt: skip
         state = {
             "rank": self.rank, "kind": "state", "number": self._number,
-            "at": place_of(self._main) or "the end of its program", "waits": waits,
+            "at": at or "the end of its program", "waits": waits,
             "calls": {str(group.number): group.issued for group in list(self._groups)},
         }  # fmt: skip
         self.states[self.rank] = state

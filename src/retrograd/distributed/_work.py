@@ -102,6 +102,7 @@ class Work:
         self._error: BaseException | None = None
         self._done = False
         self.timed_out = False
+        self.waiter = 0  # the thread that has waited for a while for it
         with _lock:
             try:
                 if not self._advance():
@@ -199,6 +200,7 @@ class Work:
         """The same for a wait that takes longer, with naps. Others can see it."""
         turn, now = _STEP_ASIDE, time.monotonic()
         began, deadline, patience = now, now + seconds, Patience()
+        self.waiter = threading.get_ident()
         waiting.append(self)
         try:
             while now <= deadline:
