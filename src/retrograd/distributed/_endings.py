@@ -144,7 +144,7 @@ def _at_exit() -> None:
         return
     leave(_groups.world.joined, _groups.world.created, over=True)
     others = set(range(monitor.size)) - {monitor.rank}
-    patience = Patience()
+    patience = Patience(time.monotonic())
     try:
         while pending() or not all(_is_over(monitor.news.get(rank)) for rank in others):
             progress()  # lets what was sent go out

@@ -60,8 +60,8 @@ class Watch:
 class Patience:
     """When somebody who waits should say for whom."""
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
+    def __init__(self, began: float) -> None:
+        self._began = began
         self._steps = [step for ask in _ASK for step in ((ask, False), (ask + _TELL, True))]
         self._next = self._began + self._steps[0][0]
 
@@ -182,7 +182,7 @@ class Work:
     def is_over_in(self, seconds: float) -> bool:
         """Wait until the operation is over, well or not, but not longer than this. Whether it
         is."""
-        turn, ask_again = 0, Watch.ask_again
+        turn, ask_again, began = 0, Watch.ask_again, 0.0
         while not self._done:
             progress()
             if self._done:
@@ -191,15 +191,17 @@ class Work:
             turn += 1
             if turn <= ask_again:
                 continue
+            # To step aside may take long where others want the processor: it counts as waiting.
+            began = began or time.monotonic()
             if turn > _STEP_ASIDE:
-                return self._is_over_in_the_end(seconds)
+                return self._is_over_in_the_end(began, seconds)
             _yield_processor()
         return True
 
-    def _is_over_in_the_end(self, seconds: float) -> bool:
+    def _is_over_in_the_end(self, began: float, seconds: float) -> bool:
         """The same for a wait that takes longer, with naps. Others can see it."""
         turn, now = _STEP_ASIDE, time.monotonic()
-        began, deadline, patience = now, now + seconds, Patience()
+        deadline, patience = began + seconds, Patience(began)
         self.waiter = threading.get_ident()
         waiting.append(self)
         try:
