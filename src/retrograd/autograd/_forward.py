@@ -15,6 +15,7 @@ from typing import Any
 from retrograd._modes import modes
 from retrograd.autograd._backward import grad
 from retrograd.autograd._levels import raised
+from retrograd.autograd._variables import Variables
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import elementwise, linear
@@ -125,12 +126,13 @@ def transposed_twice(
         getattr(x, "requires_grad", False) for x in (*inputs, *tangents)
     )
     moving = [t is not None for t in tangents]
+    scope = Variables()
     with enable_grad():
-        variables = [_variable(x) if m else x for x, m in zip(inputs, moving, strict=True)]
+        variables = [_variable(x, scope) if m else x for x, m in zip(inputs, moving, strict=True)]
         results = function(variables)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
         roots = [r for r in results if r.requires_grad]
-        given = [wrap(elementwise.zeros_like(r)._data).requires_grad_() for r in roots]
+        given = [scope.make(elementwise.zeros_like(r)) for r in roots]
         moved_inputs = [v for v, m in zip(variables, moving, strict=True) if m]
         back = grad(roots, moved_inputs, given, create_graph=True, materialize_grads=True)
         directions = [t for t in tangents if t is not None]
@@ -140,6 +142,10 @@ def transposed_twice(
             ends, seeds = zip(*pairs, strict=True)
             seeds = tuple(t if isinstance(t, TensorLike) else wrap(t) for t in seeds)
             found = grad(ends, given, seeds, allow_unused=True, create_graph=deeper)
+            if deeper:
+                some = iter(scope.separate([t for t in found if t is not None], scope.start))
+                found = [None if t is None else next(some) for t in found]
+    scope.close()
     moved = iter(found)
     in_kind = raw if not any(isinstance(x, TensorLike) for x in inputs) else _as_is
     return [in_kind(next(moved)) if r.requires_grad else None for r in results]
@@ -149,7 +155,7 @@ def _as_is(x: Any) -> Any:
     return x
 
 
-def _variable(x: Any) -> Any:
+def _variable(x: Any, scope: Variables) -> Any:
     """A variable of the value ``x``, whose history goes on from that of ``x`` if it has one."""
     x = raised(x if isinstance(x, TensorLike) else wrap(x))
-    return linear.alias(x) if x.requires_grad else wrap(x._data).requires_grad_()
+    return linear.alias(x) if x.requires_grad else scope.make(x)

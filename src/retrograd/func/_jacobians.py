@@ -71,7 +71,9 @@ def jacrev(
         blocks = [_split_rows(x, outputs) for x in rows]  # by input, then by output
         found = [unflatten(list(of_output), recording.shape) for of_output in zip(*blocks)]  # noqa: B905
         found = unflatten(found, shape)
-        return (found, recording.cut(aux)) if has_aux else found
+        aux = recording.cut(aux) if has_aux else None
+        recording.close()
+        return (found, aux) if has_aux else found
 
     return jacobian
 

@@ -29,10 +29,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     check_outputs(outputs, "linearize(f, *primals)")
     # Products with the Jacobian from the left are linear in the vectors, so *their* Jacobian is it
     # transposed, and products with that from the left are those wanted.
-    vectors = Recording(None, [zeros_for(y) for y in outputs])
-    vectors.start, vectors.own = recording.start, vectors.own | recording.own
+    vectors = Recording(None, [zeros_for(y) for y in outputs], scope=recording.scope)
     with within(grad_enabled=True, inference=False):
-        pulled = flatten(recording.pull(outputs, vectors.variables, create_graph=True))[0]
+        pulled = recording.pulled(outputs, vectors.variables, create_graph=True)
 
     def push_forward(*tangents: Any) -> Any:
         try:
@@ -52,4 +51,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         moved = flatten(vectors.pull(pulled, given))[0]
         return unflatten(moved, shape)
 
-    return recording.cut(output), push_forward
+    value = recording.cut(output)
+    recording.close()
+    return value, push_forward

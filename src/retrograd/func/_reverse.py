@@ -10,7 +10,8 @@ from retrograd._modes import modes
 from retrograd.autograd._backward import differentiate, make_roots
 from retrograd.autograd._backward import grad as autograd_grad
 from retrograd.autograd._levels import raised, value_of
-from retrograd.autograd._node import AccumulateGrad, Node
+from retrograd.autograd._node import orders
+from retrograd.autograd._variables import Variables
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.func._arguments import (
@@ -88,7 +89,9 @@ def _gradient_and_value(
             "dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
         )
     gradients = recording.gradient(output)
-    return gradients, recording.cut(output), recording.cut(aux) if has_aux else None
+    value, aux = recording.cut(output), recording.cut(aux) if has_aux else None
+    recording.close()
+    return gradients, value, aux
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -119,52 +122,38 @@ class Recording:
     can then be differentiated from outside, by another transform or by ``backward``.
     """
 
-    def __init__(self, func: Callable[..., Any] | None, values: Any, *given: Any) -> None:
+    def __init__(
+        self, func: Callable[..., Any] | None, values: Any, *given: Any,
+        scope: Variables | None = None,
+    ) -> None:  # fmt: skip
         # The context for the function to run in; made first, as are the variables for it.
         self.running = Running(func, given, grad_enabled=True, inference=False)
-        self.start = self.running.start
         self.recorded_outside = modes.grad_enabled and not modes.inference
+        self.scope = Variables() if scope is None else scope
         leaves, self.shape = flatten(values)
         self.variables = [self._variable(x) for x in leaves]
-        self.own = {id(v) for v in self.variables}
         self.tree = unflatten(self.variables, self.shape)
-        # Nodes that are known to lead to the variables alone, and some of those that lead further.
-        self.only_here: set[Node] = set()
-        self.further: set[Node] = set()
 
     def _variable(self, x: Any) -> Any:
         check_tensor(x)
         x = raised(x)
         if x.requires_grad and self.recorded_outside:
             return linear.alias(x)
-        return wrap(x._data, version=version_of(x)).requires_grad_()
+        return self.scope.make(x)
 
-    def leads_elsewhere(self, output: Any) -> bool:
-        """Whether something outside can be differentiated by besides the variables: what an output
-        was computed from is more than these, or goes on behind them."""
-        if not self.recorded_outside:
-            return False
-        if output.grad_fn is None:
-            return id(output) not in self.own
-        seen: set[Node] = set()
-        to_visit = [output.grad_fn]
-        while to_visit:
-            node = to_visit.pop()
-            if node in seen or node in self.only_here:
-                continue
-            foreign = isinstance(node, AccumulateGrad) and id(node.variable) not in self.own
-            if foreign or node.order > self.start or node in self.further:
-                self.further.add(output.grad_fn)
-                return True
-            seen.add(node)
-            to_visit += [n for n in node.next_nodes if n is not None]
-        self.only_here |= seen
-        return False
+    def has_outer_history(self, output: Any) -> bool:
+        """Whether a result is recorded outside, too: what it was computed from is more than the
+        variables, or goes on behind them."""
+        return self.recorded_outside and self.scope.leads_elsewhere(output)
+
+    def close(self) -> None:
+        """Nothing more is computed with the variables, except by ``pull``."""
+        self.scope.close()
 
     def gradient(self, output: Any) -> Any:
         """The gradients of a number with respect to the values, in their tree. The graph is not
         needed any more afterwards."""
-        if not output.requires_grad or modes.levels or self.leads_elsewhere(output):
+        if not output.requires_grad or modes.levels or self.scope.leads_elsewhere(output):
             return self.pull([output], [None], retain_graph=False)
         # Nobody else knows the variables: what a backward pass adds to their ``.grad`` is ours.
         differentiate(make_roots((output,), (None,), recorded=False), False, False)
@@ -177,22 +166,34 @@ class Recording:
         create_graph: bool | None = None, batched: bool = False,
     ) -> Any:  # fmt: skip
         """Gradients of outputs with respect to the values, in their tree. They are recorded if
-        there is more to differentiate them by. ``batched``: of many vectors at once, which are
-        along the first dimension of what is given."""
+        there is more to differentiate them by, and their history leads to that alone.
+        ``batched``: of many vectors at once, which are along the first dimension of what is
+        given."""
+        since = next(orders)
+        found = self.pulled(
+            outputs, given, retain_graph=retain_graph, create_graph=create_graph, batched=batched
+        )
+        return unflatten(self.scope.separate(found, since), self.shape)
+
+    def pulled(
+        self, outputs: Sequence[Any], given: Sequence[Any], *, retain_graph: bool = True,
+        create_graph: bool | None = None, batched: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """As ``pull``, as a list, and with a history that may lead to the variables as well."""
         count = given[0].shape[:1] if batched else ()
         roots = [(y, g) for y, g in zip(outputs, given, strict=True) if y.requires_grad]
         if not roots:
-            return unflatten([zeros_for(v, count) for v in self.variables], self.shape)
+            return [zeros_for(v, count) for v in self.variables]
         recorded = (modes.grad_enabled if create_graph is None else create_graph) and (
             any(g is not None and g.requires_grad for _, g in roots)
-            or any(self.leads_elsewhere(y) for y, _ in roots)
+            or any(self.has_outer_history(y) for y, _ in roots)
         )
         found = autograd_grad(
             [y for y, _ in roots], self.variables, [g for _, g in roots], create_graph=recorded,
             retain_graph=retain_graph or recorded, allow_unused=True, is_grads_batched=batched,
         )  # fmt: skip
         pairs = zip(self.variables, found, strict=True)
-        return unflatten([zeros_for(v, count) if g is None else g for v, g in pairs], self.shape)
+        return [zeros_for(v, count) if g is None else g for v, g in pairs]
 
     def with_pull_back(self, output: Any, has_aux: bool) -> Any:
         """What ``vjp`` returns for what the function returned."""
@@ -219,15 +220,16 @@ class Recording:
                 ) from None
             return self.pull(outputs, given, retain_graph=retain_graph, create_graph=create_graph)
 
-        value = self.cut(output)
-        return (value, pull_back, self.cut(aux)) if has_aux else (value, pull_back)
+        value, aux = self.cut(output), self.cut(aux) if has_aux else None
+        self.close()
+        return (value, pull_back, aux) if has_aux else (value, pull_back)
 
     def cut(self, tree: Any) -> Any:
         """Values without the history that was recorded here, unless it goes on outside."""
         return tree_map(self._cut, tree)
 
     def _cut(self, x: Any) -> Any:
-        if not isinstance(x, Tensor) or not x.requires_grad or self.leads_elsewhere(x):
+        if not isinstance(x, Tensor) or not x.requires_grad or self.has_outer_history(x):
             return x
         return wrap(value_of(x), version=version_of(x))
 
