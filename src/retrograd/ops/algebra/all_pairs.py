@@ -8,7 +8,6 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import Multilinear, Operation, multilinear, raw
 from retrograd.ops._refusals import kernel
@@ -131,22 +130,19 @@ def _check_cdist(x1: Any, x2: Any, p: float) -> None:
 
 
 # -- the cross product -----------------------------------------------------------------------
+#
+# ``dim`` counts from the right, as operands of different ranks are aligned.
 
 
 def _cross(self: Raw, other: Raw, dim: int) -> Raw:
     return arrays.linalg.cross(self, other, dim)
 
 
-def _cross_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    rank = len(args[0].shape)
-    return op(*[level.aligned(x, rank) for x in args], dim=options["dim"] + 1)
-
-
 linalg_cross: Multilinear = multilinear(
     "linalg_cross", _cross,
     {"self": lambda g, other, dim: linalg_cross(other, g, dim=dim),
      "other": lambda g, self, dim: linalg_cross(g, self, dim=dim)},
-    broadcasts=True, check=kernel("cross", "b"), batch=_cross_batch,
+    broadcasts=True, check=kernel("cross", "b"), batch="pointwise",
 )  # fmt: skip
 
 
@@ -174,7 +170,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     a, b = raw(input).dtype, raw(other).dtype
     if a != b:
         raise RuntimeError(f"expected scalar type {type_word(a)} but found {type_word(b)}")
-    return linalg_cross(input, other, dim=plain)
+    return linalg_cross(input, other, dim=plain - ndim)
 
 
 def cross_of_torch(input: Any, other: Any, dim: int | None = None) -> Any:
