@@ -405,8 +405,9 @@ def composed(steps: Callable[..., Any]) -> Rule:
 
     def rule(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
         with within(levels=(*modes.levels, level)):
-            found = raw(steps(*args, **options))
-        return level.stacked(level.opened(found))
+            found = steps(*args, **options)
+        # What does not depend on the batch is a value of the levels below, and may have a history.
+        return level.stacked(level.opened(raw(found)) if level.owns(raw(found)) else found)
 
     return rule
 
