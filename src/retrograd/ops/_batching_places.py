@@ -348,8 +348,17 @@ def slices_put(level: BatchLevel, op: Operation, args: list[Any], options: Any) 
 def slices_filled(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     """One value put in slices: ``op(self, index, value)``."""
     x, index = args[:2]
-    value = args[2] if len(args) > 2 else element(options["value"], raw(x).dtype)
-    return put_slices(level, x, index, value, options["dim"])
+    dtype = raw(x).dtype
+    if len(args) == 2:
+        return put_slices(level, x, index, element(options["value"], dtype), options["dim"])
+    # A slice that is named twice is filled once, and counts once in the gradient of the value.
+    stacked = level.stacked(x)
+    zeros = Batched(level, elementwise.zeros_like(stacked))
+    filled = put_slices(level, zeros, index, element(1, dtype), options["dim"])
+    value = level.aligned(args[2], len(x.shape))
+    if raw(value).dtype != dtype:
+        value = elementwise.to_dtype(value, dtype=dtype)
+    return elementwise.where(elementwise.ne(filled, 0), value, stacked)
 
 
 def positions_taken(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
