@@ -197,7 +197,8 @@ def _block_diag_transpose(g: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any
 
 
 def _block_diag_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    blocks = [(level.stacked(x), (1, 1, *x.shape)[-2:]) for x in args]
+    # A batch outside of this one has made all blocks matrices, with its dimension in front.
+    blocks = [(level.stacked(x), (1,) * (2 - len(x.shape)) + tuple(x.shape)) for x in args]
     return op([linear.reshape(x, (level.size, *shape)) for x, shape in blocks])
 
 
