@@ -108,8 +108,9 @@ def _row_gradients(level: BatchLevel, grad_output: Any, self: Any, reduction: st
     """The gradient of the loss of each row of each entry."""
     rows = numel(self.shape[:-1])
     g = level.stacked(grad_output)
-    if reduction == "none":
-        return linear.reshape(g, (level.size, rows))
+    if reduction == "none":  # one for each row, or one for all, as tangents ask for
+        each = linear.reshape(g, (level.size, numel(grad_output.shape)))
+        return linear.expand(each, size=(level.size, rows))
     return linear.expand(linear.reshape(share(g, (rows,), reduction), (level.size, 1)),
                          size=(level.size, rows))  # fmt: skip
 
