@@ -61,6 +61,10 @@ PROGRAMS = (
     Program("hessian", "the Hessian of a 2-layer MLP's output (100 inputs, 100 wide)"),
     Program("per_sample", "gradients of a 2-layer MLP for each of 128 samples (64 wide)"),
     Program("per_sample_conv", "gradients of a small convolutional network for each of 32 samples"),
+    Program("small_jvp", "a tangent of 100 operations on 8 numbers: of which a hundredth is what "
+            "one costs"),
+    Program("small_vmap_jvp", "the same tangent for each of 4 samples"),
+    Program("small_vmap_grad", "a gradient of the same operations for each of 4 samples"),
 )  # fmt: skip
 COLUMNS = (
     Column("median", "median", show_seconds),
@@ -114,6 +118,7 @@ def make_inputs() -> dict[str, Any]:
         "samples": normal(128, 64), "labels": normal(128, 10), "small": layers(64, 64, 10),
         "images": normal(32, 1, 14, 14), "classes": normal(32, 10),
         "filters": normal(8, 1, 3, 3, scale=0.3), "dense": normal(8 * 36, 10, scale=0.1),
+        "few": normal(4, 8), "few_directions": normal(4, 8),
     }  # fmt: skip
 
 

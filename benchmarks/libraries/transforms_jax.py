@@ -35,6 +35,14 @@ def programs(jax: Any, given: dict[str, Any], jit: bool) -> dict[str, Callable[[
         pooled = lax.reduce_window(maps, -np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
         return ((pooled.reshape(-1) @ dense - label) ** 2).sum()
 
+    def small(x: Any) -> Any:
+        for _ in range(25):
+            x = np.sin(x * 0.9) + np.cos(x)
+        return x
+
+    def small_jvp(x: Any, t: Any) -> Any:
+        return jax.jvp(small, (x,), (t,))
+
     gradient = jax.grad(loss)
 
     def ready(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
@@ -58,4 +66,7 @@ def programs(jax: Any, given: dict[str, Any], jit: bool) -> dict[str, Callable[[
             jax.vmap(jax.grad(conv_loss), (None, 0, 0)),
             (v["filters"], v["dense"]), v["images"], v["classes"],
         ),
+        "small_jvp": ready(small_jvp, v["few"][0], v["few_directions"][0]),
+        "small_vmap_jvp": ready(jax.vmap(small_jvp), v["few"], v["few_directions"]),
+        "small_vmap_grad": ready(jax.vmap(jax.grad(lambda x: small(x).sum())), v["few"]),
     }  # fmt: skip

@@ -42,12 +42,22 @@ def programs(torch: Any, given: dict[str, Any]) -> dict[str, Callable[[], Any]]:
         pooled = functional.max_pool2d(maps, 2).flatten()
         return ((pooled @ dense - label) ** 2).sum()
 
+    def small(x: Any) -> Any:
+        for _ in range(25):
+            x = torch.sin(x * 0.9) + torch.cos(x)
+        return x
+
+    def small_jvp(x: Any, t: Any) -> Any:
+        return func.jvp(small, (x,), (t,))
+
     gradient = func.grad(loss)
     jacobian = func.jacrev(lambda x: mlp(x, v["mlp"]))
     columns = func.jacfwd(lambda x: mlp(x, v["mlp"]))
     hessian = func.hessian(lambda x: mlp(x, v["head"]).sum())
     per_sample = func.vmap(func.grad(sample_loss), (None, 0, 0))
     per_sample_conv = func.vmap(func.grad(conv_loss), (None, 0, 0))
+    small_vmap_jvp = func.vmap(small_jvp)
+    small_vmap_grad = func.vmap(func.grad(lambda x: small(x).sum()))
     return {
         "function": lambda: matrices(v["x"]),
         "jvp": lambda: func.jvp(matrices, (v["x"],), (v["t"],)),
@@ -60,4 +70,7 @@ def programs(torch: Any, given: dict[str, Any]) -> dict[str, Callable[[], Any]]:
         "per_sample_conv": lambda: per_sample_conv(
             (v["filters"], v["dense"]), v["images"], v["classes"]
         ),
+        "small_jvp": lambda: small_jvp(v["few"][0], v["few_directions"][0]),
+        "small_vmap_jvp": lambda: small_vmap_jvp(v["few"], v["few_directions"]),
+        "small_vmap_grad": lambda: small_vmap_grad(v["few"]),
     }
