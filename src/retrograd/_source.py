@@ -19,12 +19,21 @@ GENERATED = "<backward of "  # the code that nodes compile from their rules
 
 def is_own(file: str) -> bool:
     """Whether a file of code is this package's."""
-    return file.startswith((PACKAGE, GENERATED))
+    own = _own.get(file)
+    if own is None:
+        own = _own[file] = file.startswith((PACKAGE, GENERATED))
+    return own
+
+
+_own: dict[str, bool] = {}  # the answers so far: walks over frames ask again and again
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame, from ``frame`` outwards, that is not this package's."""
-    while frame is not None and is_own(frame.f_code.co_filename):
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (_own[file] if file in _own else is_own(file)):
+            break
         frame = frame.f_back
     return frame
 
