@@ -99,9 +99,9 @@ def _total(parts: list[Any]) -> Any:
 
 def _like(x: Any, output: Any) -> Any:
     """A tangent brought to the shape and dtype of what it belongs to."""
-    shape, dtype = tuple(output.shape), raw(output).dtype
-    if tuple(x.shape) != shape:
-        x = elementwise.clone(linear.expand(x, size=shape))  # which may be written to
+    shape, dtype = output.shape, raw(output).dtype
+    if x.shape != shape:
+        x = elementwise.clone(linear.expand(x, size=tuple(shape)))  # which may be written to
     return x if raw(x).dtype == dtype else elementwise.to_dtype(x, dtype=dtype)
 
 
@@ -110,12 +110,17 @@ def _run(
     options: dict[str, Any], position: int,
 ) -> Any:  # fmt: skip
     """A rule, given ``t`` and whatever it names."""
-    shape = tuple(getattr(inputs[position], "shape", ()))
-    values = {**options, "shape": shape, "turned": False}
-    values.update(zip(op.output_names, outputs, strict=False))
-    if op.inputs != ("tensors",):
-        values.update(zip(op.inputs, inputs, strict=True))
-    return rule.function(t, *[values[name] for name in rule.names])
+
+    def named(name: str) -> Any:
+        if name in op.inputs and op.inputs != ("tensors",):
+            return inputs[op.inputs.index(name)]
+        if name in op.output_names:
+            return outputs[op.output_names.index(name)]
+        if name == "shape":
+            return tuple(getattr(inputs[position], "shape", ()))
+        return False if name == "turned" else options[name]
+
+    return rule.function(t, *[named(name) for name in rule.names])
 
 
 def transposed_twice(

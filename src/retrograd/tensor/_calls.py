@@ -21,11 +21,12 @@ from retrograd.autograd._parts import Part
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
-from retrograd.ops._lifted import Level, Lifted, LooksAtValues, highest_level
+from retrograd.ops._lifted import Level, Lifted, LooksAtValues
 from retrograd.ops._operation import Operation
 from retrograd.tensor._tensor import Tensor
 
 Number = (bool, int, float, complex)
+OPERANDS = (Tensor, *Number)
 FLOAT32, FLOAT64 = arrays.float32, arrays.float64
 
 
@@ -36,6 +37,8 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
     """The operands in the dtype that PyTorch would compute in."""
     rule = op.dtypes
     if rule in ("same", "free", "real"):
+        return raws
+    if rule in ("promote", "float") and one_float(raws, options):
         return raws
     if rule == "sum":
         return [_cast(x, arrays.int64) if x.dtype.kind in "biu" else x for x in raws]
@@ -53,6 +56,22 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
     if common.kind in "iu":
         raws = [arrays.wrapped(x, common) if is_number(x) else x for x in raws]
     return [_cast(x, common) if is_value(x) else x for x in raws]
+
+
+def one_float(values: Sequence[Any], options: dict[str, Any]) -> bool:
+    """Whether all arrays among some values are of one float dtype, and no number takes part that
+    would convert them."""
+    dtype = None
+    for x in values:
+        if isinstance(x, Lifted) or arrays.is_raw(x):
+            own = x.dtype
+            if dtype is None and (own is FLOAT32 or own is FLOAT64):
+                dtype = own
+            elif own is not dtype or dtype is None:
+                return False
+        elif isinstance(x, complex):
+            return False
+    return not any([isinstance(v, complex) for v in options.values()])
 
 
 def is_number(x: Any) -> bool:
@@ -122,10 +141,20 @@ def level_for(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Le
 
 def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
     """The innermost transform that some arguments, or lists of them, belong to."""
-    values: list[Any] = list(options.values())
-    for x in args:
-        values += x if type(x) in (list, tuple) else (x,)
-    return highest_level([value_of(x) if isinstance(x, Tensor) else x for x in values])
+    highest: Level | None = None
+    for values in (args, options.values()):
+        for x in values:
+            if isinstance(x, Tensor):
+                x = x._data if x._meta is None else value_of(x)
+            if isinstance(x, Lifted):
+                level: Level | None = x.level
+            elif type(x) in (list, tuple):
+                level = level_of(x, {})
+            else:
+                continue
+            if level is not None and (highest is None or level.number > highest.number):
+                highest = level
+    return highest
 
 
 def apply_lifted(
@@ -148,7 +177,12 @@ def apply_lifted(
     raws = prepare(op, raws, options)
     output = computed
     if output is None:
-        output = level.run(op, (raws,) if several_inputs else tuple(raws), options)
+        try:
+            output = level.run(op, (raws,) if several_inputs else tuple(raws), options)
+        except ValueError as error:
+            if "broadcast" not in str(error):
+                raise
+            raise in_pytorchs_words(op, raws, error) from None
     if isinstance(output, tuple):
         return finish(op, operands, raws, options, output)
     return finish(op, operands, raws, options, (output,))[0]
@@ -292,8 +326,10 @@ def mark_views(
 
 
 def any_requires_grad(operands: Sequence[Any]) -> bool:
-    for x in operands:  # noqa: SIM110 - any() of a generator takes three times as long
-        if isinstance(x, Tensor) and x.requires_grad:
+    for x in operands:  # any() of a generator takes three times as long
+        if isinstance(x, Tensor) and (
+            x._node is not None or (x._meta is not None and x.requires_grad)
+        ):
             return True
     return False
 
@@ -321,15 +357,25 @@ def make_node(
         node.more().next_numbers = numbers
     if op.fits:
         node.more().fit = tuple([info if info[1] is not None else None for info in node.infos])
-    if not op.adjoint and any([is_complex(x) for x in (*raws, *options.values())]):
+    if not op.adjoint and any_complex(node.infos, raws, options):
         node.careful().conjugate = True
     if modes.anomaly:
         node.careful().trace = forward_trace()
     return node
 
 
-def is_complex(x: Any) -> bool:
-    return isinstance(x, complex) or (is_value(x) and x.dtype.kind == "c")
+def any_complex(infos: Sequence[Any], raws: Sequence[Any], options: dict[str, Any]) -> bool:
+    """Whether some operand, by what is known of it, some number or some option is complex."""
+    for _, dtype in infos:
+        if dtype is not None and dtype.kind == "c":
+            return True
+    for x in raws:
+        if isinstance(x, complex):
+            return True
+    for x in options.values():
+        if isinstance(x, complex) or (is_value(x) and x.dtype.kind == "c"):
+            return True
+    return False
 
 
 def is_value(x: Any) -> bool:
@@ -439,7 +485,7 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
 
 def is_operand(value: Any) -> bool:
     """Whether arithmetic with a Tensor knows what to do with ``value``."""
-    return isinstance(value, (Tensor, *Number)) or is_value(value)
+    return isinstance(value, OPERANDS) or is_value(value)
 
 
 def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
