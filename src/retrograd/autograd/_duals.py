@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.autograd._forward import call, push_forward
 from retrograd.autograd._history import Positions, View, become_view, is_complex, meta_of
@@ -17,7 +18,7 @@ from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Later, Level, Lifted, bare_option
-from retrograd.ops._operation import Operation, TensorLike, raw
+from retrograd.ops._operation import Operation, TensorLike, is_bare, raw, unrecorded
 
 
 class Dual(Lifted):
@@ -47,6 +48,11 @@ class Dual(Lifted):
         return self.primal
 
     @property
+    def of_arrays(self) -> bool:
+        tangent = self.tangent
+        return is_bare(self.primal) and (tangent is None or is_bare(tangent))
+
+    @property
     def moves(self) -> bool:
         return (self._tangent if self.view_of is None else self.tangent) is not None
 
@@ -62,6 +68,11 @@ class Dual(Lifted):
         self.view_of = (of, take)
         # A tangent that is written shows in its views, which the one at hand may not be.
         self._seen = _UNSEEN if of.ways[-1].owned else of.tangent
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its tangent is one that may be written."""
+        return self.owned if self.view_of is None else self.ways[-1].owned
 
     @property
     def ways(self) -> list[Dual]:
@@ -145,24 +156,34 @@ class DualLevel(Level):
     def run_on_parts(
         self, operation: Operation, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        several = operation.inputs == ("tensors",)
-        given = list(args[0]) if several else list(args)
-        primals = [self.primal_of(x) for x in given]
-        tangents = [self.tangent_of(x) for x in given]
-        options = {name: bare_option(self.primal_of(value)) for name, value in options.items()}
+        given = args[0] if operation.inputs == ("tensors",) else args
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        written: list[Any] = []
+        for x in given:
+            if isinstance(x, Dual) and x.level is self:
+                primals.append(x.primal)
+                tangents.append(x.tangent)
+                if x.is_written:
+                    written.append(x.tangent)
+            else:
+                primals.append(self.primal_of(x))
+                tangents.append(None)
+        if options:
+            options = {name: bare_option(self.primal_of(value)) for name, value in options.items()}
+        primals, tangents = self.in_kind(operation, primals, tangents, bool(written))
         found = call(operation, primals, options)
         outputs = list(found) if isinstance(found, (tuple, list)) else [found]
         moved: Any = (None,) * len(outputs)
         moves = not modes.inference or self.in_inference
-        if moves and operation.differentiable and any(t is not None for t in tangents):
-            written = [x.tangent for x in given if self.owns(x) and x.ways[-1].owned]
+        if moves and operation.differentiable and any([t is not None for t in tangents]):
             moved = push_forward(operation, primals, tangents, options, outputs, not written)
             if written and not operation.view:
                 moved = [_apart(t, written) for t in moved]
-        results = tuple(
+        results = tuple([
             Dual(self, y, t if raw(y).dtype.kind in "fc" else None)
             for y, t in zip(outputs, moved, strict=True)
-        )
+        ])  # fmt: skip
         if operation.view and operation.differentiable and isinstance(given[0], Dual):
             for i, result in enumerate(results):
                 result.become_view(given[0], _taking(operation, options, i))
@@ -170,6 +191,18 @@ class DualLevel(Level):
 
     def takes_whole(self, operation: Operation) -> bool:
         return operation.jvp is not None
+
+    def in_kind(
+        self, operation: Operation, primals: list[Any], tangents: list[Any], written: bool
+    ) -> tuple[list[Any], list[Any]]:
+        """Values and tangents for an operation to work on: bare, which is faster, or Tensors, where
+        there is something to record, or memory to share, or a rule that may ask for Tensors."""
+        by_family = operation.jvp is None or operation.family == "elementwise"
+        if by_family and not (operation.view or written or modes.inference):
+            found = unrecorded([*primals, *tangents])
+            if found is not None:
+                return found[: len(primals)], found[len(primals) :]
+        return [_tensor_of(x) for x in primals], [_tensor_of(t) for t in tangents]
 
     def below(self, x: Any) -> tuple[Any, bool]:
         return (x.primal, x.tangent is not None) if self.owns(x) else (x, False)
@@ -233,6 +266,11 @@ class DualLevel(Level):
 
 
 _UNSEEN = object()
+
+
+def _tensor_of(x: Any) -> Any:
+    """A value as a Tensor; anything else, such as a number, as it is."""
+    return wrap(x) if arrays.is_raw(x) or isinstance(x, Lifted) else x
 
 
 def _apart(tangent: Any, written: list[Any]) -> Any:

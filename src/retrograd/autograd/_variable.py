@@ -109,6 +109,16 @@ class Variable(TensorLike):
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
+    @property
+    def _is_plain(self) -> bool:
+        """Whether this is nothing but a value: not recorded, and no view that takes part in writes
+        under a transform."""
+        meta = self._meta
+        if meta is None:
+            return self._node is None
+        view = meta.view
+        return not self.requires_grad and (view is None or not isinstance(view.base._data, Lifted))
+
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Begin (or stop) recording operations on this leaf.
 

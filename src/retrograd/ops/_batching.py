@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from retrograd import arrays
@@ -24,7 +25,7 @@ from retrograd._modes import modes, within
 from retrograd.ops import linear
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import Level, Lifted, bare_option
-from retrograd.ops._operation import Operation, TensorLike, raw
+from retrograd.ops._operation import Operation, TensorLike, is_bare, raw, unrecorded
 
 
 class Batched(Lifted):
@@ -43,8 +44,12 @@ class Batched(Lifted):
         return self.value
 
     @property
+    def of_arrays(self) -> bool:
+        return is_bare(self.value)
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        shape = tuple(self.value.shape)
+        shape: tuple[int, ...] = raw(self.value).shape
         return shape if self.same else shape[1:]
 
     @property
@@ -115,9 +120,20 @@ class BatchLevel(Level):
         self, operation: Operation, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         several = operation.inputs == ("tensors",)
-        given = [self.opened(x) for x in (args[0] if several else args)]
-        options = {name: bare_option(self.opened(value)) for name, value in options.items()}
-        same = not any(map(self.owns, given)) and not any(map(self.owns_any, options.values()))
+        given: list[Any] = []
+        same = True
+        for x in args[0] if several else args:
+            if isinstance(x, Batched) and x.level is self:
+                if x.same:
+                    x = x.value
+                else:
+                    same = False
+            elif type(x) is tuple:
+                x = self.opened(x)
+            given.append(x)
+        if options:
+            options = {name: bare_option(self.opened(value)) for name, value in options.items()}
+            same = same and not any(map(self.owns_any, options.values()))
         if operation.random:
             self.check_random()
             same = same and self.randomness == "same"
@@ -243,6 +259,7 @@ def rule(*operations: Operation) -> Callable[[Rule], Rule]:
     return declare
 
 
+@cache
 def rule_of(op: Operation) -> Rule:
     """How a batch goes through an operation."""
     if op.batch is not None:
@@ -264,36 +281,19 @@ def call(op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
 # -- the ways most operations go ---------------------------------------------------------------
 
 
-def unrecorded(args: list[Any]) -> list[Any]:
-    """Tensors as the arrays that they hold, which is faster, where that makes no difference to an
-    operation that gives no views: none is recorded, and all are of one float dtype, so that none
-    is converted."""
-    found, dtype = [], None
-    for x in args:
-        if isinstance(x, TensorLike):
-            if x.requires_grad:  # type: ignore[attr-defined]
-                return args
-            base = x._base  # type: ignore[attr-defined]
-            if base is not None and isinstance(base._data, Lifted):
-                return args  # it may have been given a tangent since the view was taken
-            x = x._data
-        if isinstance(x, Lifted):
-            return args
-        if arrays.is_raw(x):
-            if x.dtype.kind != "f" or (dtype is not None and x.dtype != dtype):
-                return args
-            dtype = x.dtype
-        found.append(x)
-    return found
+def bare(args: list[Any]) -> list[Any]:
+    """Arguments without the Tensors round them, where that makes no difference."""
+    found = unrecorded(args)
+    return args if found is None else found
 
 
 def pointwise(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
     """Dimensions are aligned from the right, behind that of the batch."""
-    if any(map(level.owns_any, options.values())):
+    if options and any(map(level.owns_any, options.values())):
         return entry_by_entry(level, op, args, options)
-    rank = max(len(x.shape) for x in args if hasattr(x, "shape"))
+    rank = max([len(x.shape) for x in args if hasattr(x, "shape")])
     aligned = [level.aligned(x, rank) for x in args]
-    return op(*(aligned if op.view else unrecorded(aligned)), **options)
+    return op(*(aligned if op.view else bare(aligned)), **options)
 
 
 def leading(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.ops import _batching_places as _batching_places
 from retrograd.ops import elementwise, general, linear, products, selecting
-from retrograd.ops._batching import BatchLevel, along_dimensions, rows, rule, unrecorded
+from retrograd.ops._batching import BatchLevel, along_dimensions, bare, rows, rule
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import Operation, raw
 
@@ -124,7 +124,7 @@ def _stack(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> A
 
 @rule(products.dot)
 def _dot(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    a, b = unrecorded(list(map(level.plain, args)))
+    a, b = bare(list(map(level.plain, args)))
     if all(map(level.owns, args)):
         rows, columns = linear.unsqueeze(a, dim=1), linear.unsqueeze(b, dim=2)
         return linear.reshape(products.bmm(rows, columns), (level.size,))
@@ -133,7 +133,7 @@ def _dot(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any
 
 @rule(products.mv)
 def _mv(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    matrix, vector = unrecorded(list(map(level.plain, args)))
+    matrix, vector = bare(list(map(level.plain, args)))
     if not level.owns(args[0]):  # one matrix for all: a single product
         return products.mm(vector, linear.t(matrix))
     rows, width = args[0].shape
@@ -145,7 +145,7 @@ def _mv(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
 
 @rule(products.mm, products.bmm)
 def _matrix_products(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    a, b = unrecorded(list(map(level.plain, args)))
+    a, b = bare(list(map(level.plain, args)))
     if args[0].shape[-1] == 1:  # columns times rows, which NumPy does several times faster as such
         return a * b
     if all(map(level.owns, args)):

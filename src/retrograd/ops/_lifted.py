@@ -15,6 +15,25 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
 from retrograd._modes import come_back, go_below, modes, within
+from retrograd.arrays import Raw
+
+
+class TensorLike:
+    """What operations record instead of merely computing; the Tensor class derives from it."""
+
+    __slots__ = ("_data",)
+
+    _data: Raw
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether it is nothing but a value: not recorded, and no view that may change."""
+        return True
+
+
+def raw(x: Any) -> Raw:
+    """The array that a Tensor holds, or a raw array itself."""
+    return x._data if isinstance(x, TensorLike) else x
 
 
 class LooksAtValues(TypeError, AttributeError):  # noqa: N818 - it says what code does
@@ -49,14 +68,19 @@ class Lifted:
         return (self.inner,)
 
     @property
+    def of_arrays(self) -> bool:
+        """Whether its parts are arrays that nobody records."""
+        return False
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.inner.shape)
+        shape: tuple[int, ...] = raw(self.inner).shape
+        return shape
 
     @property
     def dtype(self) -> Any:
         """As arrays have it."""
-        inner = self.inner
-        return getattr(inner, "_data", inner).dtype
+        return raw(self.inner).dtype
 
     @property
     def ndim(self) -> int:
@@ -80,13 +104,12 @@ class Lifted:
     @property
     def strides(self) -> tuple[int, ...]:
         """How the value lies in memory; of a batch, how an entry does."""
-        inner = self.inner
-        return tuple(getattr(inner, "_data", inner).strides)
+        return tuple(raw(self.inner).strides)
 
     @property
     def shared(self) -> Any:
         """The array at the bottom, if it is the same for all entries of batches, or None."""
-        inner = getattr(self.inner, "_data", self.inner)
+        inner: Any = raw(self.inner)
         return inner.shared if isinstance(inner, Lifted) else inner
 
     def inside(self, size: tuple[int, ...]) -> tuple[int, ...]:
@@ -181,11 +204,14 @@ class Level:
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """An operation on arguments of which some are lifted to this level.
 
-        While it does that, only the transforms outside are open.
+        While it does that, only the transforms outside are open. To elementwise operations on
+        arrays it makes no difference what is open.
         """
         if operation.definition is not None and not self.takes_whole(operation):
             return self.by_definition(operation, args, options)
         now = modes.frame.states[-1]
+        if operation.of_elements and not now.interceptors and only_arrays(args, options):
+            return self.run_on_parts(operation, args, options)
         running = now.running
         if running is not None and self in running.unrecorded and now.grad_enabled:
             with within(grad_enabled=False):
@@ -257,6 +283,14 @@ class Level:
         raise NotImplementedError
 
 
+def only_arrays(args: Iterable[Any], options: dict[str, Any]) -> bool:
+    """Whether all that is lifted among the arguments of an operation is made of arrays."""
+    for x in args:
+        if isinstance(x, Lifted) and not x.of_arrays:
+            return False
+    return not any([isinstance(x, (Lifted, tuple)) for x in options.values()])
+
+
 def highest_level(values: Iterable[Any]) -> Level | None:
     """The innermost transform among those that some values, or lists of them, belong to."""
     highest: Level | None = None
@@ -285,14 +319,14 @@ class Later:
 def bare(x: Any) -> Any:
     """The array at the bottom of a value, with all batches in front: for checks of values that hold
     for every entry alike. What is computed from it has no derivative."""
-    x = getattr(x, "_data", x)
+    x = raw(x)
     while isinstance(x, Lifted):
-        x = getattr(x.inner, "_data", x.inner)
+        x = raw(x.inner)
     return x
 
 
 def bare_option(x: Any) -> Any:
     """An option as operations take it: places and masks without a Tensor round them."""
     if type(x) is tuple:
-        return tuple([getattr(part, "_data", part) for part in x])
-    return getattr(x, "_data", x)
+        return tuple([raw(part) for part in x])
+    return raw(x)

@@ -37,21 +37,15 @@ in ``_batching``, or a function as described there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd.arrays import Raw
 from retrograd.ops._lifted import Lifted, highest_level
-
-
-class TensorLike:
-    """What operations record instead of merely computing; the Tensor class derives from it."""
-
-    __slots__ = ("_data",)
-
-    _data: Raw
+from retrograd.ops._lifted import TensorLike as TensorLike
+from retrograd.ops._lifted import raw as raw
 
 
 class Target(TensorLike):
@@ -85,9 +79,41 @@ class Planned(NamedTuple):
     options: dict[str, Any]
 
 
-def raw(x: Any) -> Raw:
-    """The array that a Tensor holds, or a raw array itself."""
-    return x._data if isinstance(x, TensorLike) else x
+FLOAT32, FLOAT64 = arrays.float32, arrays.float64
+
+
+def unrecorded(values: Iterable[Any]) -> list[Any] | None:
+    """Values without the Tensors round them, if that makes no difference to an operation that gives
+    no views: none of them is recorded, and all are of one float dtype, so that none is converted.
+    None if it does. What is computed on bare values skips all that is about recording."""
+    found: list[Any] = []
+    dtype = None
+    for x in values:
+        if isinstance(x, TensorLike):
+            if not x._is_plain:
+                return None
+            x = x._data
+        kind = type(x)
+        if kind is float or kind is int or x is None:
+            found.append(x)
+            continue
+        own = getattr(x, "dtype", None)
+        if dtype is None and (own is FLOAT32 or own is FLOAT64):
+            dtype = own
+        elif own is not dtype or dtype is None:
+            return None
+        if isinstance(x, Lifted) and x.level.closed:
+            return None
+        found.append(x)
+    return found
+
+
+def is_bare(x: Any) -> bool:
+    """Whether a part of a lifted value is an array that nobody records, with or without a Tensor
+    round it: what is done to it does not depend on any mode."""
+    if isinstance(x, TensorLike):
+        return x._is_plain and arrays.is_raw(x._data)
+    return arrays.is_raw(x)
 
 
 def hidden(x: Any) -> bool:
@@ -141,10 +167,11 @@ class Operation:
     # Calls an operation and writes the result over its first operand.
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
-    __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "definition", "dtypes",
-                 "fits", "forward", "function", "fused", "heavy", "inputs", "joint", "jvp", "name",
-                 "needed_by", "node_name", "number", "options", "output_names", "random", "rules",
-                 "saves", "view")  # fmt: skip
+    __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "definition",
+                 "differentiable", "dtypes", "fits", "forward", "function", "fused", "has_rules",
+                 "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name", "number",
+                 "of_elements", "options", "output_names", "random", "rules", "saves",
+                 "view")  # fmt: skip
 
     def __init__(
         self,
@@ -175,6 +202,8 @@ class Operation:
         self.options = code.co_varnames[len(inputs) : code.co_argcount] if code else ()
         self.rules = tuple(Rule(rules[i]) if rules and i in rules else None for i in inputs)
         self.joint = Rule(joint) if joint else None
+        self.has_rules = joint is not None or any(self.rules)
+        self.differentiable = self.has_rules and self.family != "constant"  # results have a history
         self.node_name = node or f"{''.join(w.capitalize() for w in name.split('_'))}Backward0"
         self.output_names = outputs  # none: as many as the arguments say, and no rule names one
         self.dtypes = dtypes
@@ -191,6 +220,9 @@ class Operation:
         self.definition = definition
         self.fused = fused  # whether the rules take arrays only: see Composite
         self.random = random  # a matter of the innermost transform, whatever it is given
+        # Whether it, and its rules, do to elements what they do, in memory of their own.
+        aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
+        self.of_elements = aligned and not (view or random or jvp or adjoint or callable(batch))
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
@@ -219,15 +251,6 @@ class Operation:
         if self._node_class is None:
             self._node_class = Operation.make_node_class(self)
         return self._node_class
-
-    @property
-    def has_rules(self) -> bool:
-        return self.joint is not None or any(self.rules)
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether its results have a history."""
-        return self.has_rules and self.family != "constant"
 
     def __call__(operation, /, *args: Any, **options: Any) -> Any:  # noqa: N805 - options may be called self
         for a in args:
@@ -299,10 +322,6 @@ class Constant(Operation):
 
     family = "constant"
     __slots__ = ()
-
-    @property
-    def differentiable(self) -> bool:
-        return False
 
 
 class Composite(Operation):

@@ -10,7 +10,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops import products, reducing, shaping
 from retrograd.ops._arguments import element
-from retrograd.ops._batching import BatchLevel, definition_on, folded, unfolded, unrecorded
+from retrograd.ops._batching import BatchLevel, bare, definition_on, folded, unfolded
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, composite, raw
 from retrograd.ops._refusals import c_name, check_alpha, kernel
@@ -139,7 +139,7 @@ def _addmm_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
     self, a, b = args
     if level.owns(self) or level.owns(b) or (len(self.shape) == 2 and self.shape[0] != 1):
         return definition_on(level, op, args, options)
-    given = unrecorded([self, folded(level, a), b])
+    given = bare([self, folded(level, a), b])
     return unfolded(level, op(*given, **options), a.shape[0])
 
 
