@@ -9,7 +9,7 @@ import pytest
 from test_table import Example, examples
 
 import retrograd
-from retrograd.ops._operation import TABLE, Composite, raw
+from retrograd.ops._operation import TABLE, Composite, composite, raw
 
 COMPOSITES = [name for name, op in TABLE.items() if isinstance(op, Composite)]
 
@@ -85,3 +85,17 @@ def test_kernel_and_definition_agree(name: str) -> None:
         )  # fmt: skip
         for kernel, definition in pairs:
             close(kernel, definition)
+
+
+def test_fused_rules_do_not_see_saved_values_under_a_transform() -> None:
+    """The gradient of a sum is the same for all entries of a batch; what was saved is not."""
+    cube = composite(
+        "cube", lambda self: self * self * self, lambda self: np.power(self, 3), batch="pointwise",
+        rules={"self": lambda g, self: g * np.power(self, 2) * 3}, fused=True,
+    )  # fmt: skip
+    try:
+        rows = retrograd.tensor([[1.0, 2.0], [3.0, -1.0]])
+        found = retrograd.func.vmap(retrograd.func.grad(lambda x: cube(x).sum()))(rows)
+        assert found.tolist() == [[3.0, 12.0], [27.0, 3.0]]
+    finally:
+        del TABLE["cube"]

@@ -82,11 +82,11 @@ class OperationNode(CallableNode):
         """As the two above, for values that need a step before they are used: to be unpacked by
         saved_tensors_hooks, or conjugated. (Rules give the transpose. Where numbers are complex,
         reverse mode needs the adjoint: the same rule on conjugated values.)"""
-        if self.operation.fused and (recorded or any_lifted(g)):
-            return self.by_definition(g, next_nodes, recorded)
         values = self.saved_as_tensors()
         if not recorded:
             values = {name: raw(value) for name, value in values.items()}
+        if self.operation.fused and (recorded or any_lifted(g, *values.values())):
+            return self.by_definition(g, next_nodes, recorded)
         options = getattr(self, "options", {})
         if self.extras is not None and self.extras.conjugate:
             values = {name: _conjugate(value) for name, value in values.items()}
@@ -297,12 +297,15 @@ def backward_source(operation: Operation) -> str:
     """
     saves = operation.saves
     lines = ["def backward(node, g, next_nodes):"]
-    if operation.fused:
-        lines.append("    if any_lifted(g): return node.by_definition(g, next_nodes, False)")
     if saves:
         unpacked = ", ".join(f"{name}, w{i}, c{i}" for i, name in enumerate(saves))
         changed = " or ".join(f"w{i}.count != c{i}" for i in range(len(saves)))
         lines += [f"    {unpacked}, = node.saved", f"    if {changed}: raise modified(node)"]
+    if operation.fused:
+        lines += [
+            f"    if any_lifted({', '.join(['g', *saves])}):",
+            "        return node.by_definition(g, next_nodes, False)",
+        ]
 
     def argument(name: str, position: int) -> str:
         special = {
@@ -340,11 +343,11 @@ def is_turn(node: Node) -> bool:
     return node.operation is linear.t
 
 
-def any_lifted(g: Any) -> bool:
-    """Whether the gradient of a result, or one of those of several, is under a transform."""
-    if type(g) is not list:
-        return isinstance(g, Lifted)
-    return any([isinstance(x, Lifted) for x in g])
+def any_lifted(g: Any, *saved: Any) -> bool:
+    """Whether the gradient of a result, or one of those of several, or a saved value is under a
+    transform."""
+    gradients = g if type(g) is list else (g,)
+    return any([isinstance(x, Lifted) for x in (*gradients, *saved)])
 
 
 def compile_backward(operation: Operation) -> Callable[..., Any]:
