@@ -114,11 +114,8 @@ NOT_COMPLEX = {
 NO_RULE = {
     ("rrelu", "noise"): "drawn numbers",
     ("rrelu_written", "noise"): "drawn numbers",
-    ("rrelu_slope", "noise"): "drawn numbers",
-    ("log_sigmoid_slope", "buffer"): "stands for an expression in self, whose rule counts it",
 }
 NO_SLOPE = {
-    "log_sigmoid_slope": "its buffer is an expression in self, which the rule of self counts in",
     "hardsigmoid_slope": "PyTorch does not differentiate it twice",
 }
 ROUGH = {r"_\(mat \* 1, -0\.5\)": "refused in backward: the result does not tell the side"}

@@ -1,9 +1,9 @@
-"""Activations: functions of one number that networks are made of, with their slopes and bends.
+"""Activations: functions of one number that networks are made of.
 
-Most come in pairs, as in PyTorch. The function's rule is an operation of its own, ``g`` times the
-slope in one kernel; and that operation has rules too, of which the second needs only the bend, the
-second derivative. ``elu``, ``leaky_relu`` and ``rrelu`` have a third form each, for writing in
-place, that tells the slope from the result.
+Most come in pairs, as in PyTorch. The function's rule is an operation of its own: ``g`` times the
+derivative of the function. That is a composite, one kernel on arrays, and an expression wherever it
+is differentiated again. ``elu``, ``leaky_relu`` and ``rrelu`` have a third form each, for writing
+in place, whose rule computes the derivative from the result.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from retrograd.ops import elementwise as basic
 from retrograd.ops import linear
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Elementwise, Operation, elementwise, raw
+from retrograd.ops._operation import Composite, Elementwise, Operation, composite, elementwise, raw
 from retrograd.ops._refusals import kernel, refuses
-from retrograd.ops.elementwise import sigmoid, tanh, where, zeros_like
+from retrograd.ops.elementwise import ge, le, logical_or, lt, sigmoid, tanh, where, zero
 
 _PAIR = ("grad_output", "self")
-_NUMBERS = "biu"
 
 
 def _written(operation: Operation, *operands: Any, **options: Any) -> Any:
@@ -31,27 +30,30 @@ def _written(operation: Operation, *operands: Any, **options: Any) -> Any:
     return Operation.write(operation, list(operands), options)
 
 
+def _recorded_as(operation: Operation, name: str, rule: Callable[..., Any], node: str) -> Composite:
+    """The same function with a node and a rule of its own: when it is written in place, or where
+    PyTorch gives it another name."""
+    return composite(
+        name, lambda *inputs, **options: operation(*inputs, **options), operation.forward,
+        operation.inputs, rules={"self": rule}, node=node, check=operation.check,
+        batch="pointwise",
+    )  # fmt: skip
+
+
 def _slope(
-    name: str, forward: Callable[..., Raw], for_g: Callable[..., Any], for_self: Callable[..., Any],
-    inputs: tuple[str, ...] = _PAIR, node: str | None = None,
-) -> Elementwise:  # fmt: skip
-    """The rule of an activation as an operation: ``g`` times the slope."""
-    rules = {inputs[0]: for_g, inputs[1]: for_self}
-    return Elementwise(name, forward, inputs=inputs, rules=rules, node=node)
+    name: str, definition: Callable[..., Any], kernel: Callable[..., Raw],
+    inputs: tuple[str, ...] = _PAIR,
+) -> Composite:  # fmt: skip
+    """The rule of an activation as an operation: ``g`` times the derivative.
+
+    Derivatives of the first order that are constant in pieces are built on ``zero(self)``, so that
+    those of the second order are zeros, as in PyTorch, not nothing.
+    """
+    return composite(name, definition, kernel, inputs, batch="pointwise")
 
 
 def _not_for(name: str, kinds: str = "biuc") -> Any:
     return kernel(name, kinds)
-
-
-def _flat(g: Any) -> Any:
-    """The rule of what is constant wherever it has a derivative at all."""
-    return zeros_like(g)
-
-
-def _chosen(mask: Raw, x: Any) -> Any:
-    """``x`` where ``mask`` holds and zero elsewhere."""
-    return where(mask, x, zeros_like(x))
 
 
 # -- threshold, relu -------------------------------------------------------------------------
@@ -68,20 +70,19 @@ def _threshold_slope(grad_output: Raw, self: Raw, threshold: float) -> Raw:
     return arrays.networks.keep_above(grad_output, self, threshold)
 
 
-threshold_slope: Elementwise = _slope(
-    "threshold_slope", _threshold_slope,
-    lambda g, self, threshold: threshold_slope(g, self, threshold=threshold), _flat,
-    node="ThresholdBackwardBackward0",
+threshold_slope = _slope(
+    "threshold_slope",
+    lambda grad_output, self, threshold: where(le(self, threshold), zero(self), grad_output),
+    _threshold_slope,
 )  # fmt: skip
 threshold_op = elementwise(
     "threshold", _threshold,
     lambda g, self, threshold: threshold_slope(g, self, threshold=threshold),
     check=_not_for("threshold_cpu", "bc"),
 )  # fmt: skip
-threshold_written = elementwise(
-    "threshold_written", _threshold,
-    lambda g, self, threshold: threshold_slope(g, self, threshold=threshold),
-    node="ThresholdBackward1", check=_not_for("threshold_cpu", "bc"),
+threshold_written = _recorded_as(
+    threshold_op, "threshold_written",
+    lambda g, self, threshold: threshold_slope(g, self, threshold=threshold), "ThresholdBackward1",
 )  # fmt: skip
 
 
@@ -130,10 +131,12 @@ def _hardtanh_slope(grad_output: Raw, self: Raw, min_val: float, max_val: float)
     return arrays.networks.keep_inside(grad_output, self, min_val, max_val)
 
 
-hardtanh_slope: Elementwise = _slope(
-    "hardtanh_slope", _hardtanh_slope,
-    lambda g, self, min_val, max_val: hardtanh_slope(g, self, min_val=min_val, max_val=max_val),
-    _flat, node="HardtanhBackwardBackward0",
+hardtanh_slope = _slope(
+    "hardtanh_slope",
+    lambda grad_output, self, min_val, max_val: where(
+        logical_or(le(self, min_val), ge(self, max_val)), zero(self), grad_output
+    ),
+    _hardtanh_slope,
 )  # fmt: skip
 hardtanh_op = elementwise(
     "hardtanh", _hardtanh,
@@ -181,12 +184,15 @@ def relu6(input: Any, inplace: bool = False) -> Any:
     return hardtanh(input, 0, 6, inplace)
 
 
-hardswish_slope: Elementwise = _slope(
-    "hardswish_slope",
+def _hardswish_slope(grad_output: Any, self: Any) -> Any:
+    inside = lt(basic.abs(raw(self)), 3)
+    beyond = where(le(self, -3), zero(self) - 1.5, zero(self) + 1.5)
+    return grad_output * (where(inside, self, beyond) / 3 + 0.5)
+
+
+hardswish_slope = _slope(
+    "hardswish_slope", _hardswish_slope,
     lambda grad_output, self: arrays.networks.hard_swish_slope(grad_output, self),
-    lambda g, self: hardswish_slope(g, self),
-    lambda g, grad_output, self: _chosen(abs(raw(self)) < 3, g * grad_output / 3),
-    node="HardswishBackwardBackward0",
 )  # fmt: skip
 hardswish_op = elementwise(
     "hardswish", lambda self: arrays.networks.hard_swish(self),
@@ -208,10 +214,11 @@ def _no_second(g: Any) -> Any:
     raise RuntimeError("derivative for aten::hardsigmoid_backward is not implemented")
 
 
-hardsigmoid_slope: Elementwise = _slope(
+# No composite: its derivative is refused, as in PyTorch.
+hardsigmoid_slope = Elementwise(
     "hardsigmoid_slope",
     lambda grad_output, self: arrays.networks.hard_sigmoid_slope(grad_output, self),
-    _no_second, _no_second, node="NotImplemented",
+    inputs=_PAIR, rules=dict.fromkeys(_PAIR, _no_second), node="NotImplemented",
 )  # fmt: skip
 hardsigmoid_op = elementwise(
     "hardsigmoid", lambda self: arrays.networks.hard_sigmoid(self),
@@ -238,9 +245,12 @@ def _keep_outside(grad_output: Raw, self: Raw, lambd: float) -> Raw:
 
 def _shrink(name: str, forward: Callable[..., Raw], word: str) -> Elementwise:
     """A function that is zero up to a size and has slope 1 beyond."""
-    slope: Elementwise = _slope(
-        f"{name}_slope", _keep_outside, lambda g, self, lambd: slope(g, self, lambd=lambd), _flat,
-        node=f"{name.capitalize()}BackwardBackward0",
+    slope = _slope(
+        f"{name}_slope",
+        lambda grad_output, self, lambd: where(
+            le(basic.abs(raw(self)), lambd), zero(self), grad_output
+        ),
+        _keep_outside,
     )  # fmt: skip
     return elementwise(
         name, forward, lambda g, self, lambd: slope(g, self, lambd=lambd),
@@ -319,13 +329,25 @@ def _halves(x: Any, dim: int) -> tuple[Any, Any]:
     return first, second
 
 
-def _glu_slope_in_g(g: Any, self: Any, dim: int) -> Any:
+def _gated(self: Any, dim: int) -> Any:
+    first, second = _halves(self, dim)
+    return first * sigmoid(second)
+
+
+def _gated_slope(grad_output: Any, self: Any, dim: int) -> Any:
+    first, second = _halves(self, dim)
+    gate = sigmoid(second)
+    to_first = grad_output * gate
+    return linear.cat([to_first, to_first * (first * (1 - gate))], dim=dim)
+
+
+def _gated_slope_in_g(g: Any, self: Any, dim: int) -> Any:
     first, second = _halves(self, dim)
     gate, (to_first, to_second) = sigmoid(second), _halves(g, dim)
     return to_first * gate + to_second * first * (gate * (1 - gate))
 
 
-def _glu_slope_in_self(g: Any, grad_output: Any, self: Any, dim: int) -> Any:
+def _gated_slope_in_self(g: Any, grad_output: Any, self: Any, dim: int) -> Any:
     first, second = _halves(self, dim)
     gate, (to_first, to_second) = sigmoid(second), _halves(g, dim)
     slope = grad_output * (gate * (1 - gate))
@@ -333,15 +355,16 @@ def _glu_slope_in_self(g: Any, grad_output: Any, self: Any, dim: int) -> Any:
     return linear.cat([to_second * slope, slope * bend], dim=dim)
 
 
-glu_slope = Operation(
-    "glu_slope", _glu_slope, inputs=_PAIR,
-    rules={"grad_output": _glu_slope_in_g, "self": _glu_slope_in_self},
-    node="GluBackwardBackward0", batch="dims",
+# With rules: those that follow from the definition give NaN, infinity less infinity, where the
+# second derivative is infinite.
+glu_slope = composite(
+    "glu_slope", _gated_slope, _glu_slope, _PAIR,
+    rules={"grad_output": _gated_slope_in_g, "self": _gated_slope_in_self},
+    node="GluBackwardBackward0",
 )  # fmt: skip
-glu_op = Operation(
-    "glu", _glu, inputs=("self",),
-    rules={"self": lambda g, self, dim: glu_slope(g, self, dim=dim)}, check=_not_for("glu_cpu"),
-    batch="dims",
+glu_op = composite(
+    "glu", _gated, _glu, rules={"self": lambda g, self, dim: glu_slope(g, self, dim=dim)},
+    check=_not_for("glu_cpu"),
 )  # fmt: skip
 
 

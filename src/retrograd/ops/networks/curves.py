@@ -6,13 +6,15 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops._operation import Elementwise, Operation, elementwise, raw
+from retrograd.ops._operation import composite, elementwise, raw
 from retrograd.ops._refusals import kernel, without_complex_history
-from retrograd.ops.elementwise import exp, sgn, sigmoid, tanh
-from retrograd.ops.networks.activations import _PAIR, _chosen, _slope, _written
+from retrograd.ops.elementwise import abs, exp, gt, sgn, sigmoid, tanh, where
+from retrograd.ops.networks.activations import _PAIR, _slope, _written
+from retrograd.ops.pointwise.special import erf
 
 # -- gelu ------------------------------------------------------------------------------------
 
+_HALF_ROOT = 0.7071067811865476  # sqrt(0.5)
 _DENSITY_AT_0 = 0.3989422804014327  # of the normal distribution: 1 / sqrt(2 * pi)
 _TWO_BETA, _KAPPA = 1.5957691216057308, 0.044715  # 2 * sqrt(2 / pi); of the approximation by tanh
 
@@ -25,22 +27,18 @@ def _gelu_slope(grad_output: Raw, self: Raw, approximate: str) -> Raw:
     return arrays.networks.gelu_slope(grad_output, self, approximate)
 
 
-def _gelu_bend(g: Any, grad_output: Any, self: Any, approximate: str) -> Any:
+def _gelu_slope_defined(grad_output: Any, self: Any, approximate: str) -> Any:
     square = self * self
     if approximate == "none":
-        return g * grad_output * (exp(square * -0.5) * (2 - square) * _DENSITY_AT_0)
-    # x times the logistic function s of u: its bend is 2s' + xs''.
+        normal = (erf(self * _HALF_ROOT) + 1) * 0.5
+        return grad_output * (normal + self * (exp(square * -0.5) * _DENSITY_AT_0))
+    # x times the logistic function s of u: its derivative is s + xs'.
     s = sigmoid(self * (square * _KAPPA + 1) * _TWO_BETA)
-    slope_of_u, steepness = (square * (3 * _KAPPA) + 1) * _TWO_BETA, s * (1 - s)
-    second = (1 - 2 * s) * (slope_of_u * slope_of_u) + self * (6 * _KAPPA * _TWO_BETA)
-    return g * grad_output * (steepness * (2 * slope_of_u + self * second))
+    slope_of_u = (square * (3 * _KAPPA) + 1) * _TWO_BETA
+    return grad_output * (s * (self * slope_of_u * (1 - s) + 1))
 
 
-gelu_slope: Elementwise = _slope(
-    "gelu_slope", _gelu_slope,
-    lambda g, self, approximate: gelu_slope(g, self, approximate=approximate), _gelu_bend,
-    node="GeluBackwardBackward0",
-)  # fmt: skip
+gelu_slope = _slope("gelu_slope", _gelu_slope_defined, _gelu_slope)
 gelu_op = elementwise(
     "gelu", _gelu, lambda g, self, approximate: gelu_slope(g, self, approximate=approximate),
     check=kernel("GeluKernelImpl", "biuc"),
@@ -62,28 +60,27 @@ def gelu(input: Any, approximate: str = "none") -> Any:
 # -- silu, mish ------------------------------------------------------------------------------
 
 
-def _silu_bend(g: Any, grad_output: Any, self: Any) -> Any:
+def _silu_slope(grad_output: Any, self: Any) -> Any:
     s = sigmoid(self)
-    return g * grad_output * (s * (1 - s) * (2 + self * (1 - 2 * s)))
+    return grad_output * (s * (self * (1 - s) + 1))
 
 
-def _mish_bend(g: Any, grad_output: Any, self: Any) -> Any:
+def _mish_slope(grad_output: Any, self: Any) -> Any:
     s, t = sigmoid(self), tanh(softplus_op(self, beta=1, threshold=20))
-    bend = s * (1 - t * t) * (2 + self * (1 - s - 2 * s * t))
-    return g * grad_output * bend
+    return grad_output * (t + self * s * (1 - t * t))
 
 
-silu_slope: Elementwise = _slope(
-    "silu_slope", lambda grad_output, self: arrays.networks.silu_slope(grad_output, self),
-    lambda g, self: silu_slope(g, self), _silu_bend, node="SiluBackwardBackward0",
+silu_slope = _slope(
+    "silu_slope", _silu_slope,
+    lambda grad_output, self: arrays.networks.silu_slope(grad_output, self),
 )  # fmt: skip
 silu_op = elementwise(
     "silu", lambda self: arrays.networks.silu(self), lambda g, self: silu_slope(g, self),
     check=kernel("silu_cpu", "biu"),
 )  # fmt: skip
-mish_slope: Elementwise = _slope(
-    "mish_slope", lambda grad_output, self: arrays.networks.mish_slope(grad_output, self),
-    lambda g, self: mish_slope(g, self), _mish_bend, node="MishBackwardBackward0",
+mish_slope = _slope(
+    "mish_slope", _mish_slope,
+    lambda grad_output, self: arrays.networks.mish_slope(grad_output, self),
 )  # fmt: skip
 mish_op = elementwise(
     "mish", lambda self: arrays.networks.mish(self), lambda g, self: mish_slope(g, self),
@@ -123,16 +120,12 @@ def _softplus_slope(grad_output: Raw, self: Raw, beta: float, threshold: float) 
     return arrays.networks.softplus_slope(grad_output, self, beta, threshold)
 
 
-def _softplus_bend(g: Any, grad_output: Any, self: Any, beta: float, threshold: float) -> Any:
-    s = sigmoid(self * beta)
-    curved = arrays.logical_not(raw(self) * beta > threshold)
-    return _chosen(curved, g * grad_output * (s * (1 - s) * beta))
-
-
-softplus_slope: Elementwise = _slope(
-    "softplus_slope", _softplus_slope,
-    lambda g, self, beta, threshold: softplus_slope(g, self, beta=beta, threshold=threshold),
-    _softplus_bend, node="SoftplusBackwardBackward0",
+softplus_slope = _slope(
+    "softplus_slope",
+    lambda grad_output, self, beta, threshold: where(
+        gt(raw(self) * beta, threshold), grad_output, grad_output * sigmoid(self * beta)
+    ),
+    _softplus_slope,
 )  # fmt: skip
 softplus_op = elementwise(
     "softplus", _softplus,
@@ -157,20 +150,15 @@ def _log_sigmoid(self: Raw) -> tuple[Raw, Raw]:
     return arrays.networks.log_sigmoid(self, buffer), buffer
 
 
-def _log_sigmoid_bend(g: Any, grad_output: Any, self: Any) -> Any:
-    s = sigmoid(self)
-    return g * grad_output * (s * (s - 1))
+def _minus_softplus(self: Any) -> tuple[Any, Any]:
+    # Beyond 40 softplus is its argument to the last bit.
+    return -softplus_op(-self, beta=1, threshold=40), exp(-abs(self))
 
 
-log_sigmoid_slope: Elementwise = Elementwise(
-    "log_sigmoid_slope",
+log_sigmoid_slope = _slope(
+    "log_sigmoid_slope", lambda grad_output, self, buffer: grad_output * sigmoid(-self),
     lambda grad_output, self, buffer: arrays.networks.log_sigmoid_slope(grad_output, self, buffer),
     inputs=(*_PAIR, "buffer"),
-    rules={
-        "grad_output": lambda g, self, buffer: log_sigmoid_slope(g, self, buffer),
-        "self": _log_sigmoid_bend,
-    },
-    node="LogSigmoidBackwardBackward0",
 )  # fmt: skip
 
 
@@ -182,10 +170,9 @@ def _log_sigmoid_rule(g: Any, self: Any, buffer: Any) -> Any:
     return of_buffer if slope is None else slope + of_buffer
 
 
-log_sigmoid_op = Operation(
-    "log_sigmoid", _log_sigmoid, inputs=("self",), outputs=("result", "buffer"),
-    rules={"self": _log_sigmoid_rule}, batch="pointwise",
-    check=kernel("log_sigmoid_cpu", "biuc"),
+log_sigmoid_op = composite(
+    "log_sigmoid", _minus_softplus, _log_sigmoid, outputs=("result", "buffer"), batch="pointwise",
+    rules={"self": _log_sigmoid_rule}, check=kernel("log_sigmoid_cpu", "biuc"),
 )  # fmt: skip
 
 

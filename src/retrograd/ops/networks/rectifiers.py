@@ -12,12 +12,12 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Elementwise, elementwise, raw
+from retrograd.ops._operation import Elementwise, composite, elementwise, raw
 from retrograd.ops._randomness import drawn, open_batches
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import exp, where, zeros_like
+from retrograd.ops.elementwise import exp, gt, le, lt, where, zero, zeros_like
 from retrograd.ops.linear import reshape
-from retrograd.ops.networks.activations import _chosen, _flat, _slope, _written
+from retrograd.ops.networks.activations import _recorded_as, _slope, _written
 
 # -- leaky_relu ------------------------------------------------------------------------------
 
@@ -42,21 +42,21 @@ def _of_leaky_result(g: Any, result: Any, negative_slope: float) -> Any:
     return leaky_relu_slope(g, result, negative_slope=negative_slope)
 
 
-_LEAKY_CHECK = kernel("leaky_relu_cpu", "biuc")
-leaky_relu_slope: Elementwise = _slope(
-    "leaky_relu_slope", _leaky_relu_slope,
-    lambda g, self, negative_slope: leaky_relu_slope(g, self, negative_slope=negative_slope),
-    _flat, node="LeakyReluBackwardBackward0",
+leaky_relu_slope = _slope(
+    "leaky_relu_slope",
+    lambda grad_output, self, negative_slope: grad_output * where(
+        gt(self, 0), zero(self) + 1, zero(self) + negative_slope
+    ),
+    _leaky_relu_slope,
 )  # fmt: skip
 leaky_relu_op = elementwise(
     "leaky_relu", _leaky_relu,
     lambda g, self, negative_slope: leaky_relu_slope(g, self, negative_slope=negative_slope),
-    check=_LEAKY_CHECK,
+    check=kernel("leaky_relu_cpu", "biuc"),
 )  # fmt: skip
-leaky_relu_written = elementwise(
-    "leaky_relu_written", _leaky_relu, _of_leaky_result, node="LeakyReluBackward1",
-    check=_LEAKY_CHECK,
-)  # fmt: skip
+leaky_relu_written = _recorded_as(
+    leaky_relu_op, "leaky_relu_written", _of_leaky_result, "LeakyReluBackward1"
+)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
@@ -87,7 +87,7 @@ prelu_op = Elementwise(
     "prelu", _prelu, inputs=("self", "weight"),
     rules={
         "self": lambda g, self, weight: where(raw(self) > 0, g, g * weight),
-        "weight": lambda g, self, weight: g * _chosen(arrays.logical_not(raw(self) > 0), self),
+        "weight": lambda g, self, weight: g * where(raw(self) > 0, zeros_like(self), self),
     },
     node="PreluKernelBackward0", check=kernel("prelu_cpu", "biuc"),
 )  # fmt: skip
@@ -135,7 +135,7 @@ def _rrelu(self: Raw, noise: Raw, lower: float, upper: float, training: bool) ->
 
 def _rrelu_rule(g: Any, self: Any, noise: Any, lower: float, upper: float, training: bool) -> Any:
     if training and upper - lower > 1e-6:
-        return rrelu_slope(g, self, noise)
+        return g * (noise + zero(self))
     return leaky_relu_slope(g, self, negative_slope=(lower + upper) / 2)
 
 
@@ -147,20 +147,14 @@ def _of_rrelu_result(
     return _rrelu_rule(g, result, noise, lower, upper, training)
 
 
-def _rrelu_operation(name: str, rule: Any, node: str) -> Elementwise:
-    return Elementwise(
-        name, _rrelu, inputs=("self", "noise"), rules={"self": rule}, node=node, broadcasts=False,
-    )  # fmt: skip
-
-
-rrelu_slope: Elementwise = Elementwise(
-    "rrelu_slope", lambda grad_output, self, noise: grad_output * noise,
-    inputs=("grad_output", "self", "noise"),
-    rules={"grad_output": lambda g, self, noise: rrelu_slope(g, self, noise), "self": _flat},
-    node="RreluWithNoiseBackwardBackward0",
+rrelu_op = composite(
+    "rrelu",
+    lambda self, noise, lower, upper, training: self * noise if training
+    else leaky_relu_op(self, negative_slope=(lower + upper) / 2),
+    _rrelu, inputs=("self", "noise"), rules={"self": _rrelu_rule}, node="RreluWithNoiseBackward0",
+    batch="pointwise",
 )  # fmt: skip
-rrelu_op = _rrelu_operation("rrelu", _rrelu_rule, "RreluWithNoiseBackward0")
-rrelu_written = _rrelu_operation("rrelu_written", _of_rrelu_result, "RreluWithNoiseBackward1")
+rrelu_written = _recorded_as(rrelu_op, "rrelu_written", _of_rrelu_result, "RreluWithNoiseBackward1")
 
 
 def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
@@ -225,12 +219,19 @@ def _elu_rule(g: Any, self: Any, alpha: float, scale: float, input_scale: float)
     return elu_slope(g, self, alpha=alpha, scale=scale, input_scale=input_scale)
 
 
-def _elu_bend(
-    g: Any, grad_output: Any, self: Any, alpha: float, scale: float, input_scale: float
+def _elu_slope_defined(
+    grad_output: Any, self: Any, alpha: float, scale: float, input_scale: float
 ) -> Any:
-    negative = raw(self) < 0
-    bend = exp(_chosen(negative, self) * input_scale) * (alpha * scale * input_scale * input_scale)
-    return _chosen(negative, g * grad_output * bend)
+    curve = exp(where(lt(self, 0), self, zero(self)) * input_scale) * (alpha * scale * input_scale)
+    return grad_output * where(le(self, 0), curve, zero(self) + scale)
+
+
+def _elu_slope_of_result_defined(
+    grad_output: Any, result: Any, alpha: float, scale: float, input_scale: float
+) -> Any:
+    # The exponential is what the result has in excess of its least value.
+    curve = (where(lt(result, 0), result, zero(result)) + alpha * scale) * input_scale
+    return grad_output * where(le(result, 0), curve, zero(result) + scale)
 
 
 def _of_elu_result(g: Any, result: Any, alpha: float, scale: float, input_scale: float) -> Any:
@@ -243,28 +244,15 @@ def _of_elu_result(g: Any, result: Any, alpha: float, scale: float, input_scale:
     return elu_slope_of_result(g, result, alpha=alpha, scale=scale, input_scale=input_scale)
 
 
-def _elu_bend_of_result(
-    g: Any, grad_output: Any, result: Any, scale: float, input_scale: float
-) -> Any:
-    return _chosen(raw(result) < 0, g * grad_output * input_scale)
-
-
-_ELU_CHECK = kernel("elu_cpu", "biuc")
-elu_slope: Elementwise = _slope(
-    "elu_slope", _elu_slope, _elu_rule, _elu_bend, node="EluBackwardBackward0"
-)
-elu_slope_of_result: Elementwise = _slope(
-    "elu_slope_of_result", _elu_slope_of_result, _of_elu_result, _elu_bend_of_result,
-    inputs=("grad_output", "result"), node="EluBackwardBackward0",
+elu_slope = _slope("elu_slope", _elu_slope_defined, _elu_slope)
+elu_slope_of_result = _slope(
+    "elu_slope_of_result", _elu_slope_of_result_defined, _elu_slope_of_result,
+    inputs=("grad_output", "result"),
 )  # fmt: skip
-elu_op = elementwise("elu", _elu, _elu_rule, check=_ELU_CHECK)
-celu_op = elementwise("celu", _elu, _elu_rule, check=_ELU_CHECK)
-elu_written = elementwise(
-    "elu_written", _elu, _of_elu_result, node="EluBackward1", check=_ELU_CHECK
-)
-celu_written = elementwise(
-    "celu_written", _elu, _of_elu_result, node="CeluBackward1", check=_ELU_CHECK
-)
+elu_op = elementwise("elu", _elu, _elu_rule, check=kernel("elu_cpu", "biuc"))
+celu_op = _recorded_as(elu_op, "celu", _elu_rule, "CeluBackward0")
+elu_written = _recorded_as(elu_op, "elu_written", _of_elu_result, "EluBackward1")
+celu_written = _recorded_as(elu_op, "celu_written", _of_elu_result, "CeluBackward1")
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
