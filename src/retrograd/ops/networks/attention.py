@@ -11,28 +11,28 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
+from retrograd.ops._operation import Operation, TensorLike, composite, is_differentiated, raw
 from retrograd.ops._refusals import c_name, kernel
-from retrograd.ops.elementwise import add, clone, to_dtype, where
+from retrograd.ops.elementwise import add, clone, logical_not, ne, to_dtype, where, zeros_like
 from retrograd.ops.networks import dropout
+from retrograd.ops.networks.softmax import softmax_op, softmax_slope
 from retrograd.ops.pointwise.numbers import times as scaled
+from retrograd.ops.selecting import any_of
 
 # -- the pieces --------------------------------------------------------------------------------
 
 
-def _softmax_rule(g: Any, result: Any) -> Any:
-    product = g * result
-    total = linear.sum_dim(product, dim=(len(product.shape) - 1,), keepdim=True)
-    return product - result * total
+def _softmax_or_zeros(self: Any) -> Any:
+    """Softmax along the last dimension, and zeros where that holds nothing but minus infinity."""
+    last = len(self.shape) - 1
+    none = logical_not(any_of(ne(raw(self), -math.inf), dim=(last,), keepdim=True))
+    weights = softmax_op(where(none, zeros_like(self), self), dim=last)
+    return where(none, zeros_like(weights), weights)
 
 
-def _safe_softmax(self: Raw) -> Raw:
-    return arrays.normalizing.safe_softmax(self)
-
-
-safe_softmax = Operation(
-    "safe_softmax", _safe_softmax, inputs=("self",), rules={"self": _softmax_rule},
-    jvp=lambda t, result: _softmax_rule(t, result),  # a symmetric Jacobian
+safe_softmax = composite(
+    "safe_softmax", _softmax_or_zeros, lambda self: arrays.normalizing.safe_softmax(self),
+    rules={"self": lambda g, result: softmax_slope(g, result, dim=len(result.shape) - 1)},
     check=kernel("softmax_lastdim_kernel_impl", "c"), batch="leading",
 )  # fmt: skip
 
@@ -66,7 +66,8 @@ def _attention_rule(
     of_value, of_scores = None, None
     if given is not None:
         of_value = _sum_heads(products.matmul(_turned(weights), given), times)
-        of_scores = _softmax_rule(products.matmul(given, _turned(values)), weights)
+        of_weights = products.matmul(given, _turned(values))
+        of_scores = softmax_slope(of_weights, weights, dim=3)
     if of_logarithm is not None:
         part = weights * linear.unsqueeze(of_logarithm, dim=3)
         of_scores = part if of_scores is None else of_scores + part
