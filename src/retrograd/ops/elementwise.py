@@ -20,7 +20,6 @@ from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import (
     Constant,
     Elementwise,
-    Selecting,
     TensorLike,
     asking,
     elementwise,
@@ -405,12 +404,12 @@ clamp_tensor = Elementwise(
     rules={"self": _clamp_rule, "min": _clamp_min_rule, "max": _clamp_max_rule},
     node="ClampBackward0", dtypes="promote", check=_check_clamp_tensor,
 )  # fmt: skip
-where: Selecting = Selecting(
+where: Elementwise = Elementwise(
     "where", arrays.where, inputs=("condition", "self", "other"),
     rules={
         "self": lambda g, condition: where(condition, g, zeros_like(g)),
         "other": lambda g, condition: where(condition, zeros_like(g), g),
-    }, dtypes="where", broadcasts=True,
+    }, dtypes="where",
 )  # fmt: skip
 
 
@@ -432,16 +431,16 @@ def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:
     return arrays.in_reading_order(arrays.where(mask, element(value, self.dtype), self))
 
 
-masked_fill = Selecting(
+masked_fill = Elementwise(
     "masked_fill", _masked_fill, inputs=("self", "mask", "value"),
     rules={
         "self": lambda g, mask: where(mask, zeros_like(g), g),
         "value": lambda g, mask: where(mask, g, zeros_like(g)),
-    }, node="MaskedFillBackward1", dtypes="free", broadcasts=True, check=_check_fill,
-    number=Selecting(
+    }, node="MaskedFillBackward1", dtypes="free", check=_check_fill,
+    number=Elementwise(
         "masked_fill_number", _masked_fill, inputs=("self", "mask"),
         rules={"self": lambda g, mask: where(mask, zeros_like(g), g)},
-        node="MaskedFillBackward0", dtypes="free", broadcasts=True, check=_check_fill,
+        node="MaskedFillBackward0", dtypes="free", check=_check_fill,
     ),
 )  # fmt: skip
 

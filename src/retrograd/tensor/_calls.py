@@ -167,13 +167,13 @@ def apply_lifted(
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
+    if op.definition is not None and computed is None and not level.takes_whole(op):
+        return defined(op, operands, options)
     operands = [lifted_to(level, x) for x in operands]
     if op.view:
         operands[0]._data.hold(as_tensor)
     raws = [x._data if isinstance(x, Tensor) else x for x in operands]
     check_lifted(op, raws, options)
-    if op.definition is not None and computed is None and not level.takes_whole(op):
-        return op.definition(*operands, **options)
     raws = prepare(op, raws, options)
     output = computed
     if output is None:
@@ -186,6 +186,24 @@ def apply_lifted(
     if isinstance(output, tuple):
         return finish(op, operands, raws, options, output)
     return finish(op, operands, raws, options, (output,))[0]
+
+
+def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
+    """A composite as its definition, of operands in the dtype to compute in. They stay on their
+    levels: what the definition computes from constants is none of the transform's business."""
+    raws = [x._data if isinstance(x, Tensor) else x for x in operands]
+    check_lifted(op, raws, options)
+    prepared = prepare(op, raws, options)
+    if prepared is not raws:
+        operands = [
+            p if not isinstance(x, Tensor)
+            else x if p.dtype == r.dtype
+            else elementwise.to_dtype(x, dtype=p.dtype)
+            for x, r, p in zip(operands, raws, prepared, strict=True)
+        ]  # fmt: skip
+    assert op.definition is not None
+    found = op.definition(*operands, **options)
+    return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
 
 
 def lifted_to(level: Level, x: Any) -> Any:
