@@ -79,6 +79,61 @@ def test_margins_that_do_not_count() -> None:
     assert F.multi_margin_loss(scores, torch.tensor([1])).item() == pytest.approx(1 / 3)
 
 
+def test_margins_differentiated_twice() -> None:
+    x = torch.tensor([[0.5, 0.0, -3.0]], dtype=torch.float64)
+    hessian = [2 / 3, -2 / 3, 0.0, -2 / 3, 2 / 3, 0.0, 0.0, 0.0, 0.0]
+
+    def loss(x: Any) -> Any:  # (1 - 0.5 + 0)² / 3
+        return F.multi_margin_loss(x, torch.tensor([0]), p=2)
+
+    for found in (torch.func.hessian(loss)(x), torch.autograd.functional.hessian(loss, x)):
+        assert found.flatten().tolist() == pytest.approx(hessian)
+    x.requires_grad_()
+    (grad,) = torch.autograd.grad(loss(x), x, create_graph=True)
+    assert grad.tolist() == [pytest.approx([-1 / 3, 1 / 3, 0.0])]
+    (back,) = torch.autograd.grad(grad[0, 0], x)
+    assert back.tolist() == [pytest.approx([2 / 3, -2 / 3, 0.0])]
+    several = torch.tensor([[0, 2, -1], [1, -1, 0]])
+    y = torch.tensor([[0.1, 0.3, 0.8], [0.2, -0.4, 0.5]], dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda y: F.multilabel_margin_loss(y, several), y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "message"),
+    [
+        (F.multi_margin_loss, [0, 3], "target out of range"),
+        (F.multi_margin_loss, [-1, 0], "target out of range"),
+        (F.multilabel_margin_loss, [[0, 3, -1], [0, -1, 0]], "'target' is out of range"),
+        (F.multilabel_margin_loss, [[0, -1, 0], [-2, 0, 1]], "'target' is out of range"),
+        (F.nll_loss, [0, 3], "Target 3 is out of bounds"),
+        (F.nll_loss, [-1, 0], "Target -1 is out of bounds"),
+        (F.binary_cross_entropy, [[1.0] * 3] * 2, "between 0 and 1"),
+    ],
+)
+def test_values_that_are_refused_under_transforms(loss: Any, target: Any, message: str) -> None:
+    x, target = torch.full((2, 3), 2.0), torch.tensor(target)
+    several = torch.stack([x, x]), torch.stack([target, target])
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        loss(x, target)
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        torch.func.vmap(loss)(*several)
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        torch.func.jvp(lambda x: loss(x, target), (x,), (x,))
+    with pytest.raises((RuntimeError, IndexError), match=message):
+        torch.func.vmap(torch.func.grad(loss))(*several)
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.huber_loss, F.smooth_l1_loss, F.soft_margin_loss])
+def test_targets_of_another_dtype_under_transforms(loss: Any) -> None:
+    x = torch.tensor([[0.25, -1.5], [2.0, 0.5]])
+    for target in (torch.tensor([[True, False], [True, True]]), torch.tensor([[1, -1], [1, 1]])):
+        expected = [loss(a, b).item() for a, b in zip(x, target, strict=True)]
+        assert torch.func.vmap(loss)(x, target).tolist() == pytest.approx(expected)
+        slope = torch.func.grad(loss)(x, target)
+        moved = torch.func.jvp(lambda x, t=target: loss(x, t), (x,), (x,))[1]
+        assert moved.item() == pytest.approx((slope * x).sum().item())
+
+
 def test_distances_that_count_differences_pass_on_nan() -> None:
     x = torch.tensor([[INF, 1.0], [INF, 2.0], [-INF, 1.0], [0.0, 1.0]])
     assert str(F.pdist(x, 0).tolist()) == "[nan, 1.0, 1.0, 2.0, 2.0, 1.0]"

@@ -150,6 +150,7 @@ MARGINS = [
     *_each("multilabel_soft_margin_loss(ls_x, ls_q)", f"{_REDUCTIONS}; {_LEGACY}"),
     *calls(f"""
         {_F}hinge_embedding_loss(ls_x, ls_sm); {_F}margin_ranking_loss(ls_v, ls_u, ls_s)
+        {_F}multi_margin_loss(ls_row, ls_t[:1], reduction='none')
         {_F}multi_margin_loss(ls_row, ls_tc); {_F}multilabel_margin_loss(ls_row, ls_ml[0])
         {_F}soft_margin_loss(sc, isc); {_F}multilabel_soft_margin_loss(ls_x, ls_q, ls_w)
         {_F}multilabel_soft_margin_loss(ls_row, ls_w); {_F}multi_margin_loss(ls_x, ls_t)
@@ -230,6 +231,11 @@ ERRORS = calls(f"""
     {_F}ctc_loss(ls_frames, ls_ct, ls_ci, ls_cl.double())
     {_F}ctc_loss(ls_frames, ls_ct, ls_ci > 0, ls_cl)
     {_F}multi_margin_loss(ls_x, ls_v.detach()); {_F}multi_margin_loss(ls_x, i32)
+    {_F}multi_margin_loss(ls_x, ?) <- ls_tbad; ls_ti; ls_t[:2]; ls_tc; ls_t[:, None]
+    {_F}multi_margin_loss(?, ls_t) <- ls_deep; ls_x[:, :0]; ls_row
+    {_F}multi_margin_loss(ls_x, ls_t, weight=ls_w3.detach())
+    {_F}multilabel_margin_loss(ls_x, ?) <- ls_ml - 1; ls_ml + 2; ls_ml[:2]; ls_ml[:, :3]
+    {_F}multilabel_margin_loss(?, ls_ml) <- ls_deep; ls_x[:, :0]; ls_row
     {_F}?_loss(mat, mat3) <- mse; l1; smooth_l1; huber
     {_F}?_loss(mat, mat2, reduction='max') <- mse; l1; smooth_l1; huber
     {_F}?_loss(mat, mat2, weight=vec) <- mse; l1; huber
@@ -282,17 +288,20 @@ NO_RULE = {
         "nll_loss": "target weight", "nll_loss_2d": "target weight",
         "binary_cross_entropy": "weight", "binary_cross_entropy_with_logits": "weight pos_weight",
         "multi_margin_loss": "target weight", "multilabel_margin_loss": "target",
-        "soft_margin_loss": "target", "ctc_loss": "targets", "ctc_slope": "losses log_alpha",
+        "nll_loss_slope": "target weight total_weight", "soft_margin_loss": "target",
+        "ctc_loss": "targets", "ctc_slope": "losses log_alpha",
     }.items()
     for argument in arguments.split()
 }  # fmt: skip
 _NOT_TWICE = "PyTorch does not differentiate it twice"
+NOT_TWICE = {r"(multi|multilabel)_margin_loss\((?!.*detach)": _NOT_TWICE}
 NO_TANGENT = {
+    r"cross_entropy\(ls_holes": "the gradient of log_softmax is NaN in rows with NaN, though they "
+                                "are ignored, as in PyTorch; tangents of such rows do not count",
     r"\bnone, none\)": "the mean of nothing is NaN, and moves by NaN; the gradient has no elements "
                         "to show it",
 }  # fmt: skip
 NO_SLOPE = {
-    "multi_margin_loss_slope": _NOT_TWICE, "multilabel_margin_loss_slope": _NOT_TWICE,
     "pdist_slope": _NOT_TWICE, "ctc_slope": _NOT_TWICE,
     "ctc_loss": "the gradient is the one to hand to log_softmax",
 }  # fmt: skip

@@ -255,8 +255,8 @@ class Printer:
             return f"|{self.text(args[0])[0]}|", ATOM
         if name == "numel" and ast.unparse(args[0]) in ("shape", f"{self.of}.shape"):
             return f"numel({self.of})", ATOM
-        if name == "_bounded" and len(args) == 2:
-            limit = self.inside(args[1], ATOM)
+        if name == "_bounded" and node.keywords:
+            limit = self.inside(node.keywords[0].value, ATOM)
             return f"clamp({self.text(args[0])[0]}, −{limit}, {limit})", ATOM
         if name == "not_defined":
             return "not defined", ATOM

@@ -8,10 +8,9 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
 from retrograd.ops._arguments import check_int
-from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, hidden, raw
+from retrograd.ops._operation import Elementwise, Operation, composite, detached, raw
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import (
     clamp,
@@ -23,7 +22,6 @@ from retrograd.ops.elementwise import (
     neg,
     sigmoid,
     to_dtype,
-    where,
     zeros_like,
 )
 from retrograd.ops.linear import (
@@ -33,25 +31,21 @@ from retrograd.ops.linear import (
     new_zeros,
     reshape,
     scatter_zeros,
-    select,
     squeeze,
     sum_all,
-    take_flat,
     unsqueeze,
 )
-from retrograd.ops.networks.curves import logsigmoid
+from retrograd.ops.networks.curves import logsigmoid, softplus_op
 from retrograd.ops.networks.losses import (
     _size,
-    moved_losses,
     not_differentiable,
-    of_many,
-    reduced_entries,
-    reduced_raw,
+    reduced,
     reduction_of,
     share,
 )
 from retrograd.ops.networks.softmax import log_softmax_op
 from retrograd.ops.pointwise.numbers import over, plus, times
+from retrograd.ops.reducing import in_dtype
 
 # -- nll_loss: the logarithm of the probability of the right class ---------------------------
 
@@ -112,109 +106,90 @@ def _nll(
     return (loss / total if reduction == "mean" else loss), total
 
 
-def _counted(x: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
-    """As ``_weights``, by operations."""
-    classes = x.shape[0] if len(x.shape) == 1 else x.shape[1]
-    _check_targets(bare(target), classes, ignore_index)
+def _class_dim(x: Any) -> int:
+    return 0 if len(x.shape) == 1 else 1
+
+
+def _counted(self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any, Any]:
+    """As ``_weights``, by operations; the targets with a dimension for the classes."""
+    class_dim = _class_dim(self)
+    _check_targets(bare(target), self.shape[class_dim], ignore_index)
+    target = in_dtype(target, arrays.int64)
     ignored = eq(target, ignore_index)
-    target = where(ignored, zeros_like(target), target)
+    target = masked_fill(target, ignored, 0)
     if weight is None:
-        return target, to_dtype(logical_not(ignored), dtype=raw(x).dtype)
-    found = index(weight, where=(raw(target),))
-    return target, where(ignored, zeros_like(found), found)
-
-
-def _nll_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    self, target, weight = args
-    classes = 1 if len(self.shape) == 1 else 2
-    x, places = level.stacked(self), level.stacked(target)
-    _check_targets(bare(places), x.shape[classes], options["ignore_index"])
-    ignored = eq(places, options["ignore_index"])
-    places = where(ignored, zeros_like(places), places)
-    if weight is None:
-        counted = to_dtype(logical_not(ignored), dtype=raw(x).dtype)
+        counted = to_dtype(logical_not(ignored), dtype=raw(self).dtype)
     else:
-        rows = reshape(places, (level.size, numel(target.shape)))
-        counted = reshape(gather(level.stacked(weight), rows, dim=1), tuple(places.shape))
-        counted = where(ignored, zeros_like(counted), counted)
-    chosen = gather(x, unsqueeze(places, dim=classes), dim=classes)
-    losses = masked_fill(-squeeze(chosen, dims=(classes,)) * counted, ignored, 0)
-    if options["reduction"] == "none":
-        return losses, zeros_like(select(reshape(x, (level.size, -1)), dim=1, index=0))
-    total, loss = (reduced_entries(y, "sum") for y in (counted, losses))
-    return (loss / total if options["reduction"] == "mean" else loss), total
+        counted = masked_fill(index(weight, where=(raw(target),)), ignored, 0)
+    return unsqueeze(target, dim=class_dim), counted, ignored
 
 
-def _nll_rule_lifted(
-    g: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
+def _nll_definition(
+    self: Any, target: Any, weight: Any, reduction: str, ignore_index: int
+) -> tuple[Any, Any]:
+    target, counted, ignored = _counted(self, target, weight, ignore_index)
+    class_dim = _class_dim(self)
+    losses = neg(squeeze(gather(self, target, dim=class_dim), dims=(class_dim,)))
+    losses = masked_fill(losses if weight is None else losses * counted, ignored, 0)
+    if reduction == "none":
+        return losses, sum_all(zeros_like(counted))
+    loss, total = sum_all(losses), sum_all(counted)
+    return (loss / total if reduction == "mean" else loss), total
+
+
+def _nll_slope(
+    grad_output: Raw, self: Raw, target: Raw, weight: Raw | None, total_weight: Raw,
+    reduction: str, ignore_index: int,
+) -> Raw:  # fmt: skip
+    target = arrays.asarray(target)
+    divisor = total_weight if reduction == "mean" else self.dtype.type(1)
+    if reduction != "none" and _is_plain(self, target, weight, ignore_index):
+        places = arrays.arange(len(target)) * self.shape[1] + target
+        return arrays.rows.place(self.shape, places, grad_output * (-1 / divisor))
+    target, factors, ignored = _weights(self, target, weight, ignore_index)
+    slopes = arrays.where(ignored, self.dtype.type(0), grad_output * (-factors / divisor))
+    return arrays.rows.place(self.shape, _places(self.shape, target), slopes)
+
+
+def _nll_slope_definition(
+    grad_output: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
     ignore_index: int,
 ) -> Any:  # fmt: skip
-    """The rule of values under transforms, by operations."""
-    places, factors = _counted(self, target, weight, ignore_index)
-    if reduction == "mean":
-        factors = factors / raw(total_weight)  # which does not depend on what is differentiated by
-    classes = 0 if len(self.shape) == 1 else 1
-    slopes = masked_fill(-factors * g, raw(eq(target, ignore_index)), 0)
-    return scatter_zeros(
-        unsqueeze(slopes, dim=classes), shape=tuple(self.shape), dim=classes,
-        places=raw(unsqueeze(places, dim=classes)),
-    )  # fmt: skip
+    target, counted, ignored = _counted(self, target, weight, ignore_index)
+    factors = counted / total_weight if reduction == "mean" else counted
+    slopes = unsqueeze(masked_fill(grad_output * -factors, ignored, 0), dim=_class_dim(self))
+    shape = tuple(self.shape)
+    return scatter_zeros(slopes, shape=shape, dim=_class_dim(self), places=raw(target))
+
+
+# The loss is linear: the transpose of its slope is itself, and its slope does not bend.
+nll_slope = composite(
+    "nll_loss_slope", _nll_slope_definition, _nll_slope,
+    inputs=("grad_output", "self", "target", "weight", "total_weight"),
+    rules={
+        "grad_output": lambda g, target, weight, reduction, ignore_index: nll_op(
+            g, target, weight, reduction=reduction, ignore_index=ignore_index)[0],
+        "self": lambda g, shape: new_zeros(g, shape),
+    },
+    node="NllLossBackwardBackward0",
+)  # fmt: skip
 
 
 def _nll_rule(
     g: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
     ignore_index: int,
 ) -> Any:  # fmt: skip
-    if any(map(hidden, (g[0], self, target, weight, total_weight))):
-        return _nll_rule_lifted(g[0], self, target, weight, total_weight, reduction, ignore_index)
-    x, chosen = raw(self), arrays.asarray(raw(target))
-    if reduction != "none" and _is_plain(x, chosen, weight, ignore_index):
-        places = arrays.arange(len(chosen)) * x.shape[1] + chosen
-        factor = -1 / raw(total_weight) if reduction == "mean" else x.dtype.type(-1)
-        return nll_slope(g[0], self, places=places, factors=factor, ignored=None)
-    weights = None if weight is None else raw(weight)
-    places, factors, ignored = _weights(x, chosen, weights, ignore_index)
-    factors = -factors / raw(total_weight) if reduction == "mean" else -factors
-    places = _places(x.shape, places)
-    return nll_slope(g[0], self, places=places, factors=factors, ignored=ignored)
-
-
-def _nll_slope(grad_output: Raw, self: Raw, places: Raw, factors: Raw, ignored: Raw | None) -> Raw:
-    slopes = grad_output * factors
-    if ignored is not None:
-        slopes = arrays.where(ignored, self.dtype.type(0), slopes)
-    return arrays.rows.place(self.shape, places, slopes)
-
-
-def _take_classes(
-    g: Any, shape: tuple[int, ...], places: Raw, factors: Raw, ignored: Raw | None
-) -> Any:
-    taken = take_flat(g, positions=places) * factors
-    if ignored is not None:
-        taken = masked_fill(taken, ignored, 0)
-    return taken if tuple(shape) == tuple(places.shape) else reducing.sum(taken)
-
-
-nll_slope = Operation(
-    "nll_loss_slope", _nll_slope, inputs=("grad_output", "self"),
-    rules={"grad_output": _take_classes, "self": lambda g, shape: new_zeros(g, shape)},
-    node="NllLossBackwardBackward0",
-)  # fmt: skip
+    return nll_slope(
+        g[0], self, target, weight, total_weight, reduction=reduction, ignore_index=ignore_index
+    )
 
 
 def _nll_operation(name: str, node: str, word: str) -> Operation:
-    def tangent(t: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
-        if t[0] is None:
-            return None, None
-        options = {"reduction": reduction, "ignore_index": ignore_index}
-        return operation(t[0], target, weight, **options)[0], None
-
-    operation = Operation(
-        name, _nll, inputs=("self", "target", "weight"), outputs=("result", "total_weight"),
-        rules={"self": _nll_rule}, node=node, jvp=tangent, batch=_nll_of_many,
+    return composite(
+        name, _nll_definition, _nll, inputs=("self", "target", "weight"),
+        outputs=("result", "total_weight"), rules={"self": _nll_rule}, node=node,
         check=lambda self, target, weight, **options: _check_nll(self, target, weight, word),
     )  # fmt: skip
-    return operation
 
 
 def _check_nll(self: Raw, target: Raw, weight: Raw | None, word: str) -> None:
@@ -229,7 +204,7 @@ def _check_nll(self: Raw, target: Raw, weight: Raw | None, word: str) -> None:
         raise RuntimeError("expected scalar type {} but found {}".format(*words))
 
 
-nll_op = _nll_operation("nll_loss", "NllLossBackward0", "nll_loss_out_frame")
+nll_op: Operation = _nll_operation("nll_loss", "NllLossBackward0", "nll_loss_out_frame")
 nll_2d_op = _nll_operation("nll_loss_2d", "NllLoss2DBackward0", "nll_loss2d_forward_out_frame")
 
 
@@ -272,19 +247,24 @@ def _check_nll_shapes(input: Any, target: Any, weight: Any) -> None:
         )
 
 
-def _nll_loss(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+def _nll_loss(
+    input: Any, target: Any, weight: Any, reduction: str, ignore_index: int
+) -> tuple[Any, Any]:
+    """The loss, and the sum of the weights of what counts."""
     _check_nll_shapes(input, target, weight)
     not_differentiable("nll_loss_forward", "weight", weight)
     options = {"reduction": reduction, "ignore_index": ignore_index}
     if input.ndim <= 2:
-        return nll_op(input, target, weight, **options)[0]
+        loss, total = nll_op(input, target, weight, **options)
+        return loss, total
     if input.ndim == 4:
-        return nll_2d_op(input, target, weight, **options)[0]
+        loss, total = nll_2d_op(input, target, weight, **options)
+        return loss, total
     batch, classes, *rest = input.shape
     inner = numel(rest)
     flat = reshape(input, (batch, classes, 1, inner))
-    losses = nll_2d_op(flat, reshape(target, (batch, 1, inner)), weight, **options)[0]
-    return reshape(losses, (batch, *rest)) if reduction == "none" else losses
+    loss, total = nll_2d_op(flat, reshape(target, (batch, 1, inner)), weight, **options)
+    return (reshape(loss, (batch, *rest)) if reduction == "none" else loss), total
 
 
 def nll_loss(
@@ -298,9 +278,8 @@ def nll_loss(
     tensor(2.)
     """
     check_int("nll_loss_nd", "ignore_index", 5, ignore_index)
-    return _nll_loss(
-        input, target, weight, reduction_of(size_average, reduce, reduction), ignore_index
-    )
+    reduction = reduction_of(size_average, reduce, reduction)
+    return _nll_loss(input, target, weight, reduction, ignore_index)[0]
 
 
 # -- cross_entropy ---------------------------------------------------------------------------
@@ -326,10 +305,10 @@ def cross_entropy(
         )
     logs = log_softmax_op(input, dim=class_dim)
     if label_smoothing == 0:
-        return _nll_loss(logs, target, weight, reduction, ignore_index)
+        return _nll_loss(logs, target, weight, reduction, ignore_index)[0]
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
-    hard = _nll_loss(logs, target, weight, reduction, ignore_index)
+    hard, total = _nll_loss(logs, target, weight, reduction, ignore_index)
     soft = logs if weight is None else logs * _as_row(weight, input.ndim)
     soft = neg(reducing.sum(soft, dim=class_dim))
     ignored = raw(target) == ignore_index
@@ -337,9 +316,7 @@ def cross_entropy(
     if reduction != "none":
         soft = reducing.sum(soft)
     if reduction == "mean":
-        weights = None if weight is None else raw(weight)
-        total = sum_all(_counted(raw(input), raw(target), weights, ignore_index)[1])
-        soft = soft / (total if hidden(total) else arrays.asarray(total))
+        soft = soft / detached(total)
     share_of_soft = label_smoothing / input.shape[class_dim]
     return times(hard, number=1 - label_smoothing) + times(soft, number=share_of_soft)
 
@@ -389,14 +366,13 @@ def _of_probabilities(
 # -- binary cross entropy --------------------------------------------------------------------
 
 
-def _bce(self: Raw, target: Raw, weight: Raw | None, reduction: str) -> Raw:
+def _bce_losses(self: Raw, target: Raw) -> Raw:
     for name, x in (("input", self), ("target", target)):
         if not arrays.all((x >= 0) & (x <= 1)):  # NaN is not between them either
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     # Logarithms below -100 count as -100: a loss is to be finite.
     losses = (target - 1) * arrays.maximum(arrays.log1p(-self), -100)
-    losses = losses - target * arrays.maximum(arrays.log(self), -100)
-    return reduced_raw(losses if weight is None else losses * weight, reduction)
+    return losses - target * arrays.maximum(arrays.log(self), -100)
 
 
 def _bce_rule(g: Any, self: Any, target: Any, weight: Any, reduction: str) -> Any:
@@ -410,12 +386,14 @@ def _bce_target_rule(g: Any, self: Any, weight: Any, reduction: str) -> Any:
     return slope if weight is None else slope * weight
 
 
-def _bce_tangent(t: Any, self: Any, target: Any, weight: Any, reduction: str) -> Any:
-    return moved_losses([
-        None if t[0] is None else _bce_rule(t[0], self, target, weight, "none"),
-        None if t[1] is None else _bce_target_rule(t[1], self, weight, "none"),
-        None if t[2] is None else t[2] * bce_op(self, target, None, reduction="none"),
-    ], reduction)  # fmt: skip
+# Not made of logarithms: at 0 and 1, where these are bounded, it has the slope that PyTorch gives.
+bce_losses = Elementwise(
+    "binary_cross_entropy_losses", _bce_losses, inputs=("self", "target"),
+    rules={
+        "self": lambda g, self, target: _bce_rule(g, self, target, None, "none"),
+        "target": lambda g, self: _bce_target_rule(g, self, None, "none"),
+    },
+)  # fmt: skip
 
 
 def _check_bce(self: Raw, target: Raw, weight: Raw | None, reduction: str) -> None:
@@ -430,10 +408,14 @@ def _check_bce(self: Raw, target: Raw, weight: Raw | None, reduction: str) -> No
         )
 
 
-bce_op = Operation(
+def _bce(self: Any, target: Any, weight: Any, reduction: str) -> Any:
+    losses = bce_losses(self, target)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+bce_op = composite(
     "binary_cross_entropy", _bce, inputs=("self", "target", "weight"),
-    rules={"self": _bce_rule, "target": _bce_target_rule}, batch=of_many, jvp=_bce_tangent,
-    check=_check_bce,
+    rules={"self": _bce_rule, "target": _bce_target_rule}, check=_check_bce,
 )  # fmt: skip
 
 
@@ -470,7 +452,17 @@ def _bce_logits(
     if pos_weight is not None:
         soft = soft * ((pos_weight - 1) * target + 1)
     losses = (1 - target) * self + soft
-    return reduced_raw(losses if weight is None else losses * weight, reduction)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def _bce_logits_definition(
+    self: Any, target: Any, weight: Any, pos_weight: Any, reduction: str
+) -> Any:
+    positive = target if pos_weight is None else target * pos_weight
+    # Beyond 40 softplus is its argument to the last bit.
+    negative_loss, positive_loss = (softplus_op(x, beta=1, threshold=40) for x in (self, -self))
+    losses = positive * positive_loss + (1 - target) * negative_loss
+    return reduced(losses if weight is None else losses * weight, reduction)
 
 
 def _bce_logits_rule(
@@ -489,33 +481,16 @@ def _bce_logits_target_rule(g: Any, self: Any, weight: Any, pos_weight: Any, red
     if pos_weight is None:
         slope = -self
     else:
-        slope = _log_sigmoid(-self) - pos_weight * _log_sigmoid(self)
+        slope = logsigmoid(-self) - pos_weight * logsigmoid(self)
     slope = slope * share(g, self.shape, reduction)
     return slope if weight is None else slope * weight
 
 
-def _log_sigmoid(x: Any) -> Any:
-    return logsigmoid(x)
-
-
-def _bce_logits_tangent(
-    t: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: str
-) -> Any:
-    of_positive = None if t[3] is None else -t[3] * target * _log_sigmoid(self)
-    return moved_losses([
-        None if t[0] is None else _bce_logits_rule(t[0], self, target, weight, pos_weight, "none"),
-        None if t[1] is None else _bce_logits_target_rule(t[1], self, weight, pos_weight, "none"),
-        None if t[2] is None
-        else t[2] * bce_logits_op(self, target, None, pos_weight, reduction="none"),
-        of_positive if t[3] is None or weight is None else of_positive * weight,
-    ], reduction)  # fmt: skip
-
-
-bce_logits_op = Operation(
-    "binary_cross_entropy_with_logits", _bce_logits,
+bce_logits_op = composite(
+    "binary_cross_entropy_with_logits", _bce_logits_definition, _bce_logits,
     inputs=("self", "target", "weight", "pos_weight"),
     rules={"self": _bce_logits_rule, "target": _bce_logits_target_rule}, dtypes="promote",
-    broadcasts=True, batch=of_many, jvp=_bce_logits_tangent,
+    broadcasts=True,
     check=lambda self, *others, **options: kernel("log_sigmoid_cpu", "biuc")(self),
 )  # fmt: skip
 

@@ -6,171 +6,130 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import linear, reducing
-from retrograd.ops._batching import BatchLevel
+from retrograd.ops import reducing
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._lifted import bare
+from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import kernel, without_complex_history
-from retrograd.ops.elementwise import exp
+from retrograd.ops.elementwise import (
+    eq,
+    exp,
+    gt,
+    log1p,
+    logical_and,
+    logical_not,
+    to_dtype,
+    where,
+    zeros_like,
+)
+from retrograd.ops.linear import cumsum, gather, index, reshape, sum_dim, unsqueeze
 from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
     check_fits_input,
     in_dtype_of,
-    moved_losses,
     not_differentiable,
-    of_many,
     reduced,
-    reduced_entries,
-    reduced_raw,
     reduction_of,
     share,
 )
+from retrograd.ops.selecting import any_of
 
 # -- margins ---------------------------------------------------------------------------------
 
 
-def _margins(self: Raw, target: Raw, margin: float) -> Raw:
-    """What each class lacks to be a margin below the right one; nothing for that itself."""
-    rows = arrays.arange(len(self))
-    lack = margin - self[rows, target][:, None] + self
-    lack = arrays.where(lack > 0, lack, self.dtype.type(0))  # NaN lacks nothing, as in PyTorch
-    lack[rows, target] = 0
-    return lack
+def _check_scores(word: str, self: Any) -> None:
+    kernel(word, "biuc")(self)
+    shape = list(self.shape)
+    if len(shape) > 2 or 0 in shape[-1:]:
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {shape}"
+        )
 
 
-def _as_rows(self: Raw, target: Raw) -> tuple[Raw, Raw]:
-    x = arrays.reshape(self, (1, -1)) if self.ndim <= 1 else self
-    return x, arrays.reshape(target, (-1,)) if self.ndim > 1 else arrays.reshape(target, (1, -1))
+def _check_multi_margin(self: Any, target: Any, weight: Any, **options: Any) -> None:
+    _check_scores("multi_margin_loss_cpu_kernel", self)
+    shape, sizes = list(self.shape), list(target.shape)
+    rows, classes = shape[0] if len(shape) == 2 else 1, shape[-1] if shape else 1
+    if len(sizes) > 1 or numel(sizes) != rows:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+            f"samples (batch size). Expected target size [{rows}], but got {sizes}. Input has "
+            f"shape {shape}."
+        )
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
+        )
+    found = bare(target)
+    if arrays.any((found < 0) | (found >= classes)):
+        raise RuntimeError("target out of range")
+
+
+def _check_multilabel(self: Any, target: Any, **options: Any) -> None:
+    _check_scores("multilabel_margin_loss_forward_out_frame", self)
+    shape, sizes = list(self.shape), list(target.shape)
+    if sizes != shape and (shape or sizes != [1]):
+        raise RuntimeError(f"inconsistent target size: {sizes} for input of size: {shape}")
+    found = bare(target)
+    if arrays.any((found < -1) | (found >= (shape[-1] if shape else 1))):
+        raise RuntimeError("argument #2 'target' is out of range")
+
+
+def _is_class(labels: Any, classes: int) -> Any:
+    """For each label, along one more dimension, which of the classes it is."""
+    return eq(unsqueeze(labels, dim=len(labels.shape)), arrays.arange(classes))
+
+
+def _above_zero(lack: Any, counts: Any) -> Any:
+    """What lacks and counts. Chosen, not multiplied by zero, which would make NaN of an infinity
+    that does not count; and NaN lacks nothing, as in PyTorch."""
+    return where(logical_and(counts, gt(lack, 0)), lack, zeros_like(lack))
 
 
 def _multi_margin(
-    self: Raw, target: Raw, weight: Raw | None, p: int, margin: float, reduction: str
-) -> Raw:
-    x, target = _as_rows(self, target)[0], arrays.reshape(target, (-1,))
-    losses = _margins(x, target, margin) ** p
+    self: Any, target: Any, weight: Any, p: int, margin: float, reduction: str
+) -> Any:
+    last, classes = len(target.shape), self.shape[-1] if self.shape else 1
+    scores = reshape(self, (*target.shape, classes))
+    right = gather(scores, unsqueeze(target, dim=last), dim=last)
+    # What each class lacks to be a margin below the right one; nothing for that itself.
+    lack = _above_zero(margin - right + scores, logical_not(_is_class(target, classes)))
+    losses = sum_dim(lack if p == 1 else lack * lack, dim=(last,), keepdim=False) / classes
     if weight is not None:
-        losses = losses * weight[target][:, None]
-    losses = arrays.sum(losses, 1) / x.dtype.type(x.shape[1])
-    return reduced_raw(losses if self.ndim > 1 else losses[0], reduction)
+        losses = losses * index(weight, where=(raw(target),))
+    return reduced(losses, reduction)
 
 
 def _multi_margin_rule(
-    g: Any, self: Any, target: Any, weight: Any, p: int, margin: float, reduction: str
-) -> Any:
-    return margin_slope(
-        g, self, target=raw(target), weight=None if weight is None else raw(weight), p=p,
-        margin=margin, reduction=reduction,
-    )  # fmt: skip
-
-
-def _margin_slope(
-    grad_output: Raw, self: Raw, target: Raw, weight: Raw | None, p: int, margin: float,
-    reduction: str,
-) -> Raw:  # fmt: skip
-    x, target = _as_rows(self, target)[0], arrays.reshape(target, (-1,))
-    lack = _margins(x, target, margin)
+    g: Raw, self: Raw, target: Raw, weight: Raw | None, p: int, margin: float, reduction: str
+) -> Raw:
+    x, target = _rows(self), arrays.reshape(target, (-1,))
+    rows = arrays.arange(len(x))
+    lack = margin - x[rows, target][:, None] + x
+    lack = arrays.where(lack > 0, lack, x.dtype.type(0))
+    lack[rows, target] = 0
     slope = arrays.cast(lack > 0, x.dtype) if p == 1 else 2 * lack
     if weight is not None:
         slope = slope * weight[target][:, None]
-    slope[arrays.arange(len(x)), target] = -arrays.sum(slope, 1)
-    slope = slope / x.dtype.type(x.shape[1] * (len(x) if reduction == "mean" else 1))
-    g = arrays.reshape(grad_output, (-1, 1))
-    return arrays.reshape(slope * g, self.shape)
+    slope[rows, target] = -arrays.sum(slope, 1)
+    return _of_rows(slope, g, self, reduction)
 
 
-def _all_rows(level: BatchLevel, x: Any) -> Any:
-    """The rows of all entries, whose last dimension they are."""
-    x = level.stacked(x)
-    return linear.reshape(x, (numel(x.shape[:-1]), x.shape[-1]))
+def _rows(self: Raw) -> Raw:
+    return arrays.reshape(self, (1, -1)) if self.ndim <= 1 else self
 
 
-def _own_weights(level: BatchLevel, weight: Any, target: Any) -> Any:
-    """The weights of the classes of each entry, one for each of its rows."""
-    rows = linear.reshape(level.stacked(target), (level.size, numel(target.shape)))
-    return linear.gather(weight.value, rows, dim=1)
+def _of_rows(slope: Raw, g: Raw, self: Raw, reduction: str) -> Raw:
+    """The gradient of scores, from the slopes of what their classes lack."""
+    averaged = slope.shape[1] * (len(slope) if reduction == "mean" else 1)
+    each = slope / slope.dtype.type(averaged) * arrays.reshape(g, (-1, 1))
+    return arrays.reshape(each, self.shape)
 
 
-def _margins_of_many(
-    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
-) -> Any:
-    self, target, weight = args
-    flat = linear.reshape(level.stacked(target), (-1,))
-    shared = None if level.owns(weight) else weight
-    losses = op(_all_rows(level, self), flat, shared, **{**options, "reduction": "none"})
-    losses = linear.reshape(losses, (level.size, *self.shape[:-1]))
-    if level.owns(weight):
-        factors = _own_weights(level, weight, target)
-        losses = losses * linear.reshape(factors, tuple(losses.shape))
-    return reduced_entries(losses, options["reduction"])
-
-
-def _row_gradients(level: BatchLevel, grad_output: Any, self: Any, reduction: str) -> Any:
-    """The gradient of the loss of each row of each entry."""
-    rows = numel(self.shape[:-1])
-    g = level.stacked(grad_output)
-    if reduction == "none":  # one for each row, or one for all, as tangents ask for
-        each = linear.reshape(g, (level.size, numel(grad_output.shape)))
-        return linear.expand(each, size=(level.size, rows))
-    return linear.expand(linear.reshape(share(g, (rows,), reduction), (level.size, 1)),
-                         size=(level.size, rows))  # fmt: skip
-
-
-def _slope_of_many(
-    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
-) -> Any:
-    """The gradients of all rows, each by what it counts for in its entry."""
-    g, self = args
-    rows = _row_gradients(level, g, self, options["reduction"])
-    target, weight = options["target"], options.get("weight")
-    if level.owns(weight):
-        rows = rows * _own_weights(level, weight, target)
-        options = {**options, "weight": None}
-    given = {**options, "target": raw(level.stacked(target)), "reduction": "none"}
-    found = op(linear.reshape(rows, (-1,)), _all_rows(level, self), **given)
-    return linear.reshape(found, (level.size, *self.shape))
-
-
-def _not_twice(name: str) -> Any:
-    def rule(g: Any) -> Any:
-        raise RuntimeError(f"derivative for aten::{name} is not implemented")
-
-    return rule
-
-
-def _once(name: str, forward: Any) -> Operation:
-    """The rule of an operation that cannot be differentiated twice."""
-    refused = _not_twice(f"{name}_backward")
-    return Operation(
-        f"{name}_slope", forward, inputs=("grad_output", "self"),
-        rules={"grad_output": refused, "self": refused}, node="NotImplemented",
-        batch=_slope_of_many,
-    )  # fmt: skip
-
-
-margin_slope = _once("multi_margin_loss", _margin_slope)
-
-
-def along_slope(t: Any, unit: Any, reduction: str) -> Any:
-    """How losses of rows move with ``t``, given their slopes."""
-    moved = t * unit
-    rows = reduction == "none" and len(moved.shape) > 1
-    return reducing.sum(moved, dim=-1) if rows else reducing.sum(moved)
-
-
-def _multi_margin_jvp(
-    t: Any, self: Any, target: Any, weight: Any, p: int, margin: float, reduction: str
-) -> Any:
-    if t[0] is None:
-        return None
-    one = raw(self).dtype.type(1)
-    unit = _multi_margin_rule(one, self, target, weight, p, margin, reduction)
-    return along_slope(t[0], unit, reduction)
-
-
-multi_margin_op = Operation(
+multi_margin_op = composite(
     "multi_margin_loss", _multi_margin, inputs=("self", "target", "weight"),
-    rules={"self": _multi_margin_rule}, jvp=_multi_margin_jvp, batch=_margins_of_many,
-    check=lambda self, *others, **options: kernel("multi_margin_loss_cpu_kernel", "biuc")(self),
+    rules={"self": _multi_margin_rule}, fused=True,
+    check=_check_multi_margin,
 )  # fmt: skip
 
 
@@ -199,82 +158,39 @@ def multi_margin_loss(
 # -- several labels --------------------------------------------------------------------------
 
 
-def _labels(target: Raw, classes: int) -> tuple[Raw, Raw]:
-    """For each row of labels, up to the first -1: which count, and the classes among them."""
-    rows = arrays.reshape(target, (-1, classes))
-    counts = arrays.cumsum(rows == -1, 1) == 0
-    is_target = arrays.zeros(rows.shape, arrays.bool_)
-    at = arrays.nonzero(counts)
-    is_target[at[0], rows[at]] = True
-    return counts, is_target
+def _multilabel(self: Any, target: Any, reduction: str) -> tuple[Any, Any]:
+    shape = tuple(self.shape) or (1,)
+    last, classes = len(shape) - 1, shape[-1]
+    scores, target = (reshape(x, shape) for x in (self, target))
+    counts = eq(cumsum(to_dtype(eq(target, -1), dtype=arrays.int64), dim=last), 0)
+    labels = where(counts, target, zeros_like(target))  # up to the first -1
+    counts = unsqueeze(counts, dim=last + 1)
+    is_target = any_of(logical_and(_is_class(labels, classes), counts), dim=(last,), keepdim=False)
+    # For each label and each other class: what the latter lacks to be 1 below.
+    right = gather(scores, labels, dim=last)
+    lack = 1 - unsqueeze(right, dim=last + 1) + unsqueeze(scores, dim=last)
+    lack = _above_zero(lack, logical_and(counts, logical_not(unsqueeze(is_target, dim=last))))
+    losses = sum_dim(lack, dim=(last, last + 1), keepdim=False) / classes
+    is_target = reshape(to_dtype(is_target, dtype=raw(self).dtype), tuple(self.shape))
+    return reduced(losses, reduction), is_target
 
 
-def _lacks(x: Raw, target: Raw) -> tuple[Raw, Raw, Raw]:
-    """For each label and each other class: what the latter lacks to be 1 below. And the labels,
-    and whether they count."""
-    rows = arrays.reshape(target, x.shape)
-    counts, is_target = _labels(target, x.shape[1])
-    labels = arrays.where(counts, rows, 0)
-    values = arrays.take_along(x, labels, 1)
-    lack = 1 - values[:, :, None] + x[:, None, :]
-    # Chosen, not multiplied by zero, which would make NaN of an infinity that does not count.
-    matters = counts[:, :, None] & arrays.logical_not(is_target)[:, None, :] & (lack > 0)
-    lack = arrays.where(matters, lack, x.dtype.type(0))
-    return lack, labels, is_target
-
-
-def _rows(self: Raw) -> Raw:
-    return arrays.reshape(self, (1, -1)) if self.ndim <= 1 else self
-
-
-def _multilabel(self: Raw, target: Raw, reduction: str) -> tuple[Raw, Raw]:
+def _multilabel_rule(g: Any, self: Raw, target: Raw, is_target: Raw, reduction: str) -> Raw:
     x = _rows(self)
-    lack, _, is_target = _lacks(x, target)
-    losses = arrays.sum(lack, (1, 2)) / x.dtype.type(x.shape[1])
-    losses = reduced_raw(losses if self.ndim > 1 else losses[0], reduction)
-    return losses, arrays.reshape(arrays.cast(is_target, x.dtype), self.shape)
-
-
-def _multilabel_slope(grad_output: Raw, self: Raw, target: Raw, reduction: str) -> Raw:
-    x = _rows(self)
-    lack, labels, _ = _lacks(x, target)
-    active = arrays.cast(lack > 0, x.dtype)
-    slope = arrays.sum(active, 1)
-    by_label = arrays.sum(active, 2)
+    labels, others = arrays.reshape(target, x.shape), arrays.reshape(is_target, x.shape) == 0
+    counts = arrays.cumsum(labels == -1, 1) == 0
+    labels = arrays.where(counts, labels, 0)
+    lack = 1 - arrays.take_along(x, labels, 1)[:, :, None] + x[:, None, :]
+    active = arrays.cast(counts[:, :, None] & others[:, None, :] & (lack > 0), x.dtype)
     places = arrays.arange(len(x))[:, None] * x.shape[1] + labels
-    slope = slope - arrays.add_flat(x.shape, places, by_label)
-    slope = slope / x.dtype.type(x.shape[1] * (len(x) if reduction == "mean" else 1))
-    return arrays.reshape(slope * arrays.reshape(grad_output, (-1, 1)), self.shape)
+    slope = arrays.sum(active, 1) - arrays.add_flat(x.shape, places, arrays.sum(active, 2))
+    return _of_rows(slope, g[0], self, reduction)
 
 
-multilabel_slope = _once("multilabel_margin_loss", _multilabel_slope)
-
-
-def _multilabel_jvp(t: Any, self: Any, target: Any, reduction: str) -> Any:
-    one = raw(self).dtype.type(1)
-    unit = multilabel_slope(one, self, target=raw(target), reduction=reduction)
-    return along_slope(t[0], unit, reduction), None
-
-
-def _labels_of_many(
-    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
-) -> Any:
-    shape = args[0].shape
-    rows = (_all_rows(level, x) for x in args)
-    losses, is_target = op(*rows, **{**options, "reduction": "none"})
-    losses = linear.reshape(losses, (level.size, *shape[:-1]))
-    is_target = linear.reshape(is_target, (level.size, *shape))
-    return reduced_entries(losses, options["reduction"]), is_target
-
-
-multilabel_op = Operation(
+multilabel_op = composite(
     "multilabel_margin_loss", _multilabel, inputs=("self", "target"),
-    outputs=("result", "is_target"),
-    rules={"self": lambda g, self, target, is_target, reduction: multilabel_slope(
-        g[0], self, target=raw(target), reduction=reduction)},
-    jvp=_multilabel_jvp, batch=_labels_of_many,
-    check=lambda self, *others, **options: kernel(
-        "multilabel_margin_loss_forward_out_frame", "biuc")(self),
+    outputs=("result", "is_target"), rules={"self": _multilabel_rule}, fused=True,
+    check=_check_multilabel,
 )  # fmt: skip
 
 
@@ -293,8 +209,8 @@ def multilabel_margin_loss(
     return multilabel_op(input, target, reduction=reduction)[0]
 
 
-def _soft_margin(self: Raw, target: Raw, reduction: str) -> Raw:
-    return reduced_raw(arrays.log1p(arrays.exp(-target * self)), reduction)
+def _soft_margin(self: Any, target: Any, reduction: str) -> Any:
+    return reduced(log1p(exp(-target * self)), reduction)
 
 
 def _soft_margin_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
@@ -302,16 +218,9 @@ def _soft_margin_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
     return -target * (z / (z + 1)) * share(g, self.shape, reduction)
 
 
-def _soft_margin_tangent(t: Any, self: Any, target: Any, reduction: str) -> Any:
-    moved = None if t[0] is None else _soft_margin_rule(t[0], self, target, "none")
-    by_target = None if t[1] is None else _soft_margin_rule(t[1], target, self, "none")
-    return moved_losses([moved, by_target], reduction)
-
-
-soft_margin_op = Operation(
+soft_margin_op = composite(
     "soft_margin_loss", _soft_margin, inputs=("self", "target"),
-    rules={"self": _soft_margin_rule}, dtypes="promote", broadcasts=True, batch=of_many,
-    jvp=_soft_margin_tangent,
+    rules={"self": _soft_margin_rule}, dtypes="promote", broadcasts=True,
 )  # fmt: skip
 
 

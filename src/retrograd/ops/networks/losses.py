@@ -12,26 +12,23 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
-from retrograd.ops._batching import BatchLevel, leading, pointwise
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, elementwise, is_differentiated, raw
+from retrograd.ops._operation import composite, elementwise, is_differentiated, raw
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
     exp,
-    isnan,
     log,
     masked_fill,
     mul,
     pow_scalar,
-    sgn,
     sub,
     to_dtype,
     where,
     zeros_like,
 )
-from retrograd.ops.linear import expand, mean_all, mean_dim, sum_all, sum_dim, unsqueeze
+from retrograd.ops.linear import expand, unsqueeze
 from retrograd.ops.pointwise.arithmetic import xlogy
 from retrograd.ops.pointwise.choosing import clamp_min
 from retrograd.ops.pointwise.numbers import over as over
@@ -63,49 +60,9 @@ def reduced(loss: Any, reduction: str) -> Any:
     return reducing.sum(loss) if reduction == "sum" else loss
 
 
-def reduced_raw(loss: Raw, reduction: str) -> Raw:
-    if reduction == "none":
-        return loss
-    return (mean_all if reduction == "mean" else sum_all).forward(loss)
-
-
-def reduced_entries(losses: Any, reduction: str) -> Any:
-    """The losses of a batch, along the first dimension, reduced for each of its entries."""
-    dims = tuple(range(1, len(losses.shape)))
-    if reduction == "none" or not dims:
-        return losses
-    return (mean_dim if reduction == "mean" else sum_dim)(losses, dim=dims, keepdim=False)
-
-
-def of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """A loss of each pair of numbers, reduced for each entry of a batch."""
-    way = pointwise if op.broadcasts else leading
-    losses = way(level, op, args, {**options, "reduction": "none"})
-    return reduced_entries(losses, options["reduction"])
-
-
 def share(g: Any, shape: Any, reduction: str) -> Any:
     """The gradient of each loss, for that of all."""
     return g / max(numel(shape), 1) if reduction == "mean" else g
-
-
-def reduced_tangent(moved: Any, reduction: str) -> Any:
-    """The tangent of all losses, for that of each."""
-    if reduction == "none":
-        return moved
-    return (mean_all if reduction == "mean" else sum_all)(moved)
-
-
-def moved_losses(parts: list[Any], reduction: str) -> Any:
-    """The tangent of all losses, for what each part of them that moves adds to that of each."""
-    first, *others = (part for part in parts if part is not None)
-    return reduced_tangent(sum(others, first), reduction)
-
-
-def apart(t: tuple[Any, Any]) -> Any:
-    """The tangent of a difference."""
-    first, second = t
-    return -second if first is None else first if second is None else first - second
 
 
 def not_differentiable(name: str, argument: str, value: Any, forward: bool = False) -> None:
@@ -172,28 +129,28 @@ def in_dtype_of(input: Any, loss: Any) -> Any:
 def _mse(self: Raw, target: Raw, reduction: str) -> Raw:
     difference = self - target
     if reduction == "none" or difference.dtype.itemsize == 2:  # too narrow for a sum of squares
-        return reduced_raw(difference * difference, reduction)
+        return reduced(difference * difference, reduction)
     flat = difference.reshape(-1)
     total = arrays.matmul(flat, flat)  # BLAS: one pass
     return total / flat.size if reduction == "mean" else total
+
+
+def _mse_definition(self: Any, target: Any, reduction: str) -> Any:
+    difference = self - target
+    return reduced(difference * difference, reduction)
 
 
 def _mse_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
     return (self - target) * (share(g, self.shape, reduction) * 2)
 
 
-def _mse_tangent(t: Any, self: Any, target: Any, reduction: str) -> Any:
-    return reduced_tangent((self - target) * (apart(t) * 2), reduction)
-
-
-mse_op = Operation(
-    "mse_loss", _mse, inputs=("self", "target"),
+mse_op = composite(
+    "mse_loss", _mse_definition, _mse, inputs=("self", "target"),
     rules={
         "self": _mse_rule,
         "target": lambda g, self, target, reduction: _mse_rule(g, target, self, reduction),
     },
-    dtypes="promote", broadcasts=True, check=kernel("mse_cpu", "biuc"), batch=of_many,
-    jvp=_mse_tangent,
+    dtypes="promote", broadcasts=True, check=kernel("mse_cpu", "biuc"),
 )  # fmt: skip
 
 
@@ -232,47 +189,33 @@ def l1_loss(
     return reduced(errors, reduction)
 
 
-def _huber_errors(self: Raw, target: Raw, limit: float) -> Raw:
+# Values moved between ``-limit`` and ``limit``; those that are there already have no slope.
+_bounded = elementwise(
+    "bounded", lambda self, limit: arrays.clip(self, -limit, limit),
+    lambda g, self, limit: where(abs(raw(self)) < limit, g, zeros_like(g)),
+)  # fmt: skip
+
+
+def _huber(self: Any, target: Any, reduction: str, delta: float) -> Any:
     """Half the square up to a limit, from there on along the tangent: limit * (error - limit/2)."""
-    error = abs(self - target)
-    near = arrays.minimum(error, limit)
-    return near * (error - 0.5 * near)
+    error = self - target
+    near = _bounded(error, limit=delta)
+    return reduced(near * (error - 0.5 * near), reduction)
 
 
-def _huber(self: Raw, target: Raw, reduction: str, delta: float) -> Raw:
-    return reduced_raw(_huber_errors(self, target, delta), reduction)
-
-
-def _smooth_l1(self: Raw, target: Raw, reduction: str, beta: float) -> Raw:
-    return reduced_raw(_huber_errors(self, target, beta) / beta, reduction)
-
-
-def _bounded(x: Any, limit: float) -> Any:
-    """``x`` moved between ``-limit`` and ``limit``; there already, it has no slope."""
-    if arrays.is_raw(x):
-        return arrays.clip(x, -limit, limit)
-    value = raw(x)
-    bound = where(isnan(value), zeros_like(value) + math.nan, sgn(value) * limit)
-    return where(abs(value) < limit, x, bound)
+def _smooth_l1(self: Any, target: Any, reduction: str, beta: float) -> Any:
+    return reduced(_huber(self, target, "none", beta) / beta, reduction)
 
 
 def _huber_rule(g: Any, self: Any, target: Any, reduction: str, delta: float) -> Any:
-    return _bounded(self - target, delta) * share(g, self.shape, reduction)
+    return _bounded(self - target, limit=delta) * share(g, self.shape, reduction)
 
 
 def _smooth_l1_rule(g: Any, self: Any, target: Any, reduction: str, beta: float) -> Any:
     return _huber_rule(g / beta, self, target, reduction, beta)
 
 
-def _huber_tangent(t: Any, self: Any, target: Any, reduction: str, delta: float) -> Any:
-    return reduced_tangent(_bounded(self - target, delta) * apart(t), reduction)
-
-
-def _smooth_l1_tangent(t: Any, self: Any, target: Any, reduction: str, beta: float) -> Any:
-    return _huber_tangent(t, self, target, reduction, beta) / beta
-
-
-huber_op = Operation(
+huber_op = composite(
     "huber_loss", _huber, inputs=("self", "target"),
     rules={
         "self": _huber_rule,
@@ -280,10 +223,9 @@ huber_op = Operation(
             g, target, self, reduction, delta
         ),
     },
-    dtypes="promote", broadcasts=True, check=kernel("huber_cpu", "biuc"), batch=of_many,
-    jvp=_huber_tangent,
+    dtypes="promote", broadcasts=True, check=kernel("huber_cpu", "biuc"),
 )  # fmt: skip
-smooth_l1_op = Operation(
+smooth_l1_op = composite(
     "smooth_l1_loss", _smooth_l1, inputs=("self", "target"),
     rules={
         "self": _smooth_l1_rule,
@@ -292,7 +234,7 @@ smooth_l1_op = Operation(
         ),
     },
     node="SmoothL1LossBackward0", dtypes="promote", broadcasts=True,
-    check=kernel("smooth_l1_cpu", "biuc"), batch=of_many, jvp=_smooth_l1_tangent,
+    check=kernel("smooth_l1_cpu", "biuc"),
 )  # fmt: skip
 
 
