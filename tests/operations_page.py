@@ -117,7 +117,8 @@ def table() -> Iterator[str]:
     )
     yield ""
     families = [
-        "elementwise", "linear", "multilinear", "selecting", "composite", "operation", "constant",
+        "elementwise", "linear", "multilinear", "reduction", "selecting", "composite", "operation",
+        "constant",
     ]  # fmt: skip
     for family in families:
         members = sorted(

@@ -220,7 +220,8 @@ def test_every_operation_is_of_a_family() -> None:
     families = {op.family for op in TABLE.values()}
     general = "operation"
     assert families == {
-        "elementwise", "linear", "multilinear", "selecting", "composite", "constant", general,
+        "elementwise", "linear", "multilinear", "reduction", "selecting", "composite", "constant",
+        general,
     }  # fmt: skip
     assert all(op.family != general or op.differentiable for op in TABLE.values())
 

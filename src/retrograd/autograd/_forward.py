@@ -42,6 +42,8 @@ def push_forward(
         found = _product_rule(op, inputs, tangents, options)
     elif op.family == "elementwise" and not op.adjoint:
         found = _sum_of_slopes(op, inputs, tangents, options, outputs)
+    elif op.family == "reduction":
+        found = _reduced_slopes(op, inputs[0], tangents[0], options, outputs[0])
     else:
         return transposed_twice(lambda xs: call(op, xs, options), inputs, tangents)
     if not isinstance(found, (tuple, list)):
@@ -88,6 +90,24 @@ def _sum_of_slopes(
         if rule is not None and t is not None
     ]
     return _like(_total(parts), outputs[0]) if parts else None
+
+
+def _reduced_slopes(op: Operation, x: Any, t: Any, options: dict[str, Any], output: Any) -> Any:
+    """The slopes of every result, times the tangents, summed where the operation reduces."""
+    rule = op.rules[0]
+    assert rule is not None
+    ones = elementwise.zeros_like(output) + 1
+    slopes = _run(op, rule, ones, (x,), (output,), options, 0)
+    if slopes is None:
+        return None
+    dim = options.get("dim")
+    dims = (dim,) if isinstance(dim, int) and x.shape else dim
+    moved = slopes * t
+    if op.adjoint and raw(slopes).dtype.kind == "c":  # of a real result
+        moved = elementwise.real(elementwise.conj(slopes) * t)
+    if dims is None or isinstance(dims, int):
+        dims = tuple(range(len(x.shape)))
+    return linear.sum_dim(moved, dim=dims, keepdim=options.get("keepdim", False))
 
 
 def _total(parts: list[Any]) -> Any:

@@ -305,6 +305,15 @@ class Multilinear(Operation):
     __slots__ = ()
 
 
+class Reduction(Operation):
+    """Each element of the result depends on elements of its own: those along the dimensions ``dim``
+    of the input, or all of it. So the rule at a gradient of ones gives the slopes of every result,
+    and forward mode is the sum of slopes times tangents along the same dimensions."""
+
+    family = "reduction"
+    __slots__ = ()
+
+
 class Selecting(Operation):
     """Each element of the result is an element of the input: a gather, known once computed. The
     rule scatters; forward mode gathers the tangent."""
@@ -370,6 +379,14 @@ def multilinear(
 ) -> Multilinear:
     """Declare an operation by its forward and its transpose in each of its arrays."""
     return Multilinear(name, forward, inputs=tuple(transposes), rules=transposes, **declared)
+
+
+def reduction(
+    name: str, forward: Callable[..., Raw], rule: Callable[..., Any], **declared: Any
+) -> Reduction:
+    """Declare ``name(self, **options)``, which reduces all of ``self``, or what lies along ``dim``.
+    ``adjoint`` says that the result is real, whatever the input is."""
+    return Reduction(name, forward, inputs=("self",), rules={"self": rule}, **declared)
 
 
 def composite(

@@ -9,8 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise, linear, selecting
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import Operation, TensorLike, hidden, raw
-from retrograd.ops._tangents import by_slopes, ones_like
+from retrograd.ops._operation import TensorLike, hidden, raw, reduction
 
 # -- products --------------------------------------------------------------------------------
 
@@ -72,19 +71,5 @@ def _any_zero(x: Any) -> bool:
     return bool(arrays.any(arrays.equal(raw(x), 0)))
 
 
-def _prod_tangent(t: Any, self: Any, result: Any) -> Any:
-    return linear.sum_all(_prod_rule(ones_like(result), self, result) * t)
-
-
-def _prod_dim_tangent(t: Any, self: Any, result: Any, dim: int, keepdim: bool) -> Any:
-    slopes = _prod_dim_rule(ones_like(result), self, result, dim, keepdim)
-    return by_slopes(slopes, t, (dim,) if self.shape else (), keepdim)
-
-
-prod_all = Operation(
-    "prod", _prod, inputs=("self",), rules={"self": _prod_rule}, jvp=_prod_tangent, dtypes="sum"
-)
-prod_dim = Operation(
-    "prod_dim", _prod_dim, inputs=("self",), rules={"self": _prod_dim_rule}, node="ProdBackward1",
-    jvp=_prod_dim_tangent, dtypes="sum",
-)  # fmt: skip
+prod_all = reduction("prod", _prod, _prod_rule, dtypes="sum")
+prod_dim = reduction("prod_dim", _prod_dim, _prod_dim_rule, node="ProdBackward1", dtypes="sum")

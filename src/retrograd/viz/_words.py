@@ -16,6 +16,8 @@ BY_FAMILY = {
     "the incoming gradient combined with the others.",
     "selecting": "Each element of the result is an element of the input. The gradient goes to the "
     "elements that were chosen; all others get zero.",
+    "reduction": "{name} makes one number of many: the gradient of each result goes to the "
+    "elements that it was made of, times the slope of the result by each.",
     "composite": "{name} is made of other operations: its rule is the derivative of that "
     "expression, in one step.",
     "operation": "The rule of {name} turns the gradient of the result into those of its inputs.",

@@ -11,11 +11,9 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, reducing
 from retrograd.ops._arguments import check_tensor
-from retrograd.ops._batching import Batched, BatchLevel, pointwise, rows
 from retrograd.ops._dims import Dims, broadcast, is_integer, many_dims, one_dim
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import composite, raw, reduction
 from retrograd.ops._refusals import refuses
-from retrograd.ops._tangents import by_real_slopes, ones_like
 from retrograd.ops.algebra import decompositions
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
@@ -28,7 +26,6 @@ from retrograd.ops.elementwise import (
     real,
     reciprocal,
     sgn,
-    sub,
     to_dtype,
     where,
     zeros_like,
@@ -79,18 +76,9 @@ def _shared(g: Any, self: Any, result: Any, dims: tuple[int, ...]) -> Any:
     return (g / to_dtype(count, dtype=dtype)) * to_dtype(chosen, dtype=dtype)
 
 
-def _norm_tangent(t: Any, self: Any, result: Any, ord: float, dim: Any, keepdim: bool) -> Any:
-    slopes = norm_rule(ones_like(result), self, result, ord, dim, keepdim)
-    if slopes is None:
-        return None
-    dims = tuple(range(len(self.shape))) if dim is None else dim
-    return by_real_slopes(slopes, t, dims, keepdim)
-
-
-vector_norm_op = Operation(
-    "linalg_vector_norm", _vector_norm, inputs=("self",), rules={"self": norm_rule}, adjoint=True,
-    jvp=_norm_tangent, batch="dims",
-)  # fmt: skip
+vector_norm_op = reduction(
+    "linalg_vector_norm", _vector_norm, norm_rule, adjoint=True, batch="dims"
+)
 
 
 def _check_floating(name: str, x: Any) -> None:
@@ -296,20 +284,10 @@ def _check_dist(self: Any, other: Any, p: float) -> None:
         _check_identity(p, shape, None)
 
 
-def _dist_of_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    apart = Batched(level, pointwise(level, sub, args, {}))
-    return vector_norm_op(rows(level, apart), ord=options["p"], dim=(1,), keepdim=False)
-
-
-def _dist_tangent(t: Any, self: Any, other: Any, result: Any, p: float) -> Any:
-    moved = t[0] if t[1] is None else -t[1] if t[0] is None else t[0] - t[1]
-    return _norm_tangent(moved, self - other, result, p, None, False)
-
-
-dist_op = Operation(
-    "dist", _dist, inputs=("self", "other"),
-    rules={"self": _dist_rule, "other": _dist_other_rule}, jvp=_dist_tangent,
-    adjoint=True, dtypes="promote", broadcasts=True, check=_check_dist, batch=_dist_of_batch,
+dist_op = composite(
+    "dist", lambda self, other, p: vector_norm_op(self - other, ord=p, dim=None, keepdim=False),
+    _dist, inputs=("self", "other"), rules={"self": _dist_rule, "other": _dist_other_rule},
+    adjoint=True, dtypes="promote", broadcasts=True, check=_check_dist,
 )  # fmt: skip
 
 
@@ -352,30 +330,14 @@ def _renorm_rule(g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
     return where(gt(raw(size), maxnorm), scaled, g)
 
 
-def _renorm_tangent(t: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
-    others = _others(len(self.shape), dim)
-    size = vector_norm_op(self, ord=p, dim=others, keepdim=True)
-    grown = _norm_tangent(t, self, size, p, others, True)
-    inverse = reciprocal(size + _MARGIN)
-    scaled = maxnorm * inverse * (t - inverse * grown * self)
-    return where(gt(raw(size), maxnorm), scaled, t)
+def _renorm_definition(self: Any, p: float, dim: int, maxnorm: float) -> Any:
+    size = vector_norm_op(self, ord=p, dim=_others(len(self.shape), dim), keepdim=True)
+    return where(gt(raw(size), maxnorm), self * (maxnorm * reciprocal(size + _MARGIN)), self)
 
 
-def _renorm_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """The slices of all entries one behind the other."""
-    value, dim = args[0].value, options["dim"] + 1
-    order = (0, dim, *(d for d in range(1, len(value.shape)) if d != dim))
-    slices = linear.permute(value, dims=order)
-    shape = tuple(slices.shape)
-    found = op(linear.reshape(slices, (shape[0] * shape[1], *shape[2:])), **{**options, "dim": 0})
-    back = tuple(sorted(range(len(order)), key=order.__getitem__))
-    return linear.permute(linear.reshape(found, shape), dims=back)
-
-
-renorm_op = Operation(
-    "renorm", _renorm, inputs=("self",), rules={"self": _renorm_rule}, adjoint=True,
-    jvp=_renorm_tangent, batch=_renorm_batch,
-)  # fmt: skip
+renorm_op = composite(
+    "renorm", _renorm_definition, _renorm, rules={"self": _renorm_rule}, adjoint=True
+)
 
 
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:

@@ -11,10 +11,9 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products, reducing, shaping
 from retrograd.ops._dims import Dims, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, Selecting, raw
+from retrograd.ops._operation import Operation, Selecting, composite, raw, reduction
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
-from retrograd.ops._tangents import by_real_slopes, by_slopes, ones_like
 from retrograd.ops.elementwise import (
     clamp,
     conj,
@@ -109,50 +108,25 @@ def _sum_of(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-def _var_tangent(t: Any, self: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    slopes = _var_rule(ones_like(result), self, dim, correction, keepdim)
-    return by_real_slopes(slopes, t, _all_dims(dim, self.shape), keepdim)
+def _with_mean(spread: Operation) -> Any:
+    """A measure of spread, and the mean."""
+
+    def definition(self: Any, dim: Any, correction: float, keepdim: bool) -> tuple[Any, Any]:
+        mean = linear.mean_dim(self, dim=_all_dims(dim, self.shape), keepdim=keepdim)
+        return spread(self, dim=dim, correction=correction, keepdim=keepdim), mean
+
+    return definition
 
 
-def _std_tangent(t: Any, self: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    slope = ones_like(result) / (result + result)
-    slope = where(eq(result, 0), zeros_like(slope), slope)
-    return _var_tangent(t, self, result, dim, correction, keepdim) * slope
-
-
-def _mean_tangent(t: Any, dim: Any, keepdim: bool) -> Any:
-    return linear.mean_dim(t, dim=_all_dims(dim, t.shape), keepdim=keepdim)
-
-
-def _var_mean_tangent(
-    t: Any, self: Any, result0: Any, dim: Any, correction: float, keepdim: bool
-) -> Any:
-    spread = _var_tangent(t, self, result0, dim, correction, keepdim)
-    return spread, _mean_tangent(t, dim, keepdim)
-
-
-def _std_mean_tangent(
-    t: Any, self: Any, result0: Any, dim: Any, correction: float, keepdim: bool
-) -> Any:
-    spread = _std_tangent(t, self, result0, dim, correction, keepdim)
-    return spread, _mean_tangent(t, dim, keepdim)
-
-
-var_op = Operation(
-    "var", _var, inputs=("self",), rules={"self": _var_rule}, jvp=_var_tangent, adjoint=True,
-    batch="dims",
+var_op = reduction("var", _var, _var_rule, adjoint=True, batch="dims")
+std_op = reduction("std", _std, _std_rule, adjoint=True, batch="dims")
+var_mean_op = composite(
+    "var_mean", _with_mean(var_op), _var_mean, rules={"self": _var_mean_rule},
+    outputs=("result0", "result1"), adjoint=True, batch="dims",
 )  # fmt: skip
-std_op = Operation(
-    "std", _std, inputs=("self",), rules={"self": _std_rule}, jvp=_std_tangent, adjoint=True,
-    batch="dims",
-)  # fmt: skip
-var_mean_op = Operation(
-    "var_mean", _var_mean, inputs=("self",), rules={"self": _var_mean_rule},
-    outputs=("result0", "result1"), jvp=_var_mean_tangent, adjoint=True, batch="dims",
-)  # fmt: skip
-std_mean_op = Operation(
-    "std_mean", _std_mean, inputs=("self",), rules={"self": _std_mean_rule},
-    outputs=("result0", "result1"), jvp=_std_mean_tangent, adjoint=True, batch="dims",
+std_mean_op = composite(
+    "std_mean", _with_mean(std_op), _std_mean, rules={"self": _std_mean_rule},
+    outputs=("result0", "result1"), adjoint=True, batch="dims",
 )  # fmt: skip
 
 
@@ -243,15 +217,7 @@ def _logsumexp_rule(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdi
     return g * exp(self - result)
 
 
-def _logsumexp_tangent(t: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    slopes = _logsumexp_rule(ones_like(result), self, result, dim, keepdim)
-    return by_slopes(slopes, t, dim, keepdim)
-
-
-logsumexp_op = Operation(
-    "logsumexp", _logsumexp, inputs=("self",), rules={"self": _logsumexp_rule},
-    jvp=_logsumexp_tangent, dtypes="float",
-)  # fmt: skip
+logsumexp_op = reduction("logsumexp", _logsumexp, _logsumexp_rule, dtypes="float")
 
 
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
@@ -276,17 +242,8 @@ def _nansum_rule(g: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     return (g if keepdim else linear.kept(g, self.shape, dim)) * counted
 
 
-def _nansum_tangent(t: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    counted = logical_not(isnan(raw(self)))
-    return linear.sum_dim(where(counted, t, zeros_like(t)), dim=dim, keepdim=keepdim)
-
-
 _refuse_complex = refuses("c", "nansum on CPU does not support complex inputs", RuntimeError)
-nansum_op = Operation(
-    "nansum", _nansum, inputs=("self",), rules={"self": _nansum_rule}, jvp=_nansum_tangent,
-    dtypes="sum",
-    check=_refuse_complex,
-)  # fmt: skip
+nansum_op = reduction("nansum", _nansum, _nansum_rule, dtypes="sum", check=_refuse_complex)
 
 
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
