@@ -22,14 +22,26 @@ Sizes = tuple[int, ...]
 
 def _check(*operands: Any, **options: Any) -> None:
     gates, hidden, *others = (raw(x) for x in operands if x is not None)
-    for x in others:
-        if x.dtype != gates.dtype or x.dtype != hidden.dtype:
+    weight = raw(operands[3 if len(operands) == 5 else 2])  # lstm has a cell before it
+    for x in (hidden, *others):
+        if x.dtype != gates.dtype:
             raise RuntimeError(
                 "expected m1 and m2 to have the same dtype, but got: "
-                f"{c_name(hidden.dtype)} != {c_name(x.dtype)}"
+                f"{c_name(x.dtype)} != {c_name(gates.dtype)}"
             )
     if options.get("nonlinearity") == "relu" and gates.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
+    rows, features = hidden.shape[-2:]
+    if weight.shape[-1] != features:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{features} and "
+            f"{weight.shape[-1]}x{weight.shape[-2]})"
+        )
+    if weight.shape[-2] != gates.shape[-1]:
+        raise RuntimeError(
+            f"The size of tensor a ({weight.shape[-2]}) must match the size of tensor b "
+            f"({gates.shape[-1]}) at non-singleton dimension 1"
+        )
 
 
 # -- rows and steps ------------------------------------------------------------------------------

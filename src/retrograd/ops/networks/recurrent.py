@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from retrograd.ops import linear
+from retrograd import arrays
+from retrograd.ops import linear, shaping
+from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._operation import raw
 from retrograd.ops.networks import _recurrence as recurrence
 from retrograd.ops.networks import layers
@@ -56,7 +58,17 @@ def _gru_layer(
 
 
 def _both_biases(w: Weights) -> Any:
-    return None if w.bias_ih is None else w.bias_ih + w.bias_hh
+    wanted = raw(w.ih).dtype
+    for bias in (w.bias_ih, w.bias_hh):
+        if bias is not None and raw(bias).dtype != wanted:
+            word = arrays.dtypes.type_word
+            raise RuntimeError(
+                "self and mat2 must have the same dtype, but got "
+                f"{word(raw(bias).dtype)} and {word(wanted)}"
+            )
+    if w.bias_ih is None or w.bias_hh is None:
+        return w.bias_hh if w.bias_ih is None else w.bias_ih
+    return w.bias_ih + w.bias_hh
 
 
 def _last(x: Any, sizes: Sizes, reverse: bool) -> Any:
@@ -104,8 +116,10 @@ def _by_layer(
     params: Sequence[Any], has_biases: bool, projected: bool, count: int
 ) -> list[Weights]:
     each = 2 + 2 * has_biases + projected
-    if len(params) != count * each:
+    if len(params) % each:
         raise RuntimeError("got an incorrect number of RNN parameters")
+    if len(params) != count * each:
+        raise RuntimeError("Expected more weights in stacked_rnn")
     found = []
     for start in range(0, len(params), each):
         own = list(params[start : start + each])
@@ -119,21 +133,103 @@ def _network(
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
     batch_first: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    projected = len(states) == 2 and states[0].shape[2] != states[1].shape[2]
-    weights = _by_layer(params, has_biases, projected, num_layers * (1 + bool(bidirectional)))
+    projected = len(states) == 2 and _size(states[0], 2) != _size(states[1], 2)
+    count = num_layers * (1 + bool(bidirectional))
+    weights = _by_layer(params, has_biases, projected, count)
+    for state in states:
+        if _size(state, 0) % 2 and bidirectional:
+            raise RuntimeError("Odd number of params or hiddens given to a bidirectional RNN")
+        if state.shape[0] != count:
+            raise RuntimeError("Expected more hidden states in stacked_rnn")
     options = (num_layers, dropout, train, bidirectional)
     if batch_sizes is not None:
-        sizes = tuple(int(n) for n in raw(batch_sizes).tolist())
-        found, ends = _stacked(layer, input, sizes, states, weights, *options)
+        sizes = _packed_sizes(input, batch_sizes, states)
+        rows = linear.slice_(input, where=(slice(0, sum(sizes)),))
+        found, ends = _stacked(layer, rows, sizes, states, weights, *options)
         return found, *ends
-    x = linear.transpose(input, dim0=0, dim1=1) if batch_first else input
-    length, batch, features = x.shape
+    x = shaping.transpose(input, 0, 1) if batch_first else input
+    x = _as_batches(layer, x, tuple(states[0].shape[1:-1]))
+    length, *batch, features = x.shape
     if not length:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    flat = linear.reshape(x, (length * batch, features))
-    found, ends = _stacked(layer, flat, (batch,) * length, states, weights, *options)
-    found = linear.reshape(found, (length, batch, found.shape[1]))
-    return linear.transpose(found, dim0=0, dim1=1) if batch_first else found, *ends
+    width = numel(batch)
+    flat = linear.reshape(x, (length * width, features))
+    states = [linear.reshape(s, (count, width, s.shape[-1])) for s in states]
+    found, ends = _stacked(layer, flat, (width,) * length, states, weights, *options)
+    found = linear.reshape(found, (length, *batch, found.shape[1]))
+    ends = [linear.reshape(end, (count, *batch, end.shape[-1])) for end in ends]
+    return shaping.transpose(found, 0, 1) if batch_first else found, *ends
+
+
+# -- shapes --------------------------------------------------------------------------------------
+
+
+def _size(x: Any, dim: int) -> int:
+    """The size of a dimension, or PyTorch's error if there is no such dimension."""
+    if not x.shape:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return int(x.shape[one_dim(dim, len(x.shape))])
+
+
+def _packed_sizes(rows: Any, batch_sizes: Any, states: Sequence[Any]) -> Sizes:
+    """How many sequences there are in each step, checked against the rows and the states."""
+    given = raw(batch_sizes)
+    if given.dtype != "int64":
+        raise RuntimeError(
+            f"expected scalar type Long but found {arrays.dtypes.type_word(given.dtype)}"
+        )
+    if given.ndim != 1 or not given.size:
+        raise RuntimeError("batch_sizes must be a vector with a number for each step")
+    sizes = tuple(int(n) for n in given.tolist())
+    if min(sizes) < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if any(later > size for size, later in zip(sizes, sizes[1:], strict=False)):
+        raise RuntimeError("batch_sizes must not increase: the longest sequences come first")
+    if len(rows.shape) != 2:
+        raise RuntimeError(f"packed sequences must be a matrix, got {len(rows.shape)} dimensions")
+    if sum(sizes) > rows.shape[0]:
+        start = sum(sizes[:-1])
+        raise RuntimeError(
+            f"start ({start}) + length ({sizes[-1]}) exceeds dimension size ({rows.shape[0]})."
+        )
+    for state in states:
+        _check_broadcast((sizes[0],), (_size(state, 1),))
+        if state.shape[1] != sizes[0]:
+            raise RuntimeError(
+                f"Expected hidden states of {sizes[0]} sequences, got {state.shape[1]}"
+            )
+    return sizes
+
+
+def _check_broadcast(given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Steps are added in place to what is made of the states, whose batch decides."""
+    found = broadcast(wanted, given)
+    if found != wanted:
+        raise RuntimeError(
+            f"output with shape {list(wanted)} doesn't match the broadcast shape {list(found)}"
+        )
+
+
+def _as_batches(layer: Layer, x: Any, batch: tuple[int, ...]) -> Any:
+    """A sequence whose steps have the batch of the states, which may have any number of dimensions
+    unless a step has several gates."""
+    ndim = len(x.shape)
+    if not ndim:
+        raise RuntimeError("both arguments to linear need to be at least 1D, but they are 0D and 2D")
+    if ndim == 1:
+        raise RuntimeError("Expected a sequence of at least 2 dimensions in RNN, got 1")
+    if layer is _gru_layer:
+        one_dim(1, ndim - 1)
+    if layer in (_gru_layer, _lstm_layer) and len(batch) != 1:
+        one_dim(1, len(batch) + 1)
+        raise RuntimeError(f"Expected hidden states of 3 dimensions, got {len(batch) + 2}")
+    if tuple(x.shape[1:-1]) == batch:
+        return x
+    _check_broadcast(tuple(x.shape[1:-1]), batch)
+    length, *given, features = x.shape
+    ones = (1,) * (len(batch) - len(given))
+    x = linear.reshape(x, (length, *ones, *given, features))
+    return linear.expand(x, size=(length, *batch, features))
 
 
 _PLAIN = ("input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional",
@@ -201,30 +297,40 @@ def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
 def _step(
     layer: Layer, input: Any, states: Sequence[Any], w: Weights, gates: int = 1
 ) -> tuple[Any, ...]:
-    _check_step(input, states, w, gates)
+    if gates == 1:  # there PyTorch looks at the weights first
+        _check_weights(w, gates)
+    _check_step(input, states, w)
+    _check_weights(w, gates)
     return layer(input, list(states), w, (input.shape[0],), False)
 
 
-def _check_step(input: Any, states: Sequence[Any], w: Weights, gates: int) -> None:
-    (rows, features), outer, inner = raw(input).shape, raw(w.ih).shape, raw(w.hh).shape
-    if features != outer[1]:
-        raise RuntimeError(f"input has inconsistent input_size: got {features} expected {outer[1]}")
+def _check_step(input: Any, states: Sequence[Any], w: Weights) -> None:
+    features, expected = _size(input, 1), _size(w.ih, 1)
+    if features != expected:
+        raise RuntimeError(f"input has inconsistent input_size: got {features} expected {expected}")
+    rows, expected = _size(input, 0), _size(w.hh, 1)
     for number, state in enumerate(states):
-        batch, size = raw(state).shape
-        if batch != rows:
+        if rows != _size(state, 0):
             raise RuntimeError(
-                f"Input batch size {rows} doesn't match hidden{number} batch size {batch}"
+                f"Input batch size {rows} doesn't match hidden{number} batch size {state.shape[0]}"
             )
-        if size != inner[1]:
+        if _size(state, 1) != expected:
             raise RuntimeError(
-                f"hidden{number} has inconsistent hidden_size: got {size}, expected {inner[1]}"
+                f"hidden{number} has inconsistent hidden_size: got {state.shape[1]}, "
+                f"expected {expected}"
             )
-    wanted = gates * inner[1]
-    for name, shape in (("weight_ih", outer), ("weight_hh", inner)):
-        if shape[0] != wanted:
-            times = f"{gates} * " if gates > 1 else ""
+    for x in (input, *states):
+        if len(x.shape) != 2:
+            raise RuntimeError(f"a step takes matrices, got {len(x.shape)} dimensions")
+
+
+def _check_weights(w: Weights, gates: int) -> None:
+    wanted = gates * _size(w.hh, 1)
+    for name, weight in (("weight_ih", w.ih), ("weight_hh", w.hh)):
+        if _size(weight, 0) != wanted:
             raise RuntimeError(
-                f"{name} first dim must be {times}hidden_size = {wanted}, but got {shape[0]}"
+                f"{name} first dim must be {gates} * hidden_size = {wanted}, "
+                f"but got {weight.shape[0]}"
             )
 
 
