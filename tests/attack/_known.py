@@ -45,6 +45,8 @@ TWO_REASONS = "wrong for two reasons, of which either may be told"
 NO_COMPLEX32 = "there is no complex32, as documented"
 CONJ = "conj() computes its result, as documented"
 CAST = "a value that was cast is saved as a copy, which nobody can write"
+NOT_IN_INTEGERS = "integers never require grad, as documented"
+NO_MEMORY = "whether elements of a derivative share memory is not defined"
 NO_HISTORY = "a derivative that does not depend on anything has no history here"
 _CONJ = r"(?<!resolve_)conj\(|\.m?H\b|adjoint"
 # Errors that were not meant for a user, and are never told for another reason.
@@ -80,8 +82,14 @@ MEANT = [
           theirs=r"by an inplace operation: \[(torch\.|CPU)(Float|Half|ComplexFloat)"),
     Known("vmap expands what is the same for all entries", ERROR, theirs="^no error",
           program=r"func\.", ours="more than one element of the written-to tensor"),
-    Known("masked_select keeps places only, not the tensor it selects from", ERROR,
-          theirs="modified by an inplace operation", ours="^no error", program="masked_select"),
+    Known("masked_select and take keep places only, not the tensor they select from", ERROR,
+          theirs="modified by an inplace operation", ours="^no error",
+          program=r"masked_select|take\("),
+    Known(NOT_IN_INTEGERS, ("requires_grad",), theirs="^True, (u?int|bool)", ours="^False"),
+    Known(NOT_IN_INTEGERS, ERROR, theirs="^RuntimeError: Autograd not support dtype",
+          ours="^no error", line=r"(sum|prod)\(.*dtype"),
+    Known(NO_MEMORY, ERROR, ours="^no error", program=r"func\.|autograd\.grad|\.grad\b",
+          theirs="more than one element of the written-to tensor|function that returns multiple"),
     Known("an inference tensor is saved as a copy where its dtype or shape is changed first",
           ERROR, theirs="Inference tensors cannot be saved for backward", ours="^no error"),
     Known("indices and masks belong to the node, as documented", ERROR,

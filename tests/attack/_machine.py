@@ -179,7 +179,8 @@ class Machine:
         if a.requires_grad != b.requires_grad and (
             b.requires_grad or what.partition("[")[0] not in self.derived
         ):
-            return Difference("requires_grad", what, str(a.requires_grad), str(b.requires_grad))
+            return Difference("requires_grad", what, f"{a.requires_grad}, {x.dtype}",
+                              f"{b.requires_grad}, {y.dtype}")  # fmt: skip
         if raw != y.tobytes():
             tolerance = TOLERANCE.get(NAME[x.dtype], FINE)
             if tolerance == FINE and x.dtype.kind in "fc":
@@ -232,6 +233,8 @@ class Machine:
             return max(self.tolerance, 1e-5 if _FEW_DIGITS.search("".join(self.lines)) else FINE)
         names = [self.live[n].dtype for n in _NAMES.findall(line) if n in self.live]
         tolerance = max([TOLERANCE.get(d, FINE) for d in names], default=FINE)
+        if "out=" in line and any("int" in d or d == "bool" for d in names):
+            tolerance = TOLERANCE["float32"]  # in which functions of integers are computed
         return max(tolerance, 1e-5) if _FEW_DIGITS.search(line) else tolerance
 
     def scale(self, line: str) -> float:

@@ -20,7 +20,7 @@ _LEFT_OUT = re.compile(
     r"|set_default|set_printoptions|set_num|multiprocess|__|\bid\(|data_ptr|storage|memory"
     r"|grad_fn|next_functions|\.numpy\(|str\(|repr\(|type\("
 )
-CRASHES = re.compile(r"\beig|linalg\.eig")  # in PyTorch, if numbers are not finite
+CRASHES = re.compile(r"\beig|linalg\.eig|grid_sample")  # in PyTorch, if not all is finite
 _RANDOM = re.compile(r"manual_seed|rand|dropout|normal|uniform|bernoulli|multinomial|poisson")
 
 

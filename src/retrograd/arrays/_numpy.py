@@ -401,10 +401,12 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
     """A value to fill elements of ``dtype`` with, or the error that it does not fit."""
     value = np.asarray(value)
     kind = dtype.kind
-    loses_a_part: Any = value.dtype.kind == "c" and kind != "c" and np.any(value.imag)
+    loses_a_part: Any = value.dtype.kind == "c" and kind not in "bc" and np.any(value.imag)
     if kind in "iu" and value.dtype.kind in "iuf" and value.size:
         limits = np.iinfo(dtype)
-        loses_a_part = not np.all((value >= limits.min) & (value <= limits.max))
+        wraps = kind == "u" and value.dtype.kind in "iu"  # -1 is 255, if it is an integer
+        least = -int(limits.max) if wraps else limits.min
+        loses_a_part = not np.all((value >= least) & (value <= limits.max))
     elif dtype in _LARGEST and value.dtype.kind in "iuf":
         loses_a_part = np.any((np.abs(value) > _LARGEST[dtype]) & ~np.isinf(value))
     if loses_a_part:

@@ -83,6 +83,9 @@ def write(op: Operation, memory: Any, result: Any) -> None:
 
 WRITES_SOME_PLACES = ("index_put", "masked_fill", "masked_fill_number")
 WRITES_ONE_VALUE = ("fill_number", "zero", *WRITES_SOME_PLACES)
+# What would read elements that it has written, if it took them from its target.
+PUTS_ELEMENTS = ("index_put", "index_add", "index_copy", "index_reduce", "scatter", "scatter_add",
+                 "scatter_reduce")  # fmt: skip
 
 
 def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
@@ -97,10 +100,10 @@ def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
         )
     for other in () if op.name == "fill" else others:  # one value, read before it is written
         shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
-        if not shared or target._version_counter is None:
+        if not shared or (target._version_counter is None and other is not target):
             continue
         how = "full" if other is target else arrays.overlap(memory, other._data)
-        if how == "partial" or (how == "full" and op.name == "index_put"):
+        if how == "partial" or (how == "full" and op.name in PUTS_ELEMENTS):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "

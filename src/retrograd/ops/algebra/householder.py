@@ -9,7 +9,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._matrix import adjoint, columns_of, lower
+from retrograd.ops.algebra._matrix import adjoint, check_kernel, columns_of, lower
 from retrograd.ops.elementwise import zeros_like
 
 _word = arrays.dtypes.type_word
@@ -97,6 +97,5 @@ def geqrf(input: Any) -> Any:
     x = raw(input)
     if x.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    if x.dtype.kind not in "fc":
-        raise NotImplementedError(f"\"geqrf_cpu\" not implemented for '{_word(x.dtype)}'")
+    check_kernel("geqrf_cpu", input)
     return named_result("geqrf", "a", "tau")(geqrf_op(input))

@@ -105,7 +105,10 @@ def check_index_put(self: Any, values: Any, where_to: tuple[Any, ...]) -> None:
     value put at a mask, and no other."""
     places = [place for place in where_to if hasattr(place, "dtype")]  # not slices
     at_mask = len(places) == 1 and places[0].dtype.kind == "b"
-    if not (at_mask and not values.shape):
+    if at_mask and not values.shape:
+        if arrays.is_raw(raw(values)):
+            arrays.as_value(raw(values), raw(self).dtype)  # or the error that it does not fit
+    else:
         check_same_dtype(
             "Index put requires the source and destination dtypes match, got {} for the "
             "destination and {} for the source.", self, values,
