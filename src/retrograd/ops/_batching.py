@@ -23,7 +23,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes, within
 from retrograd.ops import linear
-from retrograd.ops._dims import numel
+from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operation import Operation, TensorLike, is_bare, raw, unrecorded
 
@@ -293,7 +293,13 @@ def pointwise(level: BatchLevel, op: Operation, args: list[Any], options: dict[s
         return entry_by_entry(level, op, args, options)
     rank = max([len(x.shape) for x in args if hasattr(x, "shape")])
     aligned = [level.aligned(x, rank) for x in args]
-    return op(*(aligned if op.view else bare(aligned)), **options)
+    try:
+        return op(*(aligned if op.view else bare(aligned)), **options)
+    except ValueError:
+        shape: tuple[int, ...] = ()
+        for x in aligned:
+            shape = broadcast(shape, tuple(getattr(x, "shape", ())))  # or PyTorch's error
+        raise
 
 
 def leading(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:

@@ -214,26 +214,31 @@ histogram_op = _histogram_of("histogram", _histogram, "self")
 weighed_histogram = _histogram_of("weighed_histogram", _weighed_histogram, "self", "weight")
 
 
+def _check_edges(values: Raw, edges: Raw) -> None:
+    """Whether edges of bins that a user gives can be those of a histogram of values."""
+    if edges.dtype != values.dtype:
+        raise RuntimeError(
+            "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
+            f"got input with dtype {c_name(values.dtype)} and bins for dimension 0 with dtype "
+            f"{c_name(edges.dtype)}"
+        )
+    if edges.ndim != 1:
+        raise RuntimeError(
+            f"torch.histogramdd: bins tensor should have one dimension, but got {edges.ndim} "
+            "dimensions in the bins tensor for dimension 0"
+        )
+    if not edges.size:
+        raise RuntimeError(
+            "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements "
+            "in the bins tensor for dimension 0"
+        )
+
+
 def _edges(values: Raw, bins: Any, limits: Sequence[float] | None) -> Raw:
     """The edges between bins, if they are given or can be made."""
     if isinstance(bins, TensorLike):
         edges = raw(bins)
-        if edges.dtype != values.dtype:
-            raise RuntimeError(
-                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
-                f"got input with dtype {c_name(values.dtype)} and bins for dimension 0 with dtype "
-                f"{c_name(edges.dtype)}"
-            )
-        if edges.ndim != 1:
-            raise RuntimeError(
-                f"torch.histogramdd: bins tensor should have one dimension, but got {edges.ndim} "
-                "dimensions in the bins tensor for dimension 0"
-            )
-        if not edges.size:
-            raise RuntimeError(
-                "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements "
-                "in the bins tensor for dimension 0"
-            )
+        _check_edges(values, edges)
         return arrays.copy(edges)
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
@@ -267,6 +272,7 @@ def _histogram_by_operations(
     """``histogram`` of values that stand under a transform, as ``_histc_by_operations``."""
     values = linear.reshape(input.detach(), (numel(input.shape),))
     if not isinstance(bins, int):
+        _check_edges(raw(values), raw(bins))
         edges = clone(bins.detach())
     elif limits is not None or not values.shape[0]:
         edges = values.new_tensor(_edges(bare(values), bins, limits))
