@@ -23,6 +23,7 @@ from ._comparing import (
     largest,
     shown,
 )
+from ._running import IN_PYTORCH
 
 NAME = {np.dtype(name): name for name in (*np.sctypeDict, "bool") if isinstance(name, str)
         and np.dtype(name).name == name}  # the name of a dtype is slow to get
@@ -95,9 +96,15 @@ class Machine:
         """Run a line in both libraries; what they do differently, if they do."""
         code = compiled(line)
         self.lines.append(line)
+        program = "\n".join(self.lines)
         if self.watcher is not None:
-            self.watcher("\n".join(self.lines))
-        theirs, ours = run(code, self.theirs), run(code, self.ours)
+            self.watcher(f"{program}\n{IN_PYTORCH}")
+        theirs = run(code, self.theirs)
+        if self.watcher is not None:
+            self.watcher(program)
+        ours = run(code, self.ours)
+        if self.watcher is not None:
+            self.watcher(IN_PYTORCH)  # which alone tries out what the next line may be
         self.failed = theirs is not None
         if not alike(theirs, ours):
             return Difference("error", "", told(theirs), told(ours), line=line)
@@ -320,9 +327,12 @@ def compare_others(what: str, a: Any, b: Any) -> Difference | None:
 # -- whole programs ------------------------------------------------------------------------------
 
 
-def differs(lines: list[str], libraries: Libraries) -> tuple[Difference | None, list[str]]:
+def differs(
+    lines: list[str], libraries: Libraries, watcher: Callable[[str], None] | None = None
+) -> tuple[Difference | None, list[str]]:
     """What a program does otherwise than in PyTorch, and its lines up to there."""
     machine = Machine(libraries)
+    machine.watcher = watcher
     try:
         for line in lines:
             found = machine.step(line)

@@ -15,6 +15,9 @@ def mending(item: str, kinds: str = "", **more: Any) -> dict[str, Any]:
 
 MENDING: list[dict[str, Any]] = [
     mending("scatter with an empty index", "error", line="scatter"),
+    mending("losses take wrong targets", "error", theirs="Error",
+            line="multilabel_margin_loss|soft_margin_loss|huber_loss"),
+    mending("instance_norm of few dimensions", "error", line="instance_norm", ours="to unpack"),
     mending("linalg.cross", "error", program=r"linalg\.cross"),
     mending("recording in inference mode", program="inference_mode"),
     mending("losses take wrong targets", "error", line="cross_entropy|nll_loss|ctc_loss"),

@@ -20,6 +20,7 @@ from typing import Any
 
 from ._report import Report
 
+IN_PYTORCH = "# in PyTorch"  # the last line of a program that runs there, not here
 LIMIT = 20.0  # seconds that one program may take, in attacks that say what they try
 _JOURNAL_SIZE = 1 << 16
 _PACKAGE = __package__ or "tests.attack"
@@ -176,7 +177,7 @@ def run(
     end = time.monotonic() + seconds
     report = Report(name, seed)
     workers = [Worker(name, derived(seed, job, 0), seconds) for job in range(jobs)]
-    every, starts, interrupted = list(workers), 0, False
+    every, starts, crashes, interrupted = list(workers), 0, 0, False
     lost: list[tuple[str, str]] = []
     try:
         while any(not worker.ended for worker in workers):
@@ -186,24 +187,29 @@ def run(
                 if trouble is None:
                     continue
                 title, _, program = trouble.partition("\n")
-                lost.append((title, program))
+                if program.endswith(IN_PYTORCH):
+                    crashes += 1
+                else:
+                    lost.append((title, program))
                 left = end - time.monotonic()
                 if left > 2 and starts < 200:
                     starts += 1
                     workers[job] = Worker(name, derived(seed, job, starts), left)
                     every.append(workers[job])
-            gather(report, every, lost)
+            gather(report, every, lost, crashes)
             progress(report, end - time.monotonic())
     except KeyboardInterrupt:
         interrupted = True
     finally:
         for worker in every:
             worker.close()
-    gather(report, every, lost)
+    gather(report, every, lost, crashes)
     return report, interrupted
 
 
-def gather(report: Report, workers: list[Worker], lost: list[tuple[str, str]]) -> None:
+def gather(
+    report: Report, workers: list[Worker], lost: list[tuple[str, str]], crashes: int
+) -> None:
     """Sum up what the workers have told."""
     report.tried = sum(worker.last["tried"] for worker in workers)
     report.counts = Counter()
@@ -213,5 +219,7 @@ def gather(report: Report, workers: list[Worker], lost: list[tuple[str, str]]) -
         for title, reproduce in worker.last["findings"]:
             report.found(title, reproduce)
             report.counts["findings"] -= 1  # it is counted already
+    if crashes:
+        report.counts["known: PyTorch crashed, or did not return"] = crashes
     for title, program in lost:
         report.found(title, program)

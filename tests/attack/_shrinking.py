@@ -36,8 +36,7 @@ class Shrinking:
         """Take a program in place of the present one, if it differs in the same way."""
         if time.monotonic() > self.end:
             return False
-        self.report.trying("\n".join(lines))
-        found, upto = differs(lines, self.libraries)
+        found, upto = differs(lines, self.libraries, self.report.watcher)
         self.report.trying("")
         if found is None or not self.found.same_way(found):
             return False

@@ -21,6 +21,8 @@ _LEFT_OUT = re.compile(
     r"|grad_fn|next_functions|\.numpy\(|str\(|repr\(|type\("
 )
 CRASHES = re.compile(r"\beig|linalg\.eig|grid_sample")  # in PyTorch, if not all is finite
+# In PyTorch, if shapes do not fit.
+CRASHES_UNLESS_FIT = re.compile(r"\b(gru|lstm|rnn_tanh|rnn_relu)\(")
 _RANDOM = re.compile(r"manual_seed|rand|dropout|normal|uniform|bernoulli|multinomial|poisson")
 
 

@@ -11,7 +11,7 @@ from ._functions import Functions
 from ._machine import Libraries, Machine
 from ._mending import HANGS
 from ._steps import Steps
-from ._templates import CRASHES, Template, chosen
+from ._templates import CRASHES, CRASHES_UNLESS_FIT, Template, chosen
 
 MAIN = ("float64",) * 10 + ("float32",) * 4 + ("complex128",) * 2 + ("float16", "complex64")
 
@@ -119,7 +119,7 @@ class Writer:
             if fitting and random.random() < 0.65:
                 names[operand.name] = random.choice(fitting)
                 continue
-            if random.random() < 0.04 and live:
+            if random.random() < 0.04 and live and not CRASHES_UNLESS_FIT.search(template.text):
                 names[operand.name] = random.choice(list(live))  # which may not fit
                 fits = False
                 continue

@@ -64,9 +64,14 @@ def _unframed(self: Raw, like: Raw, mode: str, sizes: Sizes, padding: Sizes) -> 
 
 
 def _framed_rule(g: Any, self: Any, mode: str, padding: Sizes) -> Any:
+    """As in PyTorch, the node keeps its input, and so does that of the gradient."""
     sizes = tuple(self.shape[len(self.shape) - len(padding) // 2 :])
-    like = None if mode == "circular" else self  # PyTorch's other nodes keep it
-    return unframed(g, like, mode=mode, sizes=sizes, padding=padding)
+    return unframed(g, self, mode=mode, sizes=sizes, padding=padding)
+
+
+def _wrapped_rule(g: Any, shape: Sizes, mode: str, padding: Sizes) -> Any:
+    sizes = tuple(shape[len(shape) - len(padding) // 2 :])
+    return unframed(g, None, mode=mode, sizes=sizes, padding=padding)
 
 
 def _unframed_rule(g: Any, mode: str, sizes: Sizes, padding: Sizes) -> Any:
@@ -77,7 +82,8 @@ def _framing(mode: str, ndim: int) -> Linear:
     word = {"reflect": "Reflection", "replicate": "Replication", "circular": "Circular"}[mode]
     name = f"{word.lower()}_pad{ndim}d"
     node = f"{word}Pad{ndim}DBackward0"
-    return declare(name, _framed, _framed_rule, node=node, batch="leading")
+    rule = _wrapped_rule if mode == "circular" else _framed_rule
+    return declare(name, _framed, rule, node=node, batch="leading")
 
 
 FRAMED = {
