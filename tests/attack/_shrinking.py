@@ -7,12 +7,14 @@ import time
 
 from ._comparing import Difference, as_array, is_tensor
 from ._drawing import FLOATS, nested
+from ._known import known
 from ._machine import HEADER, Libraries, differs, run
 from ._report import Report
 
 PATIENCE = 3.0  # seconds for one program
 _ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = (.*)$")
 _LITERAL = re.compile(r"^(\w+) = torch\.(tensor|zeros)\(")
+_NAMES = re.compile(r"\b(?:[tc]\d\w*|f)\b")
 _PLUMBING = {"=", "", "numel", "dtype", "reshape", "shape", "linspace", "["}
 _CALLS = re.compile(r"(?:torch|\bt\d+|\)|\])\.([a-zA-Z_][\w.]*)\(?|( [-+*/%@&|^<>=]{1,3} )|(\[)")
 
@@ -20,7 +22,8 @@ _CALLS = re.compile(r"(?:torch|\bt\d+|\)|\])\.([a-zA-Z_][\w.]*)\(?|( [-+*/%@&|^<
 def shrunk(
     lines: list[str], found: Difference, libraries: Libraries, report: Report
 ) -> tuple[list[str], Difference]:
-    """The shortest program that could be found to differ in the same way."""
+    """The shortest program that could be found to differ in the same way; one with a reason that
+    is known is not made shorter than it takes to see that."""
     return Shrinking(lines, found, libraries, report).done()
 
 
@@ -48,15 +51,30 @@ class Shrinking:
         if again is None or not self.found.same_way(again):
             return self.lines, self.found  # it is not there a second time
         self.lines, self.found = list(upto), again
+        self.drop_unused()
         before: list[str] = []
         while before != self.lines and time.monotonic() < self.end:
             before = list(self.lines)
             self.drop_lines()
+            if known(self.found, self.lines, is_whole=True) is not None:
+                break
             self.make_leaves()
             self.drop_lines()
             self.simplify_lines()
             self.simplify_values()
         return self.lines, self.found
+
+    def drop_unused(self) -> None:
+        """Drop all lines at once that the last one does not depend on by names."""
+        names = set(_NAMES.findall(self.lines[-1]))
+        kept = [self.lines[-1]]
+        for line in self.lines[-2::-1]:
+            own = set(_NAMES.findall(line))
+            assigned = _ASSIGNED.match(line)
+            if (assigned[1] in names) if assigned else bool(own & names or "grad_enabled" in line):
+                names |= own
+                kept.append(line)
+        self.still(kept[::-1])
 
     def drop_lines(self) -> None:
         at = len(self.lines) - 1

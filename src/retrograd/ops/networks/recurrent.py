@@ -4,6 +4,7 @@ single steps. They are what ``nn.LSTM`` and its kind call."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from retrograd import arrays
@@ -183,7 +184,7 @@ def _packed_sizes(rows: Any, batch_sizes: Any, states: Sequence[Any]) -> Sizes:
     sizes = tuple(int(n) for n in given.tolist())
     if min(sizes) < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    if any(later > size for size, later in zip(sizes, sizes[1:], strict=False)):
+    if any(later > size for size, later in pairwise(sizes)):
         raise RuntimeError("batch_sizes must not increase: the longest sequences come first")
     if len(rows.shape) != 2:
         raise RuntimeError(f"packed sequences must be a matrix, got {len(rows.shape)} dimensions")
@@ -215,7 +216,9 @@ def _as_batches(layer: Layer, x: Any, batch: tuple[int, ...]) -> Any:
     unless a step has several gates."""
     ndim = len(x.shape)
     if not ndim:
-        raise RuntimeError("both arguments to linear need to be at least 1D, but they are 0D and 2D")
+        raise RuntimeError(
+            "both arguments to linear need to be at least 1D, but they are 0D and 2D"
+        )
     if ndim == 1:
         raise RuntimeError("Expected a sequence of at least 2 dimensions in RNN, got 1")
     if layer is _gru_layer:
