@@ -19,7 +19,7 @@ from samples._pool import FIXED, SPECIAL, as_array, names_in
 from test_ops_transformed import STATISTICS, fixed, run, same, tensors, variables
 
 import retrograd
-from retrograd._modes import set_modes
+from retrograd._modes import within
 from retrograd.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 from retrograd.tensor import _calls
 
@@ -53,19 +53,14 @@ def operations_in(expression: str) -> set[str]:
         operands = args[0] if op.inputs == ("tensors",) else args
         if sum(isinstance(x, retrograd.Tensor) for x in operands) > 1:
             found.add(op.name)
-        before = set_modes(interceptor=None)
-        try:
+        with within(interceptors=()):
             return _calls.apply(op, args, options, computed)
-        finally:
-            set_modes(**before)
 
-    before = set_modes(interceptor=watch)
-    try:
-        run(expression, tensors(entry_of(expression, 0)))
-    except Exception:
-        return set()
-    finally:
-        set_modes(**before)
+    with within(interceptors=(watch,)):
+        try:
+            run(expression, tensors(entry_of(expression, 0)))
+        except Exception:
+            return set()
     return found
 
 

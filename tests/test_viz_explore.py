@@ -382,7 +382,6 @@ def test_a_deep_network_folds(opened: Open) -> None:
 
 PROGRAM = """\
 import sys
-import threading
 import retrograd as torch
 w = torch.tensor([1.0, 2.0], requires_grad=True)
 for _ in range(3):
@@ -469,7 +468,7 @@ def test_recording_threads() -> None:
             paths = {made.module for step in one.steps if (made := made_of(step.node)) is not None}
             assert {"0", "1"} <= paths
     assert threading.getprofile() is None
-    assert _modes.switch.active == 0
+    assert not _modes.switch.active
 
 
 def test_a_script_that_imports_torch(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from ._comparing import (
 )
 from ._running import IN_PYTORCH
 
-NAME = {np.dtype(name): name for name in (*np.sctypeDict, "bool") if isinstance(name, str)
-        and np.dtype(name).name == name}  # the name of a dtype is slow to get
+# The name of a dtype is slow to get.
+NAME = {np.dtype(kind): np.dtype(kind).name for kind in set(np.sctypeDict.values())}
 HEADER = "import torch  # or: import retrograd as torch\nfrom math import inf, nan\n"
 _ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = ")
 _PLAIN = re.compile(r"^\w+ = (.*)$")

@@ -490,7 +490,7 @@ def _check_copy(self: Raw, src: Any) -> None:
 
 copy = Elementwise(
     "copy", lambda self, src: arrays.cast(arrays.asarray(src), self.dtype), inputs=("self", "src"),
-    rules={"self": new_zeros, "src": lambda g: g},
+    rules={"self": lambda g, shape: new_zeros(g, shape), "src": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="CopyBackwards", check=_check_copy,
 )  # fmt: skip
@@ -502,12 +502,12 @@ def _fill(self: Raw, value: Any) -> Raw:
 
 fill = Elementwise(
     "fill", lambda self, value: arrays.cast(value, self.dtype), inputs=("self", "value"),
-    rules={"self": new_zeros, "value": lambda g: g},
+    rules={"self": lambda g, shape: new_zeros(g, shape), "value": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="FillBackward3",
 )  # fmt: skip
 fill_number = elementwise(
-    "fill_number", _fill, new_zeros, dtypes="free", node="FillBackward2",
+    "fill_number", _fill, lambda g, shape: new_zeros(g, shape), dtypes="free", node="FillBackward2",
     jvp=lambda t: None,
 )  # fmt: skip
 zero = elementwise(

@@ -76,9 +76,13 @@ def written(
 def write_out(target: Tensor, value: Tensor) -> None:
     """Copy ``value`` into a tensor that was given for it, which takes its shape. In another shape
     the elements lie one after the other from where the tensor began, in the memory of its base as
-    far as that goes."""
+    far as that goes; under a transform, in memory of its own."""
     shape = value._data.shape
-    if target._data.shape != shape and not isinstance(target._data, Lifted):
+    if target._data.shape != shape and any(isinstance(x._data, Lifted) for x in (target, value)):
+        target._data = value.new_zeros(shape, dtype=target.dtype)._data
+        if target._meta is not None:
+            target._meta.view = None
+    elif target._data.shape != shape:
         view = None if target._meta is None else target._meta.view
         storage = target if view is None else view.base
         target._data, storage._data = (arrays.writable(t._data) for t in (target, storage))
