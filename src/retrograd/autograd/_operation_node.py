@@ -101,7 +101,9 @@ class OperationNode(CallableNode):
 
         def run(rule: Rule, position: int) -> Any:
             shapes = {"shape": self.shape_of_input(position)} if "shape" in rule.names else {}
-            known = {"turned": False, **values, **shapes}
+            known = {**values, **shapes}
+            if "turned" in rule.names:  # as in a pass that is neither recorded nor packed
+                known["turned"] = is_turn(next_nodes[position])  # type: ignore[arg-type]
             return rule.function(g, *[known[name] for name in rule.names])
 
         if operation.joint:
