@@ -91,3 +91,24 @@ def test_statistics_may_require_grad_where_nothing_is_recorded() -> None:
         F.batch_norm(torch.zeros(1, 2, 1), mean, var, eps=0.0)
     with torch.no_grad():
         assert F.batch_norm(torch.zeros(1, 2, 1), mean, var, eps=0.0).flatten().tolist() == [-1, -1]
+
+
+def test_running_statistics_are_updated_once_under_transforms() -> None:
+    x = torch.tensor([[1.0], [3.0]])
+    mean, var = torch.zeros(1), torch.ones(1)
+
+    def normalized(x: Any, mean: Any = mean, var: Any = var) -> Any:
+        return F.batch_norm(x, mean, var, training=True, momentum=0.5)
+
+    torch.func.jvp(normalized, (x,), (x,))
+    assert (mean.item(), var.item()) == (1.0, 1.5)
+    torch.func.hessian(lambda x: (normalized(x) ** 3).sum())(torch.stack([x, x]).reshape(4, 1))
+    assert (mean.item(), var.item()) == (1.5, pytest.approx(0.5 * 1.5 + 0.5 * 4 / 3))
+    means, variances = torch.zeros(2, 1), torch.ones(2, 1)
+    both = torch.stack([x, 2 * x])
+    found = torch.func.vmap(normalized)(both, means, variances)
+    assert found.flatten().tolist() == pytest.approx([-1, 1, -1, 1], abs=1e-4)
+    assert means.tolist() == [[1.0], [2.0]]
+    assert variances.tolist() == [[1.5], [4.5]]
+    with pytest.raises(RuntimeError, match="were not batched"):
+        torch.func.vmap(normalized)(both)

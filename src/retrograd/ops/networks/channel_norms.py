@@ -10,23 +10,22 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
+from retrograd.ops._batching import batches_of
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import clone, sqrt
+from retrograd.ops.elementwise import clone, rsqrt
 from retrograd.ops.networks._normal import (
     Layout,
     by_channels,
     by_groups,
     check_dtypes,
     check_tensor,
-    gradients,
-    is_plain,
-    tangents,
+    normalized,
     weighted,
 )
+from retrograd.ops.reducing import in_dtype, widened
 
 
 def _normalize_channels(
@@ -45,8 +44,9 @@ def _channel_gradients(
     g: Raw, input: Raw, weight: Raw | None, mean: Raw, scale: Raw, layout: Layout,
     needs: Sequence[bool], fixed: bool = False,
 ) -> list[Any]:  # fmt: skip
-    """What ``gradients`` gives, on arrays: sums over the positions of each channel first, and then
-    all else on small tables of these. ``mean`` and ``scale`` are such tables."""
+    """The gradients of the input, the weight and the bias: sums over the positions of each channel
+    first, and then all else on small tables of these. ``mean`` and ``scale`` are such tables. The
+    statistics may be ``fixed``: then they do not depend on the input."""
     batch, channels = input.shape[:2]
     shape = (batch, channels, numel(input.shape[2:]))
     g, x = arrays.reshape(g, shape), arrays.reshape(input, shape)
@@ -96,108 +96,99 @@ def _pooled(mean: Raw, squares: Raw, layout: Layout) -> tuple[Raw, Raw]:
     return whole[..., 0], arrays.sum(squares, -1) + length * spread
 
 
-def _as_statistics(
-    input: Raw, parameters: Sequence[Raw | None], mean: Raw, scale: Raw
-) -> tuple[Raw, Raw]:
-    """The statistics in the dtype in which they are kept: that of the parameters, if any."""
-    dtype = next((p.dtype for p in parameters if p is not None), input.dtype)
-    return arrays.cast(mean, dtype), arrays.cast(scale, dtype)
+def _statistics_dtype(input: Any, parameters: Sequence[Any]) -> Any:
+    """The dtype in which statistics are kept: that of the parameters, if any."""
+    return raw(next((p for p in parameters if p is not None), input)).dtype
+
+
+class Running:
+    """Running statistics, which are updated once: not when the definition is evaluated again to be
+    differentiated."""
+
+    __slots__ = ("kept", "momentum")
+
+    def __init__(self, mean: Any, var: Any, momentum: float) -> None:
+        self.kept: tuple[Any, ...] = (mean, var)
+        self.momentum = momentum
+
+    def update(self, mean: Any, squares: Any, count: int) -> None:
+        """Move on towards the mean of ``count`` numbers, and their variance: the sum of their
+        squared distances from it, by one less, as it is judged from a sample."""
+        news = (mean, squares / arrays.asarray(count - 1))
+        for kept, new in zip(self.kept, news, strict=False):
+            moved = kept * (1 - self.momentum) + new * self.momentum
+            if batches_of(moved) != batches_of(kept):
+                raise RuntimeError(_NOT_BATCHED)
+            arrays.write(bare(kept), bare(moved))
+        self.kept = ()
+
+
+_NOT_BATCHED = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be "
+    "updated in place, were not batched.\nIf you are using a module and do not need eval mode, "
+    "please set `track_running_stats` to be False.If you are using a prebuilt module and do not "
+    "need eval mode, please see the functorch website for resources on how to patch your module to "
+    "work with vmap"
+)
 
 
 def _batch_norm(
     input: Raw, weight: Raw | None, bias: Raw | None, running_mean: Any, running_var: Any,
-    training: bool, momentum: float, eps: float,
+    training: bool, running: Running | None, eps: float,
 ) -> tuple[Raw, Raw, Raw]:  # fmt: skip
-    parameters = (weight, bias, running_mean, running_var)
+    kept = _statistics_dtype(input, (weight, bias, running_mean, running_var))
     if not training:
         scale = 1 / arrays.sqrt(running_var + eps)
         result = _normalize_channels(input, weight, bias, running_mean, scale)
-        nothing = arrays.zeros((0,), input.dtype)
-        return result, *_as_statistics(input, parameters, nothing, nothing)
+        return result, arrays.zeros((0,), kept), arrays.zeros((0,), kept)
     layout = by_channels(input.shape)
     moments = arrays.normalizing.channel_moments(arrays.reshape(input, layout.shape))
     means, distances = (arrays.permute(m, None) for m in moments)
     mean, squares = _pooled(means, distances, layout)
-    if running_mean is not None:
-        _keep_running(running_mean, mean, momentum)
-        # The variance of all there is, judged from a sample.
-        _keep_running(running_var, squares / arrays.asarray(layout.sharing - 1), momentum)
+    if running is not None:
+        running.update(mean, squares, layout.sharing)
     scale = 1 / arrays.sqrt(squares / layout.sharing + eps)
     result = _normalize_channels(input, weight, bias, mean, scale)
-    return result, *_as_statistics(input, parameters, mean, scale)
+    return result, arrays.cast(mean, kept), arrays.cast(scale, kept)
 
 
-def _keep_running(running: Raw, new: Raw, momentum: float) -> None:
-    arrays.write(running, running * (1 - momentum) + new * momentum)
+def _batch_norm_definition(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+    running: Running | None, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    given, kept = raw(input).dtype, _statistics_dtype(input, (weight, bias, running_mean))
+    channels, rank = input.shape[1], len(input.shape)
+
+    def column(x: Any) -> Any:
+        return x if x is None else linear.reshape(x, (channels, *(1,) * (rank - 2)))
+
+    x, weight, bias = widened(input), column(weight), column(bias)
+    if not training:
+        mean, scale = column(widened(running_mean)), rsqrt(column(widened(running_var)) + eps)
+        nothing = in_dtype(linear.new_zeros(x, (0,)), kept)
+        result = weighted(x - mean, weighted(scale, weight, None), bias)
+        return in_dtype(result, given), nothing, nothing
+    dims = (0, *range(2, rank))
+    normal, mean, scale, variance = normalized(x, dims, eps)
+    mean, scale, variance = (linear.reshape(s, (channels,)) for s in (mean, scale, variance))
+    if running is not None:
+        count = numel([input.shape[d] for d in dims])
+        running.update(raw(detached(mean)), raw(detached(variance)) * count, count)
+    result = weighted(normal, weight, bias)
+    return in_dtype(result, given), in_dtype(mean, kept), in_dtype(scale, kept)
 
 
 def _batch_norm_rule(
-    g: Any, input: Any, weight: Any, result1: Any, result2: Any, running_mean: Any,
+    g: Any, input: Raw, weight: Raw | None, result1: Raw, result2: Raw, running_mean: Any,
     running_var: Any, training: bool, eps: float, needs: list[bool],
-) -> list[Any]:  # fmt: skip
+) -> Any:  # fmt: skip
+    if g[1] is not None or g[2] is not None:  # the statistics, which users do not see
+        return NotImplemented
     layout = by_channels(input.shape)
     mean, scale = result1, result2
     if not training:
-        mean, scale = running_mean, 1 / sqrt(running_var + eps)
-    if not is_plain(g, input, weight):
-        return gradients(g, input, weight, mean, scale, layout, needs, fixed=not training)
+        mean, scale = running_mean, 1 / arrays.sqrt(running_var + eps)
     return _channel_gradients(g[0], input, weight, mean, scale, layout, needs, fixed=not training)
-
-
-def _batch_norm_tangent(
-    t: Any, input: Any, weight: Any, result1: Any, result2: Any, running_mean: Any,
-    running_var: Any, training: bool, eps: float,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    statistics = (result1, result2)
-    if not training:
-        statistics = (running_mean, 1 / sqrt(running_var + eps))
-    return tangents(t, input, weight, statistics, by_channels(input.shape), fixed=not training)
-
-
-def _batch_norm_of_many(
-    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
-) -> Any:
-    """With statistics of their own, entries lie side by side as channels."""
-    input, *parameters = args
-    names = ("running_mean", "running_var")
-    running = [options[n] for n in names]
-    if not options["training"] and not any(map(level.owns, (*parameters, *running))):
-        found, *nothing = op(folded(level, input), *parameters, **options)
-        return unfolded(level, found, input.shape[0]), *map(level.stacked, nothing)
-    if options["training"] and not any(map(level.owns, (input, *running))):
-        normalized = [level.stacked(x) for x in op(input, None, None, **options)]
-        shape = (1, input.shape[1], *(1,) * (len(input.shape) - 2))
-        return weighted(level, normalized, parameters, shape)
-    if options["training"] and level.owns(input):
-        _check_batched(level, running)
-    vectors = [p if p is None else folded(level, p) for p in parameters]
-    tables = [r if r is None else clone(raw(folded(level, r))) for r in running]
-    options = {**options, **dict(zip(names, tables, strict=True))}
-    result, *statistics = op(in_channels(level, input), *vectors, **options)
-    if not options["training"]:
-        return out_of_channels(level, result), *map(level.stacked, statistics)
-    for kept, table in zip(running, tables, strict=True):
-        if kept is not None:
-            _write_running(level, kept, unfolded(level, table, input.shape[1]))
-    own = (unfolded(level, s, input.shape[1]) for s in statistics)
-    return out_of_channels(level, result), *own
-
-
-def _write_running(level: BatchLevel, kept: Any, tables: Any) -> None:
-    if not level.owns(kept):  # of the same images they are all the same
-        tables = linear.select(tables, dim=0, index=0)
-    arrays.write(bare(kept), bare(tables))
-
-
-def _check_batched(level: BatchLevel, running: Sequence[Any]) -> None:
-    if any(r is not None and not level.owns(r) for r in running):
-        raise RuntimeError(
-            "Batch norm got a batched tensor as input while the running_mean or running_var, which "
-            "will be updated in place, were not batched.\nIf you are using a module and do not "
-            "need eval mode, please set `track_running_stats` to be False.If you are using a "
-            "prebuilt module and do not need eval mode, please see the functorch website for "
-            "resources on how to patch your module to work with vmap"
-        )
 
 
 def _check_batch_norm(
@@ -209,10 +200,10 @@ def _check_batch_norm(
         raise ValueError("running_mean and running_var must either both be None or neither be None")
 
 
-native_batch_norm = Operation(
-    "native_batch_norm", _batch_norm, inputs=("input", "weight", "bias"), joint=_batch_norm_rule,
-    outputs=("result", "result1", "result2"), dtypes="free", check=_check_batch_norm,
-    jvp=_batch_norm_tangent, batch=_batch_norm_of_many,
+native_batch_norm = composite(
+    "native_batch_norm", _batch_norm_definition, _batch_norm, inputs=("input", "weight", "bias"),
+    joint=_batch_norm_rule, fused=True, outputs=("result", "result1", "result2"), dtypes="free",
+    check=_check_batch_norm,
 )  # fmt: skip
 
 
@@ -245,12 +236,16 @@ def torch_batch_norm(
                 f"The function 'native_batch_norm' is not differentiable with respect to argument "
                 f"'{name}'. This input cannot have requires_grad True."
             )
-    kept = {n: None if v is None else raw(v) for n, v in running.items()}
-    if not training:  # kept for the gradient: later writes must not change it
-        kept = {n: clone(v) for n, v in kept.items()}
+    mean, var = (None if v is None else raw(v) for v in running.values())
+    updated = None
+    if training and mean is not None:
+        updated = Running(mean, var, momentum)
+    elif not training:  # kept for the gradient: later writes must not change it
+        mean, var = clone(mean), clone(var)
     return native_batch_norm(
-        input, weight, bias, **kept, training=bool(training), momentum=momentum, eps=eps
-    )[0]
+        input, weight, bias, running_mean=mean, running_var=var, training=bool(training),
+        running=updated, eps=eps,
+    )[0]  # fmt: skip
 
 
 def batch_norm(
@@ -294,36 +289,33 @@ def _group_norm(
     scale = 1 / arrays.sqrt(squares / (layout.sharing or 1) + eps)
     tables = [_each_channel(t, layout) for t in (mean, scale)]
     result = _normalize_channels(input, weight, bias, tables[0], tables[1])
-    return result, *_as_statistics(input, (weight, bias), mean, scale)
+    kept = _statistics_dtype(input, (weight, bias))
+    return result, arrays.cast(mean, kept), arrays.cast(scale, kept)
+
+
+def _group_norm_definition(
+    input: Any, weight: Any, bias: Any, num_groups: int, eps: float
+) -> tuple[Any, Any, Any]:
+    given, kept = raw(input).dtype, _statistics_dtype(input, (weight, bias))
+    layout = by_groups(input.shape, num_groups)
+    x = linear.reshape(widened(input), layout.shape)
+    normal, mean, scale, _ = normalized(x, layout.reduced, eps)
+    columns = (*layout.shape[1:3], 1)
+    weight, bias = (p if p is None else linear.reshape(p, columns) for p in (weight, bias))
+    result = linear.reshape(weighted(normal, weight, bias), tuple(input.shape))
+    statistics = (in_dtype(linear.reshape(s, layout.shape[:2]), kept) for s in (mean, scale))
+    return in_dtype(result, given), *statistics
 
 
 def _group_norm_rule(
-    g: Any, input: Any, weight: Any, result1: Any, result2: Any, num_groups: int, needs: list[bool]
-) -> list[Any]:
+    g: Any, input: Raw, weight: Raw | None, result1: Raw, result2: Raw, num_groups: int,
+    needs: list[bool],
+) -> Any:  # fmt: skip
+    if g[1] is not None or g[2] is not None:
+        return NotImplemented
     layout = by_groups(input.shape, num_groups)
-    if not is_plain(g, input, weight):
-        return gradients(g, input, weight, result1, result2, layout, needs)
     mean, scale = (_each_channel(t, layout) for t in (result1, result2))
     return _channel_gradients(g[0], input, weight, mean, scale, layout, needs)
-
-
-def _group_norm_tangent(
-    t: Any, input: Any, weight: Any, result1: Any, result2: Any, num_groups: int
-) -> tuple[Any, Any, Any]:
-    return tangents(t, input, weight, (result1, result2), by_groups(input.shape, num_groups))
-
-
-def _group_norm_of_many(
-    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
-) -> Any:
-    input, *parameters = args
-    own = any(map(level.owns, parameters))
-    found = op(folded(level, input), *((None, None) if own else parameters), **options)
-    apart = [unfolded(level, x, input.shape[0]) for x in found]
-    if not own:
-        return tuple(apart)
-    shape = (1, input.shape[1], *(1,) * (len(input.shape) - 2))
-    return weighted(level, apart, parameters, shape)
 
 
 def _check_group_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
@@ -331,10 +323,10 @@ def _check_group_norm(input: Any, weight: Any, bias: Any, **options: Any) -> Non
     kernel("GroupNormKernelImpl", "biuc")(input)
 
 
-native_group_norm = Operation(
-    "native_group_norm", _group_norm, inputs=("input", "weight", "bias"), joint=_group_norm_rule,
-    outputs=("result", "result1", "result2"), dtypes="free", check=_check_group_norm,
-    jvp=_group_norm_tangent, batch=_group_norm_of_many,
+native_group_norm = composite(
+    "native_group_norm", _group_norm_definition, _group_norm, inputs=("input", "weight", "bias"),
+    joint=_group_norm_rule, fused=True, outputs=("result", "result1", "result2"), dtypes="free",
+    check=_check_group_norm,
 )  # fmt: skip
 
 

@@ -17,6 +17,8 @@ from retrograd.ops.networks._normal import (
     by_rows,
     check_dtypes,
     check_tensor,
+    normalized,
+    weighted,
 )
 from retrograd.ops.pointwise.numbers import plus
 from retrograd.ops.reducing import in_dtype, widened
@@ -101,15 +103,8 @@ def _layer_norm_definition(
 ) -> tuple[Any, Any, Any]:
     rank, given = len(input.shape), raw(input).dtype
     dims = tuple(range(rank - len(normalized_shape), rank))
-    input = widened(input)
-    mean = linear.mean_dim(input, dim=dims, keepdim=True)
-    centred = input - mean
-    variance = linear.mean_dim(centred * centred, dim=dims, keepdim=True)
-    scale = rsqrt(plus(variance, number=eps))
-    result = centred * scale
-    if weight is not None:
-        result = result * weight
-    result = result if bias is None else result + bias
+    normal, mean, scale, _ = normalized(widened(input), dims, eps)
+    result = weighted(normal, weight, bias)
     return in_dtype(result, given), mean, scale
 
 
