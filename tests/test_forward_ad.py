@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from _transform_programs import LIBRARIES, assert_same, library_named, warnings_of
 
@@ -484,3 +485,38 @@ def test_what_takes_no_derivative_along_is_refused_in_the_name_of_forward_mode()
     x = retrograd.ones(2)
     with pytest.raises(RuntimeError, match=r"^forward mode: .*cumprod of a value"):
         retrograd.func.jvp(looks, (x,), (x,))
+
+
+def test_a_selecting_operation_needs_no_tangent_rule_of_its_own() -> None:
+    """Its family knows where the elements came from: forward, backward, and both of a batch."""
+    from retrograd.ops._operation import TABLE
+    from retrograd.ops.selecting import with_indices
+
+    def second(self: Any, dim: int, keepdim: bool) -> Any:
+        places = np.argsort(self, dim, kind="stable").take([1], dim)
+        values = np.take_along_axis(self, places, dim)
+        return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+
+    operation = with_indices("second_smallest", "SecondBackward0", second)
+    try:
+        x = retrograd.tensor([[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]])
+        t = retrograd.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+        for keepdim, expected in ((False, [0.3, 0.4]), (True, [[0.3], [0.4]])):
+
+            def f(x: Any, dim: int = 1, keepdim: bool = keepdim) -> Any:
+                return operation(x, dim=dim, keepdim=keepdim)[0]
+
+            def squared(x: Any, f: Any = f) -> Any:
+                return (f(x, 0) ** 2).sum()
+
+            moved = retrograd.func.jvp(f, (x,), (t,))[1]
+            assert moved.tolist() == retrograd.tensor(expected).tolist()
+            batched = retrograd.func.vmap(lambda x, t, f=f: retrograd.func.jvp(
+                lambda x: f(x, 0), (x,), (t,))[1])(x, t)  # fmt: skip
+            assert batched.tolist() == retrograd.tensor(expected).tolist()
+            gradients = retrograd.func.vmap(retrograd.func.grad(squared))(x)
+            assert gradients.tolist() == [[0.0, 0.0, 4.0], [10.0, 0.0, 0.0]]
+            hessian = retrograd.func.hessian(squared)(x[0])
+            assert hessian.tolist() == [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 2.0]]
+    finally:
+        del TABLE["second_smallest"]

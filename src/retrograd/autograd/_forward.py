@@ -20,7 +20,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Later
-from retrograd.ops._operation import Operation, Rule, TensorLike, raw
+from retrograd.ops._operation import Operation, Rule, Selecting, TensorLike, raw
 
 
 def push_forward(
@@ -40,6 +40,9 @@ def push_forward(
         found = call(op, _moving(op, inputs, tangents), options)
     elif op.family == "multilinear":
         found = _product_rule(op, inputs, tangents, options)
+    elif isinstance(op, Selecting):
+        selected = _run(op, op.gather, tangents[0], inputs, outputs, options, 0)
+        found = (selected, *(None,) * (len(outputs) - 1))
     elif op.family == "elementwise" and not op.adjoint:
         found = _sum_of_slopes(op, inputs, tangents, options, outputs)
     elif op.family == "reduction":
@@ -63,7 +66,7 @@ def _moving(op: Operation, inputs: Sequence[Any], tangents: Sequence[Any]) -> li
     derivative (places, masks) are as good as options."""
     moves = [True] * len(inputs) if op.joint else [rule is not None for rule in op.rules]
     return [
-        t if t is not None else elementwise.zeros_like(x) if may_move else x
+        t if t is not None else elementwise.zeros_like(x) if may_move and x is not None else x
         for x, t, may_move in zip(inputs, tangents, moves, strict=True)
     ]
 

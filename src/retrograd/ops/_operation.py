@@ -314,12 +314,33 @@ class Reduction(Operation):
     __slots__ = ()
 
 
+class Selection(NamedTuple):
+    """How a kind of selecting operation knows where its elements came from. Both functions name
+    what they need, as rules do, and are linear: each is the other's transpose."""
+
+    gather: Callable[..., Any]  # from the tangent of the input, that of what was selected
+    scatter: Callable[..., Any]  # from the gradient of what was selected, that of the input
+
+
 class Selecting(Operation):
-    """Each element of the result is an element of the input: a gather, known once computed. The
-    rule scatters; forward mode gathers the tangent."""
+    """Each element of the first result is an element of the input, or the mean of elements that
+    are equal: a gather, known once computed. The rule scatters; forward mode gathers the tangent.
+    A rule may be given where it is to do the same as that of the selection in another way."""
 
     family = "selecting"
-    __slots__ = ()
+    __slots__ = ("gather",)
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        selection: Selection,
+        rule: Callable[..., Any] | None = None,
+        **declared: Any,
+    ) -> None:
+        self.gather = Rule(selection.gather)
+        rules = {"self": rule or selection.scatter}
+        super().__init__(name, forward, inputs=("self",), rules=rules, **declared)
 
 
 class Constant(Operation):

@@ -388,7 +388,6 @@ gather: Linear = Linear(
     "gather", _gather, inputs=("self", "index"),
     rules={"self": lambda g, index, shape, dim:
            scatter_zeros(g, shape=tuple(shape), dim=dim, places=raw(index))},
-    jvp=lambda t, index, dim: gather(t[0], index, dim=dim),
 )  # fmt: skip
 scatter_zeros: Linear = linear(
     "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, places, dim=dim),

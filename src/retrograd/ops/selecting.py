@@ -10,7 +10,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._operation import Selecting, constant, hidden, raw
+from retrograd.ops._operation import Selecting, Selection, composite, constant, raw
 from retrograd.ops._tangents import by_slopes, ones_like
 from retrograd.ops.elementwise import (
     eq,
@@ -22,17 +22,47 @@ from retrograd.ops.elementwise import (
     zeros_like,
 )
 
+# -- extremes, of which equal elements share the gradient --------------------------------------
 
-def evenly(g: Any, self: Any, result: Any) -> Any:
+
+def _same(self: Raw, other: Raw) -> Raw:
+    equal, missing = arrays.equal(self, other), arrays.isnan(other)
+    return equal | (missing & arrays.isnan(self)) if missing.any() else equal
+
+
+# Which elements are equal to another, or NaN as that is.
+same_value = composite(
+    "same_value",
+    lambda self, other: logical_or(eq(self, other), logical_and(isnan(self), isnan(other))),
+    _same, inputs=("self", "other"), batch="pointwise",
+)  # fmt: skip
+
+
+def _evenly(g: Any, self: Any, result: Any) -> Any:
     """Every element that equals the extreme gets the same share of its gradient."""
-    values, extreme = raw(self), raw(result)
-    chosen = eq(values, extreme)
-    if hidden(extreme):
-        chosen = logical_or(chosen, logical_and(isnan(extreme), isnan(values)))
-    elif arrays.isnan(extreme):  # NaN wins, though it equals nothing
-        chosen = isnan(values)
-    share = g / to_dtype(linear.sum_all(chosen), dtype=extreme.dtype)
+    chosen = same_value(raw(self), raw(result))
+    share = g / to_dtype(linear.sum_all(chosen), dtype=raw(result).dtype)
     return where(chosen, share, zeros_like(share))
+
+
+def evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """The same for the extremes along dimensions."""
+    values, extreme = raw(self), raw(result)
+    if not keepdim:
+        g, extreme = (linear.kept(x, values.shape, dim) for x in (g, extreme))
+    chosen = eq(values, extreme)
+    count = linear.sum_dim(chosen, dim=dim, keepdim=True)
+    # Nothing equals NaN: none was chosen, and the share of none is NaN.
+    return g / to_dtype(count, dtype=extreme.dtype) * to_dtype(chosen, dtype=extreme.dtype)
+
+
+def _mean_of_equals(t: Any, self: Any, result: Any) -> Any:
+    return linear.sum_all(_evenly(ones_like(result), self, result) * t)
+
+
+def _mean_of_equals_dim(t: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    slopes = evenly_dim(ones_like(result), self, result, dim, keepdim)
+    return by_slopes(slopes, t, dim, keepdim)
 
 
 def _amax(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
@@ -43,42 +73,39 @@ def _amin(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
     return arrays.amin(self, dim, keepdim)
 
 
-def evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    """As ``evenly``, for the extremes along dimensions."""
-    values, extreme = raw(self), raw(result)
-    if not keepdim:
-        g, extreme = (linear.kept(x, values.shape, dim) for x in (g, extreme))
-    chosen = eq(values, extreme)
-    count = linear.sum_dim(chosen, dim=dim, keepdim=True)
-    # Nothing equals NaN: none was chosen, and the share of none is NaN.
-    return g / to_dtype(count, dtype=extreme.dtype) * to_dtype(chosen, dtype=extreme.dtype)
+EQUALS, EQUALS_DIM = Selection(_mean_of_equals, _evenly), Selection(_mean_of_equals_dim, evenly_dim)
+max_all = Selecting("max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1")
+min_all = Selecting("min", lambda self: arrays.amin(self), EQUALS, node="MinBackward1")
+amax_dim = Selecting("amax", _amax, EQUALS_DIM)
+amin_dim = Selecting("amin", _amin, EQUALS_DIM)
+
+# -- elements along a dimension, with their indices ----------------------------------------------
 
 
-def even_tangent(t: Any, self: Any, result: Any) -> Any:
-    """The mean of the tangents of the elements that equal the extreme."""
-    return linear.sum_all(evenly(ones_like(result), self, result) * t)
+def _gathered(t: Any, indices: Any, dim: int) -> Any:
+    places, shape = raw(indices), tuple(t.shape)
+    if len(places.shape) == len(shape):
+        return linear.gather(t, places, dim=dim) if shape else t
+    found = linear.gather(t, linear.kept(places, shape, (dim,)), dim=dim)
+    return linear.reshape(found, places.shape)
 
 
-def even_tangent_dim(t: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    """As ``even_tangent``, for the extremes along dimensions."""
-    slopes = evenly_dim(ones_like(result), self, result, dim, keepdim)
-    return by_slopes(slopes, t, dim, keepdim)
+def scattered(g: Any, indices: Any, shape: Any, dim: int) -> Any:
+    """All of the gradient goes to the elements that were chosen."""
+    selected, places = g[0], raw(indices)
+    if not shape:
+        return selected
+    if len(places.shape) < len(shape):
+        selected, places = (linear.kept(x, shape, (dim,)) for x in (selected, places))
+    return linear.scatter_zeros(selected, shape=tuple(shape), dim=dim, places=places)
 
 
-max_all = Selecting(
-    "max", lambda self: arrays.amax(self), inputs=("self",), rules={"self": evenly},
-    jvp=even_tangent, node="MaxBackward1",
-)  # fmt: skip
-min_all = Selecting(
-    "min", lambda self: arrays.amin(self), inputs=("self",), rules={"self": evenly},
-    jvp=even_tangent, node="MinBackward1",
-)  # fmt: skip
-amax_dim = Selecting(
-    "amax", _amax, inputs=("self",), rules={"self": evenly_dim}, jvp=even_tangent_dim
-)
-amin_dim = Selecting(
-    "amin", _amin, inputs=("self",), rules={"self": evenly_dim}, jvp=even_tangent_dim
-)
+ALONG = Selection(_gathered, scattered)
+
+
+def with_indices(name: str, node: str, forward: Any, **declared: Any) -> Selecting:
+    """An operation that selects elements along its option ``dim``, and says which."""
+    return Selecting(name, forward, ALONG, outputs=("values", "indices"), node=node, **declared)
 
 
 def _max_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
@@ -95,36 +122,10 @@ def _at(self: Raw, extreme: Any, choose: Any, dim: int, keepdim: bool) -> tuple[
     return extreme(self, dim, keepdim), choose(self, dim, keepdim)
 
 
-def scatter_rule(g: Any, indices: Any, shape: Any, dim: int, keepdim: bool) -> Any:
-    """All of the gradient goes to the elements that were chosen."""
-    if not shape:
-        return g[0]
-    value_grad, places = g[0], indices
-    if not keepdim:
-        value_grad, places = (linear.kept(x, shape, (dim,)) for x in (value_grad, places))
-    return linear.scatter_zeros(value_grad, shape=tuple(shape), dim=dim, places=raw(places))
+max_dim = with_indices("max_dim", "MaxBackward0", _max_dim)
+min_dim = with_indices("min_dim", "MinBackward0", _min_dim)
 
-
-def gather_tangent(t: Any, indices: Any, dim: int, keepdim: bool) -> Any:
-    """The tangents of the elements that were chosen; their places do not move."""
-    if not t.shape:
-        return t, None
-    places = raw(indices) if keepdim else linear.kept(raw(indices), t.shape, (dim,))
-    moved = linear.gather(t, places, dim=dim)
-    return moved if keepdim else linear.reshape(moved, raw(indices).shape), None
-
-
-def choosing(name: str, node: str, forward: Any, check: Any = None) -> Selecting:
-    """An operation ``f(self, dim=, keepdim=)`` that chooses one element along a dimension, and says
-    which."""
-    return Selecting(
-        name, forward, inputs=("self",), rules={"self": scatter_rule}, jvp=gather_tangent,
-        outputs=("values", "indices"), node=node, check=check,
-    )  # fmt: skip
-
-
-max_dim = choosing("max_dim", "MaxBackward0", _max_dim)
-min_dim = choosing("min_dim", "MinBackward0", _min_dim)
+# -- where the extremes are, and truths ----------------------------------------------------------
 
 
 def _argmax(self: Raw, dim: int | None, keepdim: bool) -> Raw:

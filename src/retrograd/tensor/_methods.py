@@ -221,7 +221,7 @@ _INTERNAL = {
     "min_dim", "index_add_zeros", "scatter_zeros", "index", "gather", "index_put", "zeros_like",
     "div_rounded", "remainder_number", "floor_divide_number", "threshold_backward", "clamp_tensor",
     "masked_fill_number", "fill_number", "reshape_alias", "squeeze_dims", "unsafe_squeeze", "rsub",
-    "cumsum_from_end", "view_dtype", "round_decimals", "fmod_number",
+    "cumsum_from_end", "view_dtype", "round_decimals", "fmod_number", "same_value",
 }  # fmt: skip
 PUBLIC = {name: f for name, f in FUNCTIONS.items() if name not in _INTERNAL}
 

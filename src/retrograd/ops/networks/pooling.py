@@ -13,7 +13,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise, linear, reducing
 from retrograd.ops._dims import is_integer
-from retrograd.ops._operation import Linear, Operation, Selecting, raw
+from retrograd.ops._operation import Linear, Selecting, Selection, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
 from retrograd.ops.networks._pools import (
@@ -42,15 +42,12 @@ def _not_by(g: Any, shape: Sequence[int]) -> Any:
     return linear.new_zeros(g, shape)
 
 
-put_in_images: Operation = Operation(
+put_in_images: Linear = Linear(
     "put_in_images", _put_in_images, inputs=("self", "like"),
     rules={
         "self": lambda g, indices, sizes: take_in_images(g, indices=indices, ndim=len(sizes)),
         "like": _not_by,
     },
-    jvp=lambda t, indices, sizes, distinct: None if t[0] is None else put_in_images(
-        t[0], None, indices=indices, sizes=sizes, distinct=distinct
-    ),
     node="MaxPoolBackwardBackward0", batch="leading",
 )  # fmt: skip
 take_in_images: Linear = declare(
@@ -72,7 +69,7 @@ def _max_pool(
     return arrays.windows.window_maxima(self, kernel_size, stride, padding, dilation, counts)
 
 
-def _max_pool_rule(
+def _put_maxima(
     g: Any, self: Any, result1: Any, kernel_size: Sizes, stride: Sizes, dilation: Sizes
 ) -> Any:
     apart = all(s > d * (k - 1) for k, s, d in zip(kernel_size, stride, dilation, strict=True))
@@ -80,23 +77,21 @@ def _max_pool_rule(
     return put_in_images(g[0], self, indices=raw(result1), sizes=sizes, distinct=apart)
 
 
-def _picked(t: Any, result1: Any, ndim: int) -> Any:
-    """The tangents of elements picked from images, and none of their places."""
-    return take_in_images(t, indices=raw(result1), ndim=ndim), None
+def _take_maxima(t: Any, result1: Any, kernel_size: Sizes) -> Any:
+    return take_in_images(t, indices=raw(result1), ndim=len(kernel_size))
 
 
-def _largest(name: str, forward: Any, rule: Any, ndim: int) -> Selecting:
+def _largest(name: str, forward: Any, selection: Selection) -> Selecting:
     two = name.replace("2d", "_2_d").replace("3d", "_3_d")
     node = "".join(w.capitalize() for w in two.split("_"))
     return Selecting(
-        name, forward, inputs=("self",), rules={"self": rule}, outputs=("result0", "result1"),
-        node=f"{node}Backward0", batch="leading",
-        jvp=(lambda t, result1: _picked(t, result1, 2)) if ndim == 2 else
-            (lambda t, result1: _picked(t, result1, 3)),
+        name, forward, selection, outputs=("result0", "result1"), node=f"{node}Backward0",
+        batch="leading",
     )  # fmt: skip
 
 
-MAX_POOL = {n: _largest(f"max_pool{n}d_with_indices", _max_pool, _max_pool_rule, n) for n in (2, 3)}
+_MAXIMA = Selection(_take_maxima, _put_maxima)
+MAX_POOL = {n: _largest(f"max_pool{n}d_with_indices", _max_pool, _MAXIMA) for n in (2, 3)}
 
 
 def _adaptive_max_pool(self: Raw, output_size: Sizes) -> tuple[Raw, Raw]:
@@ -110,13 +105,16 @@ def _adaptive_max_pool(self: Raw, output_size: Sizes) -> tuple[Raw, Raw]:
     return windows.maxima_among(self, parts)
 
 
-def _adaptive_max_rule(g: Any, self: Any, result1: Any, output_size: Sizes) -> Any:
+def _put_adaptive_maxima(g: Any, self: Any, result1: Any, output_size: Sizes) -> Any:
     sizes = tuple(self.shape[-len(output_size) :])
     return put_in_images(g[0], self, indices=raw(result1), sizes=sizes, distinct=False)
 
 
+_ADAPTIVE_MAXIMA = Selection(
+    lambda t, result1, output_size: _take_maxima(t, result1, output_size), _put_adaptive_maxima
+)
 ADAPTIVE_MAX_POOL = {
-    n: _largest(f"adaptive_max_pool{n}d", _adaptive_max_pool, _adaptive_max_rule, n) for n in (2, 3)
+    n: _largest(f"adaptive_max_pool{n}d", _adaptive_max_pool, _ADAPTIVE_MAXIMA) for n in (2, 3)
 }
 
 
@@ -183,9 +181,9 @@ def _avg_spread_rule(
     )  # fmt: skip
 
 
-def _spreading(name: str, forward: Any, rule: Any) -> Operation:
+def _spreading(name: str, forward: Any, rule: Any) -> Linear:
     """The transpose of a pool of means. Besides the gradient it is given what was pooled."""
-    return Operation(
+    return Linear(
         name, forward, inputs=("self", "like"), rules={"self": rule, "like": _not_by},
         batch="leading",
     )  # fmt: skip
@@ -196,7 +194,7 @@ AVG_POOL = {
         f"avg_pool{n}d", _avg_pool, _avg_rule, node=f"AvgPool{n}DBackward0", batch="leading"
     ) for n in (2, 3)
 }  # fmt: skip
-avg_spread: Operation = _spreading("avg_spread", _avg_spread, _avg_spread_rule)
+avg_spread: Linear = _spreading("avg_spread", _avg_spread, _avg_spread_rule)
 
 
 def _averages(sizes: Sequence[int], counts: Sizes) -> list[Any]:
@@ -220,7 +218,7 @@ ADAPTIVE_AVG_POOL = {
         node=f"AdaptiveAvgPool{n}DBackward0", batch="leading",
     ) for n in (2, 3)
 }  # fmt: skip
-adaptive_avg_spread: Operation = _spreading(
+adaptive_avg_spread: Linear = _spreading(
     "adaptive_avg_spread", _adaptive_avg_spread,
     lambda g, shape, sizes: ADAPTIVE_AVG_POOL[len(sizes)](
         g, output_size=tuple(shape[-len(sizes) :])

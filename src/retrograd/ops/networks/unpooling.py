@@ -10,7 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import sizes_of
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._refusals import kernel
 from retrograd.ops.networks._pools import Sizes
@@ -25,15 +25,14 @@ def _max_unpool(self: Raw, indices: Raw, output_size: Sizes) -> Raw:
     return arrays.windows.add_places(self, indices, output_size, True)
 
 
-def _unpool(n: int) -> Operation:
-    return Operation(
+def _unpool(n: int) -> Linear:
+    return Linear(
         f"max_unpool{n}d", _max_unpool, inputs=("self", "indices"),
         rules={
             "self": lambda g, indices, output_size: take_in_images(
                 g, indices=raw(indices), ndim=len(output_size)
             )
         },
-        jvp=lambda t, indices, output_size: MAX_UNPOOL[n](t[0], indices, output_size=output_size),
         node=f"MaxUnpool{n}DBackward0", batch="leading",
     )  # fmt: skip
 

@@ -16,18 +16,15 @@ from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import (
     ceil,
-    eq,
     floor,
     isnan,
-    logical_and,
-    logical_or,
     round,
     to_dtype,
     where,
     zeros_like,
 )
 from retrograd.ops.pointwise import arithmetic as pointwise
-from retrograd.ops.selecting import choosing, even_tangent, evenly
+from retrograd.ops.selecting import EQUALS, same_value, with_indices
 from retrograd.ops.shapes import placing, sorting
 
 # -- medians ---------------------------------------------------------------------------------
@@ -51,16 +48,16 @@ def _nanmedian_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
 
 _check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
 median_all = Selecting(
-    "median", _median, inputs=("self",), rules={"self": evenly}, check=_check_all,
-    jvp=even_tangent, batch=lambda level, op, args, options: _of_rows(level, median_dim, args),
+    "median", _median, EQUALS, check=_check_all,
+    batch=lambda level, op, args, options: _of_rows(level, median_dim, args),
 )  # fmt: skip
 nanmedian_all = Selecting(
-    "nanmedian", _nanmedian, inputs=("self",), rules={"self": evenly}, check=_check_all,
-    jvp=even_tangent, batch=lambda level, op, args, options: _of_rows(level, nanmedian_dim, args),
+    "nanmedian", _nanmedian, EQUALS, check=_check_all,
+    batch=lambda level, op, args, options: _of_rows(level, nanmedian_dim, args),
 )  # fmt: skip
-median_dim: Selecting = choosing("median_dim", "MedianBackward1", _median_dim, _check_dim)
-nanmedian_dim: Selecting = choosing(
-    "nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, _check_dim
+median_dim: Selecting = with_indices("median_dim", "MedianBackward1", _median_dim, check=_check_dim)
+nanmedian_dim: Selecting = with_indices(
+    "nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, check=_check_dim
 )
 
 
@@ -74,8 +71,7 @@ def _of_rows(level: BatchLevel, along: Operation, args: list[Any]) -> Any:
     found, _ = along(values, dim=1, keepdim=True)
     if raw(values).dtype.kind in "iu":
         return linear.reshape(found, (level.size,))
-    found = raw(found)
-    chosen = logical_or(eq(raw(values), found), logical_and(isnan(raw(values)), isnan(found)))
+    chosen = same_value(raw(values), raw(found))
     others = zeros_like(values) + float("-inf")
     return selecting.amax_dim(where(chosen, values, others), dim=(1,), keepdim=False)
 
@@ -123,8 +119,10 @@ def _mode(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
     return arrays.statistics.mode(self, dim, keepdim)
 
 
-kthvalue_op = choosing("kthvalue", "KthvalueBackward0", _kthvalue, kernel("kthvalue_cpu", "bc"))
-mode_op = choosing("mode", "ModeBackward0", _mode, kernel("mode_cpu", "c"))
+kthvalue_op = with_indices(
+    "kthvalue", "KthvalueBackward0", _kthvalue, check=kernel("kthvalue_cpu", "bc")
+)
+mode_op = with_indices("mode", "ModeBackward0", _mode, check=kernel("mode_cpu", "c"))
 
 
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:

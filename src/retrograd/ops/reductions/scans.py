@@ -18,7 +18,7 @@ from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import eq, exp, isinf, isnan, logical_and, where, zeros_like
 from retrograd.ops.reducing import check_running_dtype, cumsum, in_dtype, narrowed
-from retrograd.ops.selecting import any_of
+from retrograd.ops.selecting import any_of, scattered, with_indices
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "product_of_others"]
 
@@ -137,30 +137,22 @@ def _cummin(self: Raw, dim: int) -> tuple[Raw, Raw]:
 
 
 def _running_rule(g: Any, self: Any, indices: Any, dim: int) -> Any:
-    """Each element gets the gradients of all places it was the extreme of."""
-    if not self.shape:
-        return g[0]
     if 0 in self.shape:
-        return self  # as good as any other array without elements
-    return linear.scatter_zeros(g[0], shape=tuple(self.shape), dim=dim, places=raw(indices))
+        return self  # PyTorch's choice, which is as good as any other array without elements
+    return scattered(g, indices, self.shape, dim)
 
 
-def _running_tangent(t: Any, indices: Any, dim: int) -> Any:
-    moved = linear.gather(t, raw(indices), dim=dim) if t.shape else t
-    return moved, None
+def _running(name: str, forward: Any) -> Selecting:
+    return with_indices(
+        name, f"{name.capitalize()}Backward0", forward, rule=_running_rule,
+        check=refuses("c", f"\"{name}_cpu\" not implemented for '{{}}'"),
+    )  # fmt: skip
 
 
-_OUTPUTS = ("values", "indices")
-cummax_op = Selecting(
-    "cummax", _cummax, inputs=("self",), rules={"self": _running_rule}, outputs=_OUTPUTS,
-    jvp=_running_tangent, check=refuses("c", "\"cummax_cpu\" not implemented for '{}'"),
-)  # fmt: skip
-cummin_op = Selecting(
-    "cummin", _cummin, inputs=("self",), rules={"self": _running_rule}, outputs=_OUTPUTS,
-    jvp=_running_tangent, check=refuses("c", "\"cummin_cpu\" not implemented for '{}'"),
-)  # fmt: skip
-Cummax = named_result("cummax", *_OUTPUTS)
-Cummin = named_result("cummin", *_OUTPUTS)
+cummax_op = _running("cummax", _cummax)
+cummin_op = _running("cummin", _cummin)
+Cummax = named_result("cummax", "values", "indices")
+Cummin = named_result("cummin", "values", "indices")
 
 
 def _running_dim(name: str, dim: int, ndim: int) -> int:

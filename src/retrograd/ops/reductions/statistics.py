@@ -11,7 +11,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products, reducing, shaping
 from retrograd.ops._dims import Dims, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, Selecting, composite, raw, reduction
+from retrograd.ops._operation import Operation, composite, raw, reduction
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import (
@@ -28,7 +28,7 @@ from retrograd.ops.elementwise import (
     zeros_like,
 )
 from retrograd.ops.pointwise import choosing
-from retrograd.ops.selecting import even_tangent_dim, evenly_dim
+from retrograd.ops.selecting import amax_dim, amin_dim, evenly_dim
 
 # -- variance --------------------------------------------------------------------------------
 
@@ -298,15 +298,12 @@ def _aminmax_rule(
     return _sum_of(low, high)
 
 
-def _aminmax_tangent(
-    t: Any, self: Any, min: Any, max: Any, dim: tuple[int, ...], keepdim: bool
-) -> Any:
-    return tuple(even_tangent_dim(t, self, extreme, dim, keepdim) for extreme in (min, max))
-
-
-aminmax_op = Selecting(
-    "aminmax", _aminmax, inputs=("self",), rules={"self": _aminmax_rule}, outputs=("min", "max"),
-    jvp=_aminmax_tangent,
+aminmax_op = composite(
+    "aminmax",
+    lambda self, dim, keepdim: (
+        amin_dim(self, dim=dim, keepdim=keepdim), amax_dim(self, dim=dim, keepdim=keepdim)
+    ),
+    _aminmax, rules={"self": _aminmax_rule}, outputs=("min", "max"),
 )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import as_shape, one_dim
 from retrograd.ops._lifted import Lifted, bare
-from retrograd.ops._operation import Operation, Selecting, constant, raw
+from retrograd.ops._operation import Operation, constant, raw
 from retrograd.ops._results import named_result
+from retrograd.ops.selecting import with_indices
 
 # -- sorting ---------------------------------------------------------------------------------
 
@@ -29,27 +30,9 @@ def _argsort(self: Raw, dim: int, descending: bool) -> Raw:
     return arrays.sorting.argsort(self, dim, descending)
 
 
-def _back(g: Any, indices: Any, shape: Any, dim: int) -> Any:
-    """Each gradient goes to where its value came from."""
-    if not shape:
-        return g[0]
-    return linear.scatter_zeros(g[0], shape=tuple(shape), dim=dim, places=raw(indices))
-
-
-def _along(t: Any, indices: Any, dim: int) -> tuple[Any, None]:
-    return linear.gather(t, indices, dim=dim), None
-
-
-def _sorting(name: str, node: str, forward: Any = _sort) -> Selecting:
-    return Selecting(
-        name, forward, inputs=("self",), rules={"self": _back}, outputs=("values", "indices"),
-        node=node, jvp=_along,
-    )  # fmt: skip
-
-
-sort_by_value = _sorting("sort", "SortBackward0")
-sort_stable = _sorting("sort_stable", "SortBackward1")  # the same, called in another way
-topk_values = _sorting("topk", "TopkBackward0", _topk)
+sort_by_value = with_indices("sort", "SortBackward0", _sort)
+sort_stable = with_indices("sort_stable", "SortBackward1", _sort)  # the same, called in another way
+topk_values = with_indices("topk", "TopkBackward0", _topk)
 argsort_by_value = constant("argsort", _argsort)
 
 
