@@ -315,6 +315,7 @@ def run_line(line: str, space: dict[str, Any]) -> Exception | None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Using backward\\(\\) with create_graph")
             warnings.filterwarnings("ignore", "Use of \\w+ on expanded tensors")
+            warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout")
             exec(compile(line, "<program>", "exec"), space)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         return error.with_traceback(None) if space["torch"] is torch else error

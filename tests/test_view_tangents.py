@@ -116,6 +116,8 @@ def test_tangents_are_differences(mode: str, lines: list[str]) -> None:
     except RuntimeError as error:
         if mode == "vmap" and "vmap: inplace arithmetic" in str(error):
             return  # a tensor that is the same for all entries cannot be written with them
+        if mode == "vmap" and "was given another shape in place" in str(error):
+            return  # which part of it an older view is cannot be told there, and is refused
         raise
     note(f"{expected}\n{found}")
     assert torch.allclose(found, expected, rtol=1e-5, atol=1e-6 * (1 + expected.abs().max().item()))

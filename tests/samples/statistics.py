@@ -113,7 +113,8 @@ NO_TANGENT = {
 OTHER_TRANSFORM = {
     r"logsumexp\(none, \(0, 1\)\)$|^((empty|none)\.logsumexp\(0|gap3?\.logsumexp\(1)\)$":
         "of no numbers it is minus infinity for good, and does not move; PyTorch divides 0 by 0",
-    r"^((empty|none)\.std\(0?\)|gap\.std\((-1, correction=0)?\))$|^torch\.std_mean\((empty|none)\b":
+    r"^((empty|none)\.std\(0?\)|gap\.std\((-1, correction=0)?\))$|"
+    r"^torch\.std_mean\((empty|none)(, 0)?\)(\[0\])?$":
         "the spread of no numbers depends on nothing, and does not move; PyTorch divides 0 by 0",
     r"\.aminmax\(keepdim=True\)$": "PyTorch's vmap keeps one dimension, not all of an entry",
 }  # fmt: skip

@@ -227,7 +227,11 @@ class DualLevel(Level):
         inner_view = meta_of(inner).view = View(base.primal, view.created, view.seen)
         inner_view.part = view.part
         keep_up(inner)
-        part = inner._meta.view.part or Positions(base.primal, inner)
+        part = inner._meta.view.part
+        if part is None:
+            part = Positions(base.primal, inner)
+        else:
+            part.check(view.base, tensor)
         found = Dual(self, inner, None)
         found.become_view(base, part.take)
         found.part = part
