@@ -61,6 +61,10 @@ MEANT = [
     Known(TWO_REASONS, ERROR, theirs="Error: ",
           ours="leaf Variable|not implemented for|Boolean value of Tensor|is not supported"),
     Known(TWO_REASONS, ERROR, theirs="^IndexError", ours="does not support complex"),
+    Known(TWO_REASONS, ERROR, theirs="^AssertionError", ours="^(RuntimeError|ValueError)",
+          line=r"func\."),
+    Known("whether places of nonzero elements share memory is not defined", ("version",),
+          program=r"where\(\w+\)|nonzero"),
     Known(TWO_REASONS, ERROR, ours="Error: ",
           theirs="does not support automatic differentiation|values to unpack|"
                  "data-dependent control flow"),

@@ -18,6 +18,8 @@ MENDING: list[dict[str, Any]] = [
     mending("losses take wrong targets", "error", theirs="Error",
             line="multilabel_margin_loss|soft_margin_loss|huber_loss"),
     mending("instance_norm of few dimensions", "error", line="instance_norm", ours="to unpack"),
+    mending("second derivatives of losses of NaN", "gradient values", theirs="nan",
+            program=r"nan[\s\S]*smooth_l1_loss"),
     mending("linalg.cross", "error", program=r"linalg\.cross"),
     mending("recording in inference mode", program="inference_mode"),
     mending("losses take wrong targets", "error", line="cross_entropy|nll_loss|ctc_loss"),

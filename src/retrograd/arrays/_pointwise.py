@@ -145,6 +145,12 @@ def ldexp(x: Raw, exponent: Raw) -> Raw:
     return x * np.exp2(exponent)
 
 
+def ldexp_whole(x: Raw, exponent: Raw) -> Raw:
+    """``x`` times a power of two that need not be a number of its dtype."""
+    far = 5000  # from any number to infinity or 0
+    return np.ldexp(x, np.clip(exponent.astype(np.int64), -far, far).astype(np.int32))
+
+
 def frexp(x: Raw) -> tuple[Raw, Raw]:
     mantissa, exponent = np.frexp(x)
     return mantissa, exponent.astype(np.int32)

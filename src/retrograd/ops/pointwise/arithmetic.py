@@ -244,12 +244,26 @@ def _ldexp_rule(g: Any, other: Any) -> Any:
     return g * two_to(other)
 
 
-ldexp = on_tensors(
-    elementwise(
-        "ldexp", pointwise.ldexp, _ldexp_rule, lambda g, result: g * result * math.log(2),
-        dtypes="float",
-    ), "``input * 2 ** other``.",
+_ldexp = elementwise(
+    "ldexp", pointwise.ldexp, _ldexp_rule, lambda g, result: g * result * math.log(2),
+    dtypes="float",
 )  # fmt: skip
+_ldexp_whole: Operation = elementwise(
+    "ldexp_whole", pointwise.ldexp_whole, lambda g, other: _ldexp_whole(g, other),
+    lambda g, other: None, node="LdexpBackward0", dtypes="free",
+)  # fmt: skip
+
+
+def ldexp(input: Any, other: Any) -> Any:
+    """``input * 2 ** other``."""
+    check_tensor("ldexp", "input", 1, input)
+    check_tensor("ldexp", "other", 2, other)
+    kind = raw(other).dtype.kind
+    if raw(input).dtype.kind != "f" or kind not in "biu":
+        return _ldexp(input, other)
+    if kind == "b":
+        raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+    return _ldexp_whole(input, other)
 
 
 def _check_frexp(self: Raw) -> None:

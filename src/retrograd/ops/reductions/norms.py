@@ -15,6 +15,7 @@ from retrograd.ops._dims import Dims, broadcast, is_integer, many_dims, one_dim
 from retrograd.ops._operation import composite, raw, reduction
 from retrograd.ops._refusals import refuses
 from retrograd.ops.algebra import decompositions
+from retrograd.ops.algebra._matrix import check_float
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
     conj,
@@ -184,6 +185,8 @@ def matrix_norm(
     A = _in_dtype(name, A, dtype)
     if ord == "fro":
         return vector_norm(A, 2, (rows, columns), keepdim)
+    if ord in ("nuc", 2, -2):
+        check_float(name, A, low_precision=False)
     extreme = reducing.amin if not isinstance(ord, str) and ord < 0 else reducing.amax
     reduced = (rows, columns) if ord == 2 else (rows,) if ord == inf else (columns,)
     if ord in (1, 2, inf) and 0 in [A.shape[d] for d in reduced]:
