@@ -244,13 +244,14 @@ def _ldexp_rule(g: Any, other: Any) -> Any:
     return g * two_to(other)
 
 
-_ldexp = elementwise(
-    "ldexp", pointwise.ldexp, _ldexp_rule, lambda g, result: g * result * math.log(2),
-    dtypes="float",
-)  # fmt: skip
+def _exponent_rule(g: Any, result: Any) -> Any:
+    return g * result * math.log(2)
+
+
+_ldexp = elementwise("ldexp", pointwise.ldexp, _ldexp_rule, _exponent_rule, dtypes="float")
 _ldexp_whole: Operation = elementwise(
     "ldexp_whole", pointwise.ldexp_whole, lambda g, other: _ldexp_whole(g, other),
-    lambda g, other: None, node="LdexpBackward0", dtypes="free",
+    _exponent_rule, node="LdexpBackward0", dtypes="free",
 )  # fmt: skip
 
 
