@@ -229,3 +229,17 @@ def test_gradients_of_batches_that_a_smaller_value_was_written_over(
         assert found.tolist() == torch.full(shape, float(expected)).tolist()
         jacobian = torch.func.jacrev(torch.func.vmap(f))(x).reshape(x.numel(), x.numel())
         assert jacobian.tolist() == (expected * torch.eye(x.numel())).tolist()
+
+
+def test_a_constant_of_two_levels_is_written_outside_of_them() -> None:
+    """``out=`` of what does not move, in a derivative of a derivative."""
+    x, room = retrograd.tensor([[1.0, 5.0], [3.0, 2.0]]), retrograd.zeros(2)
+    places = retrograd.zeros(2, dtype=retrograd.int64)
+
+    def largest(x):
+        return retrograd.max(x.detach(), 0, out=(room, places))[0] * x[0]
+
+    func = retrograd.func
+    moved = func.jvp(lambda x: func.jvp(largest, (x,), (x,))[1], (x,), (x,))
+    assert room.tolist() == [3.0, 5.0]
+    assert [part.tolist() for part in moved] == [[3.0, 25.0], [3.0, 25.0]]

@@ -54,7 +54,8 @@ def write_lifted(
         if not depends and not (recorded and any(is_of(level, x) for x in operands[1:])):
             assert Operation.write is not None
             below = {name: x for name, (x, _) in places.items()}
-            written: Tensor = Operation.write(op, [target, *(x for x, _ in others)], below)
+            parts = [as_tensor(x) if isinstance(x, Lifted) else x for x, _ in others]
+            written: Tensor = Operation.write(op, [target, *parts], below)
             return written
         if depends or level.takes_in:
             level.take_in(target)

@@ -335,7 +335,10 @@ def _renorm_rule(g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
 
 def _renorm_definition(self: Any, p: float, dim: int, maxnorm: float) -> Any:
     size = vector_norm_op(self, ord=p, dim=_others(len(self.shape), dim), keepdim=True)
-    return where(gt(raw(size), maxnorm), self * (maxnorm * reciprocal(size + _MARGIN)), self)
+    longer = gt(raw(size), maxnorm)
+    # What is not scaled is not divided by either: the gradient of NaN would be NaN elsewhere, too.
+    size = where(longer, size, zeros_like(size) + 1)
+    return where(longer, self * (maxnorm * reciprocal(size + _MARGIN)), self)
 
 
 renorm_op = composite(
