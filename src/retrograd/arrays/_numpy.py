@@ -378,7 +378,7 @@ def _trunc_divide(x: Raw, y: Raw) -> Raw:
 
 def _divided(divide: Any, x: Raw, y: Raw) -> Raw:
     result = divide(x, y)
-    if result.dtype.kind in "iu" and not np.all(y):
+    if result.dtype.kind in "iu" and result.size and not np.all(y):
         raise RuntimeError("ZeroDivisionError")
     return result
 

@@ -159,12 +159,15 @@ def rnn_gradients(
 ) -> tuple[Raw, Raw, Raw]:  # fmt: skip
     """The gradients of gates, initial state and weight."""
     of_gates, product = np.array(g, order="C"), _product(g)
-    slopes = 1 - output * output if nonlinearity == "tanh" else ~(output <= 0)  # NaN: 1
+    slopes = 1 - output * output if nonlinearity == "tanh" else output <= 0  # false for NaN
     carried = Carried(hidden)
     lists = [step_views(x, batch_sizes) for x in (of_gates, slopes)]
     for given, slope in _in_order(lists, not reverse):
         carried.add_to(given)
-        np.multiply(given, slope, out=given)
+        if nonlinearity == "tanh":
+            np.multiply(given, slope, out=given)
+        else:
+            given[slope] = 0  # also what is infinite
         carried.value = product(given, weight)
     states = previous(hidden, output, batch_sizes, reverse)
     return of_gates, carried.leave(), _weight_gradient(of_gates, states)

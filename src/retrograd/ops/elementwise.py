@@ -203,7 +203,7 @@ _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 
 exp = elementwise("exp", arrays.exp, lambda g, result: g * result, dtypes="float")
 exp2 = elementwise("exp2", arrays.exp2, lambda g, result: g * result * _LN2, dtypes="float")
-expm1 = elementwise("expm1", arrays.expm1, lambda g, result: g * result + g, dtypes="float")
+expm1 = elementwise("expm1", arrays.expm1, lambda g, result: g * (result + 1), dtypes="float")
 log = elementwise("log", arrays.log, lambda g, self: g / self, dtypes="float")
 log2 = elementwise("log2", arrays.log2, lambda g, self: g / (self * _LN2), dtypes="float")
 log10 = elementwise("log10", arrays.log10, lambda g, self: g / (self * _LN10), dtypes="float")
@@ -215,7 +215,7 @@ log1p = elementwise(
 
 sin = elementwise("sin", arrays.sin, lambda g, self: g * cos(self), dtypes="float")
 cos: Elementwise = elementwise("cos", arrays.cos, lambda g, self: -g * sin(self), dtypes="float")
-tan = elementwise("tan", arrays.tan, lambda g, result: g + g * (result * result), dtypes="float")
+tan = elementwise("tan", arrays.tan, lambda g, result: g * (result * result + 1), dtypes="float")
 
 
 def _arc(x: Any) -> Any:

@@ -15,7 +15,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._refusals import c_name
-from retrograd.ops.elementwise import le, tanh, to_dtype, zeros_like
+from retrograd.ops.elementwise import le, tanh, where, zeros_like
 
 Sizes = tuple[int, ...]
 
@@ -169,10 +169,12 @@ def _rnn(
     return arrays.recurrent.rnn(gates, hidden, weight, nonlinearity, batch_sizes, reverse)
 
 
-def _rnn_slope(output: Any, nonlinearity: str) -> Any:
+def _through(x: Any, output: Any, nonlinearity: str) -> Any:
+    """What a change before the nonlinearity is after it, or a gradient the other way. As in
+    ``relu``, nothing goes through at 0, not even what is infinite, and anything at NaN."""
     if nonlinearity == "relu":
-        return 1 - to_dtype(le(output, 0), dtype=raw(output).dtype)  # 1 for NaN, as in relu
-    return 1 - output * output
+        return where(le(output, 0), zeros_like(x), x)
+    return x * (1 - output * output)
 
 
 def _rnn_rule(
@@ -183,11 +185,11 @@ def _rnn_rule(
         return arrays.recurrent.rnn_gradients(
             g, result, hidden, weight, nonlinearity, batch_sizes, reverse
         )
-    slopes, given = (_steps(x, batch_sizes) for x in (_rnn_slope(result, nonlinearity), g))
+    outputs, given = (_steps(x, batch_sizes) for x in (result, g))
     (found,) = _empty(1, batch_sizes)
     carried = _Carried()
     for t in _order(batch_sizes, not reverse):
-        found[t] = carried.added_to(given[t]) * slopes[t]
+        found[t] = _through(carried.added_to(given[t]), outputs[t], nonlinearity)
         carried.value = products.matmul(found[t], weight)
     of_gates = _all(found)
     states = _previous(hidden, result, batch_sizes, reverse)
@@ -201,13 +203,14 @@ def _rnn_tangent(
     by_gates, by_hidden, by_weight = t
     states = _previous(hidden, result, batch_sizes, reverse)
     base = _moving(_sum(by_gates, _products_move(by_weight, states)), result, batch_sizes)
-    slopes = _steps(_rnn_slope(result, nonlinearity), batch_sizes)
+    outputs = _steps(result, batch_sizes)
     by_hidden, turned = _or_zeros(by_hidden, hidden), _turned(weight)
     (found,) = _empty(1, batch_sizes)
     state = None
     for step in _order(batch_sizes, reverse):
         state = _begun(state, by_hidden, batch_sizes[step])
-        found[step] = state = (base[step] + products.matmul(state, turned)) * slopes[step]
+        moved = base[step] + products.matmul(state, turned)
+        found[step] = state = _through(moved, outputs[step], nonlinearity)
     return _all(found)
 
 
