@@ -22,13 +22,15 @@ from retrograd.ops._operation import TensorLike, raw
 
 
 def by_definition(
-    node: OperationNode, g: Any, next_nodes: Sequence[Node | None], recorded: bool
-) -> Sequence[Any]:
-    """The gradients of the inputs of a composite, for those of its outputs."""
+    node: OperationNode, g: Any, next_nodes: Sequence[Node | None], recorded: bool,
+    saved: dict[str, Any] | None = None,
+) -> Sequence[Any]:  # fmt: skip
+    """The gradients of the inputs of a composite, for those of its outputs. ``saved``: what the
+    node saved, if it has been unpacked already."""
     operation = node.operation
     assert operation.definition is not None
     with enable_grad():
-        inputs = inputs_of(node)
+        inputs = inputs_of(node, node.saved_as_tensors() if saved is None else saved)
         variables = [
             x if n is None else variable(x, recorded)
             for x, n in zip(inputs, next_nodes, strict=True)
@@ -49,10 +51,9 @@ def by_definition(
     return gradients if recorded else [None if x is None else raw(x) for x in gradients]
 
 
-def inputs_of(node: OperationNode) -> list[Any]:
+def inputs_of(node: OperationNode, saved: dict[str, Any]) -> list[Any]:
     """The inputs of a composite. The derivative does not depend on the values of those that its
     node did not save, and zeros stand for them."""
-    saved = node.saved_as_tensors()
     return [
         saved[name] if saved.get(name) is not None
         else None if dtype is None else wrap(arrays.zeros(shape, dtype))

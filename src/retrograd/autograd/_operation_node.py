@@ -82,17 +82,19 @@ class OperationNode(CallableNode):
         """As the two above, for values that need a step before they are used: to be unpacked by
         saved_tensors_hooks, or conjugated. (Rules give the transpose. Where numbers are complex,
         reverse mode needs the adjoint: the same rule on conjugated values.)"""
-        values = self.saved_as_tensors()
+        saved = values = self.saved_as_tensors()  # once: a hook may refuse to unpack again
         if not recorded:
             values = {name: raw(value) for name, value in values.items()}
         if self.operation.fused and (recorded or any_lifted(g, *values.values())):
-            return self.by_definition(g, next_nodes, recorded)
+            return self.by_definition(g, next_nodes, recorded, saved)
         options = getattr(self, "options", {})
         if self.extras is not None and self.extras.conjugate:
             values = {name: _conjugate(value) for name, value in values.items()}
             options = {name: _conjugate(value) for name, value in options.items()}
         found = self.apply_rules(g, next_nodes, {**options, **values})
-        return found if found is not NotImplemented else self.by_definition(g, next_nodes, recorded)
+        if found is NotImplemented:
+            return self.by_definition(g, next_nodes, recorded, saved)
+        return found
 
     def apply_rules(
         self, g: Any, next_nodes: Sequence[Node | None], values: dict[str, Any]
