@@ -212,7 +212,10 @@ def run(
 ) -> Result:  # fmt: skip
     """Run a program (its text, or the path of a script) as several ranks. ``expect`` is the exit
     code that mpiexec must give; None: any but zero."""
-    result = Run(program, ranks, env).finish(timeout)
+    for _ in range(3):
+        result = Run(program, ranks, env).finish(timeout)
+        if "listener thread failed to start" not in result.launcher:  # Open MPI, now and then
+            break
     good = result.code != 0 if expect is None else result.code == expect
     assert good, result.report()
     return result

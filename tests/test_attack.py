@@ -36,8 +36,11 @@ def test_attack_finds_nothing(name: str, tmp_path: Path) -> None:
     if name in NEED_PYTORCH:
         pytest.importorskip("torch", reason="PyTorch is not installed to compare with")
     path = tmp_path / "report.json"
-    done = command(name, "--seconds", str(SECONDS), "--seed", str(SEED), "--report", str(path))
-    (report,) = json.loads(path.read_text())
+    for _ in range(2):
+        done = command(name, "--seconds", str(SECONDS), "--seed", str(SEED), "--report", str(path))
+        (report,) = json.loads(path.read_text())
+        if "TimeoutError: rank" not in done.stdout:  # on a busy machine a rank may start too late
+            break
     assert report["tried"] > 0
     allowed = UNEXPLAINED.get(name, 0) * report["tried"] / 1000
     assert len(report["findings"]) <= allowed, done.stdout + done.stderr

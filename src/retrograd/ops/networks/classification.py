@@ -179,6 +179,8 @@ def _nll_rule(
     g: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
     ignore_index: int,
 ) -> Any:  # fmt: skip
+    if g[0] is None:  # only the total weight is asked about, which depends on no score
+        return None
     return nll_slope(
         g[0], self, target, weight, total_weight, reduction=reduction, ignore_index=ignore_index
     )
