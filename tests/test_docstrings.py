@@ -1,0 +1,68 @@
+"""Docstrings of the public names are true: their examples run, their arguments exist."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docstring_coverage import NAMESPACES, Entry, entries
+
+import retrograd as torch
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def examples() -> Iterator[Entry]:
+    """Every docstring of the public names that has examples, once, under the first of its names."""
+    seen = set()
+    for namespace in NAMESPACES:
+        for entry in entries(namespace):
+            if ">>>" in entry.doc and entry.doc not in seen:
+                seen.add(entry.doc)
+                yield entry
+
+
+def names_around(entry: Entry) -> dict[str, Any]:
+    """What an example may use without importing it: the names of the module that it is in."""
+    value = entry.value.fget if entry.kind == "property" else inspect.unwrap(entry.value)
+    module = getattr(value, "__module__", None) or "retrograd"
+    return dict(vars(importlib.import_module(module)))
+
+
+def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docstrings that are made when the package is loaded are not where pytest looks for them."""
+    monkeypatch.chdir(tmp_path)
+    failed: list[str] = []
+    printed: list[str] = []
+    count = 0
+    for entry in examples():
+        torch.manual_seed(0)
+        test = doctest.DocTestParser().get_doctest(
+            entry.doc, names_around(entry), entry.name, None, None
+        )
+        runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+        runner.run(test, out=printed.append)
+        count += 1
+        if runner.failures:
+            failed.append(entry.name)
+    assert not failed, "".join(printed)
+    assert count > 400
+    assert os.listdir() == [], "an example leaves files behind"
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_an_args_section_names_no_argument_that_does_not_exist(namespace: str) -> None:
+    """A method may share its docstring with a function, so ``input`` is always allowed."""
+    wrong = [
+        f"{entry.name}: {name}"
+        for entry in entries(namespace)
+        if not any(p.kind is p.VAR_KEYWORD for p in entry.parameters)
+        for name in sorted(entry.named - {"input"} - {p.name for p in entry.parameters})
+    ]
+    assert wrong == []
