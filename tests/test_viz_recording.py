@@ -13,7 +13,7 @@ import retrograd as torch
 from retrograd import _modes, nn, viz
 from retrograd._source import describe
 from retrograd.autograd._node import AccumulateGrad
-from retrograd.nn._calling import EVERYWHERE
+from retrograd.nn._calling import GLOBAL_HOOKS
 from retrograd.utils.checkpoint import checkpoint
 from retrograd.viz._made import made_of
 
@@ -243,7 +243,7 @@ def test_a_recording_leaves_everything_as_it_was() -> None:
     assert _modes.modes.observer is None
     assert _modes.modes.pass_observer is None
     assert _modes.switch.active == active
-    assert not any(EVERYWHERE.values())
+    assert not any(GLOBAL_HOOKS.values())
     assert made_of((x * 2).grad_fn) is None
     assert (x * 2).grad_fn.extras is None
 
@@ -307,7 +307,7 @@ def test_each_thread_records_its_own() -> None:
     assert found["plain"] is None
     assert [elements_of(s.after) for s in found["own"].passes[0].steps[-1:]] == [3.0]
     assert len(story.passes) == 1
-    assert not any(EVERYWHERE.values())
+    assert not any(GLOBAL_HOOKS.values())
 
 
 def elements_of(value) -> list:

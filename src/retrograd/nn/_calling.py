@@ -15,7 +15,7 @@ from retrograd.tensor._tensor import Tensor
 
 
 class Hook:
-    """A hook of a module, and how it wants to be called."""
+    """A hook of a module, and the options it was registered with."""
 
     __slots__ = ("always", "function", "with_kwargs")
 
@@ -26,16 +26,16 @@ class Hook:
         self.with_kwargs = with_kwargs
         self.always = always
 
-    def __call__(self, module: Any, args: Any, kwargs: Any, *more: Any) -> Any:
+    def __call__(self, module: Any, args: Any, kwargs: Any, *rest: Any) -> Any:
         if self.with_kwargs:
-            return self.function(module, args, kwargs, *more)
-        return self.function(module, args, *more)
+            return self.function(module, args, kwargs, *rest)
+        return self.function(module, args, *rest)
 
 
 Registry = OrderedDict[int, Any]
 KINDS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-# Hooks of all modules, for debugging and profiling; they come before a module's own.
-EVERYWHERE: dict[str, Registry] = {kind: OrderedDict() for kind in KINDS}
+# Hooks of all modules, for debugging and profiling. They run before a module's own.
+GLOBAL_HOOKS: dict[str, Registry] = {kind: OrderedDict() for kind in KINDS}
 
 
 def add(registry: Registry, hook: Any, prepend: bool = False) -> RemovableHandle:
@@ -46,17 +46,18 @@ def add(registry: Registry, hook: Any, prepend: bool = False) -> RemovableHandle
     return handle
 
 
-class Callable_(Stateful):  # noqa: N801 - typing has the plain name
-    """A module that can be called."""
+class CallableModule(Stateful):
+    """A module that can be called, with hooks around the call."""
 
     def __init__(self) -> None:
         super().__init__()
         for kind in KINDS:
             self.__dict__[kind] = OrderedDict()
-        self.__dict__["_is_full_backward_hook"] = None  # of which of two kinds those hooks are
+        # True for full hooks, False for the deprecated kind
+        self.__dict__["_is_full_backward_hook"] = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes. Every module defines its own."""
+        """Compute the result of the module. Every subclass defines its own."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
@@ -65,21 +66,21 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
         own = self.__dict__
         if not (
             own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"]
-            or own["_backward_pre_hooks"] or any(EVERYWHERE.values())
+            or own["_backward_pre_hooks"] or any(GLOBAL_HOOKS.values())
         ):  # fmt: skip
             return self.forward(*args, **kwargs)
         return self._with_hooks(args, kwargs)
 
     def _hooks(self, kind: str) -> list[Any]:
         if kind == "_backward_hooks" and not self._has_full_hooks():
-            return list(EVERYWHERE[kind].values())
-        return [*EVERYWHERE[kind].values(), *self.__dict__[kind].values()]
+            return list(GLOBAL_HOOKS[kind].values())
+        return [*GLOBAL_HOOKS[kind].values(), *self.__dict__[kind].values()]
 
     def _has_full_hooks(self) -> bool:
         return self.__dict__.get("_is_full_backward_hook") is not False
 
     def _with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result, told = None, set()
+        result, called = None, set()
         try:
             for hook in self._hooks("_forward_pre_hooks"):
                 args, kwargs = _replaced_arguments(hook, hook(self, args, kwargs), args, kwargs)
@@ -89,7 +90,7 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
                 args = gradients.watch_inputs(args)
             result = self.forward(*args, **kwargs)
             for hook in self._hooks("_forward_hooks"):
-                told.add(id(hook))
+                called.add(id(hook))
                 replaced = hook(self, args, kwargs, result)
                 result = result if replaced is None else replaced
             if gradients is not None:
@@ -99,7 +100,7 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
             return result
         except Exception:
             for hook in self._hooks("_forward_hooks"):
-                if hook.always and id(hook) not in told:
+                if hook.always and id(hook) not in called:
                     _call_regardless(hook, self, args, kwargs, result)
             raise
 
@@ -108,13 +109,22 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args)`` before ``forward``; what it returns replaces the arguments.
+        """Call ``hook(module, args)`` before ``forward``.
 
-        >>> import retrograd as torch
-        >>> layer = torch.nn.ReLU()
-        >>> handle = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
-        >>> layer(torch.tensor(-0.5))
-        tensor(0.5000)
+        Args:
+            hook: what it returns, if not None, replaces the arguments.
+            prepend: run the hook before those registered earlier.
+            with_kwargs: call ``hook(module, args, kwargs)``, which returns a pair.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+
+        Example:
+            >>> import retrograd as torch
+            >>> layer = torch.nn.ReLU()
+            >>> handle = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+            >>> layer(torch.tensor(-0.5))
+            tensor(0.5000)
         """
         return add(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
 
@@ -122,36 +132,61 @@ class Callable_(Stateful):  # noqa: N801 - typing has the plain name
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:  # fmt: skip
-        """Call ``hook(module, args, output)`` after ``forward``; what it returns replaces the
-        output."""
+        """Call ``hook(module, args, output)`` after ``forward``.
+
+        Args:
+            hook: what it returns, if not None, replaces the output.
+            prepend: run the hook before those registered earlier.
+            with_kwargs: call ``hook(module, args, kwargs, output)``.
+            always_call: call the hook when ``forward`` raises, too.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         return add(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` when the gradients of the outputs are there; what it
-        returns replaces them."""
+        """Call ``hook(module, grad_output)`` once the gradients of the outputs are known.
+
+        Args:
+            hook: what it returns, if not None, replaces the gradients.
+            prepend: run the hook before those registered earlier.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         return add(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are
-        there; what it returns replaces them.
+        """Call ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known.
 
-        >>> import retrograd as torch
-        >>> layer = torch.nn.ReLU()
-        >>> handle = layer.register_full_backward_hook(lambda module, got, given: print(got))
-        >>> layer(torch.tensor([1.0, -1.0], requires_grad=True)).sum().backward()
-        (tensor([1., 0.]),)
+        Args:
+            hook: what it returns, if not None, replaces the gradients of the inputs.
+            prepend: run the hook before those registered earlier.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+
+        Example:
+            >>> import retrograd as torch
+            >>> layer = torch.nn.ReLU()
+            >>> handle = layer.register_full_backward_hook(lambda module, grads, _: print(grads))
+            >>> layer(torch.tensor([1.0, -1.0], requires_grad=True)).sum().backward()
+            (tensor([1., 0.]),)
         """
         self._set_kind_of_hooks(full=True)
         return add(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` with what the last node of the module
-        gives and gets, which is not what the module does. Deprecated: use
-        ``register_full_backward_hook``."""
+        """Call ``hook(module, grad_input, grad_output)`` with the gradients of the last node.
+
+        These need not be the gradients of the module's inputs. Deprecated: use
+        ``register_full_backward_hook``.
+        """
         self._set_kind_of_hooks(full=False)
         return add(self._backward_hooks, hook)
 
@@ -188,8 +223,8 @@ def _call_regardless(hook: Hook, module: Any, args: Any, kwargs: Any, result: An
         )
 
 
-def watch_last_node(module: Callable_, result: Any) -> None:
-    """Register the hooks of the older kind with the node of the first tensor of a result."""
+def watch_last_node(module: CallableModule, result: Any) -> None:
+    """Register the deprecated backward hooks with the node of the first tensor of a result."""
     while not isinstance(result, Tensor):
         if isinstance(result, dict):
             result = next(x for x in result.values() if isinstance(x, Tensor))
@@ -204,7 +239,7 @@ def watch_last_node(module: Callable_, result: Any) -> None:
 
 
 class BackwardHookFunction(Function):
-    """The identity. Its node is a place at which the gradients of several tensors meet."""
+    """The identity. Its node receives the gradients of several tensors at once."""
 
     @staticmethod
     def forward(ctx: Any, *tensors: Any) -> Any:
@@ -219,9 +254,9 @@ class BackwardHookFunction(Function):
 
 
 class GradientHooks:
-    """One call of a module that has hooks on gradients."""
+    """The backward hooks of one call of a module."""
 
-    def __init__(self, module: Callable_) -> None:
+    def __init__(self, module: CallableModule) -> None:
         self.module = module
         self.grad_outputs: Any = None
         self.inputs_watched = False
@@ -229,56 +264,56 @@ class GradientHooks:
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         self.count = len(args)
-        places, passed = _passed(args)
+        indices, passed = _through_one_node(args)
         if passed is None:
             return args
         self.inputs_watched = True
         node = _node_of(passed)
 
         def hook(grad_inputs: Any, _: Any) -> Any:
-            if self.grad_outputs is None:  # no gradient came by the outputs
+            if self.grad_outputs is None:  # no gradient arrived at the outputs
                 return None
-            found: list[Any] = [None] * self.count
-            for place, g in zip(places, grad_inputs, strict=True):
-                found[place] = g
-            replaced = self._tell("_backward_hooks", tuple(found), self.grad_outputs)
+            grads: list[Any] = [None] * self.count
+            for i, g in zip(indices, grad_inputs, strict=True):
+                grads[i] = g
+            replaced = self._call_hooks("_backward_hooks", tuple(grads), self.grad_outputs)
             self.grad_outputs = None
-            return tuple(replaced[place] for place in places)
+            return tuple(replaced[i] for i in indices)
 
         node.register_hook(hook)
         new = list(args)
-        for place, x in zip(places, passed, strict=True):
-            new[place] = x
+        for i, x in zip(indices, passed, strict=True):
+            new[i] = x
         return tuple(new)
 
     def watch_outputs(self, result: Any) -> Any:
         several = isinstance(result, tuple)
         outputs = result if several else (result,)
-        places, passed = _passed(outputs)
+        indices, passed = _through_one_node(outputs)
         if passed is None:
             return result
 
         def pre_hook(grads: Any) -> Any:
-            found: list[Any] = [None] * len(outputs)
-            for place, g in zip(places, grads, strict=True):
-                found[place] = g
-            given = self._tell("_backward_pre_hooks", tuple(found))
-            self.grad_outputs = given
-            if not self.inputs_watched:  # nothing below: this is all there is to tell
-                self._tell_without_inputs(given)
-            return tuple(given[place] for place in places)
+            grad_outputs: list[Any] = [None] * len(outputs)
+            for i, g in zip(indices, grads, strict=True):
+                grad_outputs[i] = g
+            replaced = self._call_hooks("_backward_pre_hooks", tuple(grad_outputs))
+            self.grad_outputs = replaced
+            if not self.inputs_watched:  # no gradients of inputs will follow
+                self._call_hooks_without_inputs(replaced)
+            return tuple(replaced[i] for i in indices)
 
         _node_of(passed).register_prehook(pre_hook)
         new = list(outputs)
-        for place, x in zip(places, passed, strict=True):
-            new[place] = x
+        for i, x in zip(indices, passed, strict=True):
+            new[i] = x
         if not several:
             return new[0]
         return tuple(new) if type(result) is tuple else type(result)(*new)
 
-    def _tell_without_inputs(self, given: tuple[Any, ...]) -> None:
+    def _call_hooks_without_inputs(self, grad_outputs: tuple[Any, ...]) -> None:
         for hook in self.module._hooks("_backward_hooks"):
-            returned = hook(self.module, (None,) * self.count, given)
+            returned = hook(self.module, (None,) * self.count, grad_outputs)
             nothing = isinstance(returned, tuple) and all(x is None for x in returned)
             if returned is not None and not nothing:
                 raise RuntimeError(
@@ -286,9 +321,9 @@ class GradientHooks:
                     "return None or None for all gradients."
                 )
 
-    def _tell(self, kind: str, grads: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
+    def _call_hooks(self, kind: str, grads: tuple[Any, ...], *rest: Any) -> tuple[Any, ...]:
         for hook in self.module._hooks(kind):
-            replaced = hook(self.module, grads, *more)
+            replaced = hook(self.module, grads, *rest)
             if replaced is not None:
                 if len(replaced) != len(grads):
                     what = "pre hook" if kind == "_backward_pre_hooks" else "hook"
@@ -301,13 +336,13 @@ class GradientHooks:
         return grads
 
 
-def _passed(values: tuple[Any, ...]) -> tuple[list[int], Any]:
-    """Where tensors are among some values, and those tensors passed through one node; None if none
-    of them requires grad."""
-    places = [i for i, x in enumerate(values) if isinstance(x, Tensor)]
-    if not any(values[i].requires_grad for i in places):
-        return places, None
-    return places, BackwardHookFunction.apply(*(values[i] for i in places))
+def _through_one_node(values: tuple[Any, ...]) -> tuple[list[int], Any]:
+    """The indices of the tensors among some values, and those tensors as outputs of one node, or
+    None if none of them requires grad."""
+    indices = [i for i, x in enumerate(values) if isinstance(x, Tensor)]
+    if not any(values[i].requires_grad for i in indices):
+        return indices, None
+    return indices, BackwardHookFunction.apply(*(values[i] for i in indices))
 
 
 def _node_of(passed: tuple[Any, ...]) -> Any:
@@ -318,22 +353,22 @@ def _node_of(passed: tuple[Any, ...]) -> Any:
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, args)`` before ``forward`` of any module."""
-    return add(EVERYWHERE["_forward_pre_hooks"], Hook(hook))
+    """Call ``hook(module, args)`` before ``forward`` of every module."""
+    return add(GLOBAL_HOOKS["_forward_pre_hooks"], Hook(hook))
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call ``hook(module, args, output)`` after ``forward`` of any module."""
-    return add(EVERYWHERE["_forward_hooks"], Hook(hook, with_kwargs, always_call))
+    """Call ``hook(module, args, output)`` after ``forward`` of every module."""
+    return add(GLOBAL_HOOKS["_forward_hooks"], Hook(hook, with_kwargs, always_call))
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_output)`` for any module."""
-    return add(EVERYWHERE["_backward_pre_hooks"], hook)
+    """Call ``hook(module, grad_output)`` for every module."""
+    return add(GLOBAL_HOOKS["_backward_pre_hooks"], hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_input, grad_output)`` for any module."""
-    return add(EVERYWHERE["_backward_hooks"], hook)
+    """Call ``hook(module, grad_input, grad_output)`` for every module."""
+    return add(GLOBAL_HOOKS["_backward_hooks"], hook)

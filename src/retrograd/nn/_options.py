@@ -1,4 +1,4 @@
-"""Layers that are a function with some options, and no parameters."""
+"""Layers that apply a function of ``nn.functional`` and have no parameters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from retrograd.nn.module import Module
 
 
 class WithOptions(Module):
-    """A layer that calls a function with the options that it was made with, kept as attributes.
+    """A layer that calls a function with the options that it was constructed with.
 
-    A subclass names the function, of ``nn.functional``, and the options that it prints.
+    A subclass names the function, of ``nn.functional``, and the options that it prints. Options are
+    attributes.
     """
 
     function: ClassVar[str]
-    shown: ClassVar[tuple[str, ...]] = ()  # options that are printed
-    unless_default: ClassVar[dict[str, Any]] = {}  # options that are printed where they are others
+    shown: ClassVar[tuple[str, ...]] = ()  # options that are always printed
+    unless_default: ClassVar[dict[str, Any]] = {}  # printed if not the default
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
@@ -31,5 +32,5 @@ class WithOptions(Module):
 
     def extra_repr(self) -> str:
         names = [*self.shown]
-        names += [n for n, usual in self.unless_default.items() if getattr(self, n) != usual]
+        names += [n for n, default in self.unless_default.items() if getattr(self, n) != default]
         return ", ".join(f"{n}={getattr(self, n)!r}" for n in names)

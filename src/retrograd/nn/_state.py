@@ -1,4 +1,4 @@
-"""The state of a module as a dictionary, and back: ``state_dict`` and ``load_state_dict``."""
+"""The state of a module as a dictionary: ``state_dict`` and ``load_state_dict``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from retrograd.nn.parameter import Parameter
 from retrograd.tensor._tensor import Tensor
 
 EXTRA_STATE = "_extra_state"
-COPIES = "_copies"  # among the metadata of a module while it is loaded: what is to be copied
+COPIES = "_copies"  # in the metadata of a module while it is loaded: the copies to make
 
 
 class StateDict(OrderedDict[str, Any]):
-    """Tensors by their paths, and for each module the version of its layout."""
+    """Tensors by path, with the version of each module's format in ``_metadata``."""
 
     _metadata: OrderedDict[str, dict[str, Any]]
 
 
 class IncompatibleKeys(NamedTuple):
-    """What did not fit when a state was loaded."""
+    """The names that did not match when a state was loaded."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -39,7 +39,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class Stateful(Tree):
-    """A module whose state can be taken out and put in."""
+    """A module whose state can be saved and loaded."""
 
     _version: int = 1
 
@@ -54,11 +54,20 @@ class Stateful(Tree):
     def state_dict(
         self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
-        """All parameters and persistent buffers by their paths, sharing memory with the module.
+        """All parameters and persistent buffers by path. The tensors share memory with the module.
 
-        >>> import retrograd as torch
-        >>> list(torch.nn.Linear(2, 1).state_dict())
-        ['weight', 'bias']
+        Args:
+            destination: dictionary to add to.
+            prefix: put in front of the paths.
+            keep_vars: return the parameters themselves, not detached.
+
+        Returns:
+            The dictionary.
+
+        Example:
+            >>> import retrograd as torch
+            >>> list(torch.nn.Linear(2, 1).state_dict())
+            ['weight', 'bias']
         """
         if destination is None:
             destination = StateDict()
@@ -81,7 +90,8 @@ class Stateful(Tree):
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Put what is this module's own, not its children's, into ``destination``."""
+        """Add the parameters and buffers of this module, without its children, to ``destination``.
+        """
         for name, tensor in self._local_state().items():
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not Stateful.get_extra_state:
@@ -92,11 +102,11 @@ class Stateful(Tree):
         return {n: x for n, x in (*self._parameters.items(), *kept.items()) if x is not None}
 
     def get_extra_state(self) -> Any:
-        """What else belongs to the state; override it together with ``set_extra_state``."""
+        """Further state to save. Override it together with ``set_extra_state``."""
         raise RuntimeError("get_extra_state() is called only where a module overrides it")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take in what ``get_extra_state`` gave."""
+        """Load the state that ``get_extra_state`` returned."""
         raise RuntimeError(
             f"{type(self).__name__} is given extra state but does not override set_extra_state()"
         )
@@ -106,17 +116,25 @@ class Stateful(Tree):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy a state into this module. Whatever does not fit is reported together; under
-        ``strict`` that includes names that one side has and the other has not.
+        """Copy a state into this module. If anything does not fit, nothing is changed.
 
-        >>> import retrograd as torch
-        >>> model = torch.nn.Linear(2, 1)
-        >>> model.load_state_dict({"weight": torch.ones(1, 2), "bias": torch.zeros(1)})
-        <All keys matched successfully>
+        Args:
+            state_dict: tensors by path, as ``state_dict`` returns them.
+            strict: fail on names that only one side has.
+            assign: use the tensors themselves in place of copying them.
+
+        Returns:
+            The missing and the unexpected names.
+
+        Example:
+            >>> import retrograd as torch
+            >>> model = torch.nn.Linear(2, 1)
+            >>> model.load_state_dict({"weight": torch.ones(1, 2), "bias": torch.zeros(1)})
+            <All keys matched successfully>
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        found = IncompatibleKeys([], [])
+        incompatible = IncompatibleKeys([], [])
         errors: list[str] = []
         copies: list[Callable[[], None]] = []
         metadata = getattr(state_dict, "_metadata", None) or {}
@@ -129,27 +147,27 @@ class Stateful(Tree):
             if path:
                 above = parts[path.rpartition(".")[0]]
                 parts[path] = {k: v for k, v in above.items() if k.startswith(prefix)}
-            module._load_from_state_dict(parts[path], prefix, about, True, *found, errors)
-        # Nothing is changed before all is known to fit. Hooks are an exception: what they do with
-        # names that do not match, they do once the rest is in its place.
+            module._load_from_state_dict(parts[path], prefix, about, True, *incompatible, errors)
+        # Nothing is changed until the whole state is known to fit. With hooks this is not possible:
+        # they may remove names from the lists of those that do not match, after the copies.
         hooked = [module for _, module in reversed(members) if module._load_state_dict_post_hooks]
         if errors or not hooked:
-            self._report(found, errors, strict)
+            self._report(incompatible, errors, strict)
         for copy in copies:
             copy()
         for module in hooked:
             for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, found) is not None:
+                if hook(module, incompatible) is not None:
                     raise AssertionError(
                         "Hooks registered with ``register_load_state_dict_post_hook`` are not "
                         "expected to return new values, if incompatible_keys need to be modified, "
                         "it should be done inplace."
                     )
-        self._report(found, errors, strict)
-        return found
+        self._report(incompatible, errors, strict)
+        return incompatible
 
     def _report(self, found: IncompatibleKeys, errors: list[str], strict: bool) -> None:
-        """RuntimeError if a state does not fit, with everything that is wrong with it."""
+        """Raise a RuntimeError that lists everything that does not fit."""
         problems = list(errors)
         for what, keys in (("Unexpected", found[1]), ("Missing", found[0])):
             if keys and strict:
@@ -195,14 +213,14 @@ class Stateful(Tree):
     def _load_one(
         self, name: str, target: Tensor, key: str, value: Any, about: dict[str, Any]
     ) -> str | None:
-        """Load one tensor; what is wrong with it, if anything is."""
+        """Schedule the copy of one tensor; returns a message if it does not fit."""
         if not isinstance(value, Tensor):
             return (
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
                 f"object from checkpoint but received {type(value)}"
             )
         if not target.shape and tuple(value.shape) == (1,):
-            value = value.reshape(())  # as numbers were saved once
+            value = value.reshape(())  # old files have scalars of shape (1,)
         if value.shape != target.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {value.shape} from "
@@ -226,18 +244,19 @@ class Stateful(Tree):
     # -- hooks ---------------------------------------------------------------------------------
 
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` once the state is taken out."""
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after ``state_dict``."""
         return add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call ``hook(module, prefix, keep_vars)`` before the state is taken out."""
+        """Call ``hook(module, prefix, keep_vars)`` before ``state_dict``."""
         return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs)`` before a state is put in."""
+        unexpected_keys, error_msgs)`` before a state is loaded.
+        """
         return add_hook(self._load_state_dict_pre_hooks, lambda *args: hook(self, *args))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call ``hook(module, incompatible_keys)`` once a state is put in."""
+        """Call ``hook(module, incompatible_keys)`` after a state was loaded."""
         return add_hook(self._load_state_dict_post_hooks, hook)

@@ -1,7 +1,7 @@
-"""What a module consists of: parameters, buffers and other modules, by name.
+"""The parts of a module: parameters, buffers and submodules, by name.
 
-Each is kept in a dictionary of its kind, apart from ordinary attributes, so that they can be listed
-in the order in which they were set. Reading an attribute finds them there.
+Each kind is kept in a dictionary of its own, separate from ordinary attributes, so that its members
+can be listed in the order in which they were assigned. Attribute access looks there, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def typename(value: Any) -> str:
 
 
 class Tree:
-    """Registering the parts of a module, and walking over them."""
+    """Registers the parts of a module and iterates over them."""
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
@@ -51,7 +51,7 @@ class Tree:
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         if isinstance(value, Parameter):
-            self._make_room(name, "parameters")
+            self._release_name(name, "parameters")
             self.register_parameter(name, value)
         elif name in own.get("_parameters", ()):
             if value is not None:
@@ -61,7 +61,7 @@ class Tree:
                 )
             self.register_parameter(name, None)
         elif isinstance(value, Tree):
-            self._make_room(name, "module")
+            self._release_name(name, "module")
             own["_modules"][name] = value
         elif name in own.get("_modules", ()):
             if value is not None:
@@ -90,8 +90,8 @@ class Tree:
                 return
         object.__delattr__(self, name)
 
-    def _make_room(self, name: str, what: str) -> None:
-        """Take a name away from whatever has it now, if that is of another kind."""
+    def _release_name(self, name: str, what: str) -> None:
+        """Remove a member of another kind that has the name."""
         own = self.__dict__
         if "_parameters" not in own:
             raise AttributeError(f"cannot assign {what} before Module.__init__() call")
@@ -109,7 +109,12 @@ class Tree:
     # -- registering ---------------------------------------------------------------------------
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under a name."""
+        """Add a parameter, or None for an absent one, under a name.
+
+        Args:
+            name: name of the attribute.
+            param: the parameter, a leaf.
+        """
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -125,13 +130,19 @@ class Tree:
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a buffer: a tensor that is part of the state but not trained.
+        """Add a buffer: a tensor that belongs to the state of the module but is not trained.
 
-        >>> import retrograd as torch
-        >>> module = torch.nn.Module()
-        >>> module.register_buffer("mean", torch.zeros(2))
-        >>> module.mean
-        tensor([0., 0.])
+        Args:
+            name: name of the attribute.
+            tensor: the tensor, or None.
+            persistent: whether the buffer is part of ``state_dict``.
+
+        Example:
+            >>> import retrograd as torch
+            >>> module = torch.nn.Module()
+            >>> module.register_buffer("mean", torch.zeros(2))
+            >>> module.mean
+            tensor([0., 0.])
         """
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -146,7 +157,7 @@ class Tree:
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Any) -> None:
-        """Add a child under a name."""
+        """Add a submodule under a name."""
         if module is not None and not isinstance(module, Tree):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         if isinstance(name, str) and "." in name:
@@ -173,7 +184,8 @@ class Tree:
     # -- finding by a path ---------------------------------------------------------------------
 
     def get_submodule(self, target: str) -> Any:
-        """The module at a path such as ``"encoder.layers.0"``; itself for an empty one."""
+        """The module at a path such as ``"encoder.layers.0"``; the module itself for an empty path.
+        """
         module: Any = self
         for part in target.split(".") if target else ():
             if not hasattr(module, part):
@@ -184,7 +196,13 @@ class Tree:
         return module
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
-        """Put a module at a path; ``strict``: only where there is one already."""
+        """Replace the module at a path, or add one.
+
+        Args:
+            target: path of the module.
+            module: the new module.
+            strict: fail if there is no module at the path.
+        """
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Tree):
@@ -199,13 +217,13 @@ class Tree:
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a path."""
-        found: Parameter = self._member(target, "_parameters", "an nn.Parameter")
-        return found
+        parameter: Parameter = self._member(target, "_parameters", "an nn.Parameter")
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a path."""
-        found: Tensor = self._member(target, "_buffers", "a buffer")
-        return found
+        buffer: Tensor = self._member(target, "_buffers", "a buffer")
+        return buffer
 
     def _member(self, target: str, kind: str, what: str) -> Any:
         path, _, name = target.rpartition(".")
@@ -224,11 +242,17 @@ class Tree:
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """This module and all below it with their paths, each once.
+        """Iterate over this module and all below it, with their paths.
 
-        >>> import retrograd as torch
-        >>> [name for name, _ in torch.nn.Sequential(torch.nn.ReLU()).named_modules()]
-        ['', '0']
+        Args:
+            memo: modules to leave out; those visited are added.
+            prefix: put in front of the paths.
+            remove_duplicate: yield a module that occurs more than once only once.
+
+        Example:
+            >>> import retrograd as torch
+            >>> [name for name, _ in torch.nn.Sequential(torch.nn.ReLU()).named_modules()]
+            ['', '0']
         """
         seen: set[Any] = set() if memo is None else memo
         to_visit: list[tuple[str, Any]] = [(prefix, self)]
@@ -243,12 +267,12 @@ class Tree:
             to_visit += [(n, m) for n, m in reversed(below) if m is not None]
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
-        """This module and all below it."""
+        """Iterate over this module and all below it."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
-        """The modules right below this one, each once."""
+        """Iterate over the direct submodules with their names, each once."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -256,38 +280,44 @@ class Tree:
                 yield name, module
 
     def children(self) -> Iterator[Any]:
-        """The modules right below this one."""
+        """Iterate over the direct submodules."""
         for _, module in self.named_children():
             yield module
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters of this module, and of those below, with their paths.
+        """Iterate over the parameters with their paths.
 
-        >>> import retrograd as torch
-        >>> [name for name, _ in torch.nn.Linear(2, 1).named_parameters()]
-        ['weight', 'bias']
+        Args:
+            prefix: put in front of the paths.
+            recurse: include the parameters of submodules.
+            remove_duplicate: yield a shared parameter only once.
+
+        Example:
+            >>> import retrograd as torch
+            >>> [name for name, _ in torch.nn.Linear(2, 1).named_parameters()]
+            ['weight', 'bias']
         """
         yield from self._named_members(
             lambda module: module._parameters, prefix, recurse, remove_duplicate
         )
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters of this module, and of those below."""
+        """Iterate over the parameters, including those of submodules if ``recurse``."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """The buffers of this module, and of those below, with their paths."""
+        """Iterate over the buffers with their paths; arguments as of ``named_parameters``."""
         yield from self._named_members(
             lambda module: module._buffers, prefix, recurse, remove_duplicate
         )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers of this module, and of those below."""
+        """Iterate over the buffers, including those of submodules if ``recurse``."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 

@@ -1,4 +1,4 @@
-"""Activations as layers."""
+"""Activations: functions that are applied to each element on its own."""
 
 from __future__ import annotations
 
@@ -10,67 +10,221 @@ from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._creation import full
 
-_INPLACE: dict[str, Any] = {"inplace": False}
-
 
 class _Activation(WithOptions):
-    """An activation that may overwrite its input."""
+    """An activation that can overwrite its input."""
 
-    unless_default: ClassVar[dict[str, Any]] = _INPLACE
+    unless_default: ClassVar[dict[str, Any]] = {"inplace": False}
+
+    def __init__(self, inplace: bool = False, **options: Any) -> None:
+        super().__init__(**options, inplace=inplace)
+
+
+# -- piecewise linear --------------------------------------------------------------------------
 
 
 class ReLU(_Activation):
-    """What is positive, and zero for the rest.
+    """Rectified linear unit: ``max(0, x)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.ReLU()(torch.tensor([-1.0, 2.0]))
-    tensor([0., 2.])
+    Args:
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.ReLU()(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
     """
 
     function = "relu"
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        super().__init__(inplace)
 
 
 class ReLU6(_Activation):
-    """As ReLU, but 6 at most."""
+    """Rectified linear unit with an upper bound of 6: ``min(max(0, x), 6)``.
+
+    Args:
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.ReLU6()(torch.tensor([-1.0, 2.0, 8.0]))
+        tensor([0., 2., 6.])
+    """
 
     function = "relu6"
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        super().__init__(inplace)
 
 
-class SELU(_Activation):
-    """The exponential linear unit that keeps mean and variance."""
+class LeakyReLU(_Activation):
+    """Leaky rectified linear unit: ``x`` if ``x > 0``, else ``negative_slope * x``.
 
-    function = "selu"
+    Args:
+        negative_slope: factor for negative elements.
+        inplace: overwrite the input.
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.LeakyReLU(0.1)(torch.tensor([-1.0, 2.0]))
+        tensor([-0.1000,  2.0000])
+    """
+
+    function = "leaky_relu"
+    shown = ("negative_slope",)
+
+    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
+        super().__init__(inplace, negative_slope=negative_slope)
 
 
-class SiLU(_Activation):
-    """``x * sigmoid(x)``, also called swish."""
+class PReLU(Module):
+    """Parametric ReLU: ``x`` if ``x > 0``, else ``weight * x`` with a learned weight.
 
-    function = "silu"
+    Args:
+        num_parameters: 1 for a single weight, or the number of channels (dimension 1 of the
+            input) for a weight per channel.
+        init: initial value of the weight.
+        device: must be the CPU.
+        dtype: dtype of the weight.
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+    Shape:
+        Input and output: any shape, ``(N, C, ...)`` for a weight per channel.
+        weight: ``(num_parameters,)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.PReLU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.2500,  2.0000], grad_fn=<PreluKernelBackward0>)
+    """
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Set the weight to its initial value."""
+        self.weight.data.fill_(self.init)
+
+    def forward(self, input: Any) -> Any:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
 
 
-class Mish(_Activation):
-    """``x * tanh(softplus(x))``."""
+class RReLU(_Activation):
+    """Randomized leaky ReLU: ``x`` if ``x >= 0``, else ``a * x``.
 
-    function = "mish"
+    In training, ``a`` is drawn from the uniform distribution on ``[lower, upper]`` for each
+    element. In evaluation mode, ``a = (lower + upper) / 2``.
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+    Args:
+        lower: lower bound of the uniform distribution.
+        upper: upper bound of the uniform distribution.
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.RReLU(0.1, 0.3).eval()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.2000,  2.0000])
+    """
+
+    function = "rrelu"
+    shown = ("lower", "upper")
+
+    def __init__(
+        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
+    ) -> None:
+        super().__init__(inplace, lower=lower, upper=upper)
+
+    def forward(self, input: Any) -> Any:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+
+class Threshold(_Activation):
+    """``x`` if ``x > threshold``, else ``value``.
+
+    Args:
+        threshold: bound above which elements are kept.
+        value: replacement for all other elements.
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Threshold(1.0, -5.0)(torch.tensor([0.5, 2.0]))
+        tensor([-5.,  2.])
+    """
+
+    function = "threshold"
+    shown = ("threshold", "value")
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace, threshold=threshold, value=value)
+
+
+class Hardtanh(_Activation):
+    """Clamp to an interval: ``min(max(x, min_val), max_val)``.
+
+    Args:
+        min_val: lower bound.
+        max_val: upper bound, larger than ``min_val``.
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Hardtanh()(torch.tensor([-3.0, 0.5, 2.0]))
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
+
+    function = "hardtanh"
+    shown = ("min_val", "max_val")
+
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+    ) -> None:
+        super().__init__(inplace, min_val=min_val, max_val=max_val)
+        if not max_val > min_val:
+            raise AssertionError("max_val must be larger than min_val")
 
 
 class Hardsigmoid(WithOptions):
-    """The sigmoid, by three straight lines."""
+    """Piecewise linear approximation of the sigmoid: ``min(max(x / 6 + 1 / 2, 0), 1)``.
+
+    Args:
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Hardsigmoid()(torch.tensor([-4.0, 0.0, 1.5]))
+        tensor([0.0000, 0.5000, 0.7500])
+    """
 
     function = "hardsigmoid"
 
@@ -79,146 +233,24 @@ class Hardsigmoid(WithOptions):
 
 
 class Hardswish(WithOptions):
-    """``x * hardsigmoid(x)``."""
+    """``x * hardsigmoid(x)``, an approximation of ``SiLU``.
+
+    Args:
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Hardswish()(torch.tensor([-4.0, 0.0, 1.5]))
+        tensor([-0.0000, 0.0000, 1.1250])
+    """
 
     function = "hardswish"
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace=inplace)
-
-
-class ELU(_Activation):
-    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
-
-    function = "elu"
-    shown = ("alpha",)
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(alpha=alpha, inplace=inplace)
-
-
-class CELU(_Activation):
-    """As ELU, with ``x / alpha`` in the exponent: differentiable for every alpha."""
-
-    function = "celu"
-    shown = ("alpha",)
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(alpha=alpha, inplace=inplace)
-
-
-class LeakyReLU(_Activation):
-    """As ReLU, with a small slope where it is flat."""
-
-    function = "leaky_relu"
-    shown = ("negative_slope",)
-
-    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__(negative_slope=negative_slope, inplace=inplace)
-
-
-class Threshold(_Activation):
-    """What is above a threshold, and a value for the rest."""
-
-    function = "threshold"
-    shown = ("threshold", "value")
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__(threshold=threshold, value=value, inplace=inplace)
-
-
-class Hardtanh(_Activation):
-    """``x`` moved into an interval."""
-
-    function = "hardtanh"
-    shown = ("min_val", "max_val")
-
-    def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-    ) -> None:
-        super().__init__(min_val=min_val, max_val=max_val, inplace=inplace)
-        if not max_val > min_val:
-            raise AssertionError("max_val must be larger than min_val")
-
-
-class RReLU(_Activation):
-    """As LeakyReLU, with slopes drawn at random in training."""
-
-    function = "rrelu"
-    shown = ("lower", "upper")
-
-    def __init__(
-        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
-    ) -> None:
-        super().__init__(lower=lower, upper=upper, inplace=inplace)
-
-    def forward(self, input: Any) -> Any:
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-
-class Sigmoid(WithOptions):
-    """``1 / (1 + exp(-x))``."""
-
-    function = "sigmoid"
-
-
-class Tanh(WithOptions):
-    """The hyperbolic tangent."""
-
-    function = "tanh"
-
-
-class LogSigmoid(WithOptions):
-    """The logarithm of the sigmoid."""
-
-    function = "logsigmoid"
-
-
-class Softsign(WithOptions):
-    """``x / (1 + |x|)``."""
-
-    function = "softsign"
-
-
-class Tanhshrink(WithOptions):
-    """``x - tanh(x)``."""
-
-    function = "tanhshrink"
-
-
-class GELU(WithOptions):
-    """``x`` times the probability that a normal number is below it.
-
-    >>> import retrograd as torch
-    >>> torch.nn.GELU()(torch.tensor([-1.0, 2.0]))
-    tensor([-0.1587,  1.9545])
-    """
-
-    function = "gelu"
-    shown = ("approximate",)
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__(approximate=approximate)
-
-
-class GLU(WithOptions):
-    """One half of a dimension times the sigmoid of the other."""
-
-    function = "glu"
-    shown = ("dim",)
-
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__(dim=dim)
-
-
-class Softplus(WithOptions):
-    """``log(1 + exp(beta * x)) / beta``, a smooth ReLU."""
-
-    function = "softplus"
-    shown = ("beta", "threshold")
-
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__(beta=beta, threshold=threshold)
 
 
 class _Shrink(WithOptions):
@@ -230,70 +262,297 @@ class _Shrink(WithOptions):
 
 
 class Hardshrink(_Shrink):
-    """``x`` where it is further from zero than ``lambd``, zero elsewhere."""
+    """``x`` if ``abs(x) > lambd``, else 0.
+
+    Args:
+        lambd: bound on the absolute value.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Hardshrink()(torch.tensor([-1.0, 0.2, 2.0]))
+        tensor([-1.,  0.,  2.])
+    """
 
     function = "hardshrink"
 
 
 class Softshrink(_Shrink):
-    """``x`` moved towards zero by ``lambd``."""
+    """``x - lambd`` if ``x > lambd``, ``x + lambd`` if ``x < -lambd``, else 0.
+
+    Args:
+        lambd: how far each element moves towards zero; not negative.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Softshrink()(torch.tensor([-1.0, 0.2, 2.0]))
+        tensor([-0.5000,  0.0000,  1.5000])
+    """
 
     function = "softshrink"
 
 
-class _AlongDim(WithOptions):
-    shown = ("dim",)
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__(dim=dim)
+# -- exponential and sigmoid units ---------------------------------------------------------------
 
 
-class Softmax(_AlongDim):
-    """Exponentials along a dimension, divided by their sum."""
+class ELU(_Activation):
+    """Exponential linear unit: ``x`` if ``x > 0``, else ``alpha * (exp(x) - 1)``.
 
-    function = "softmax"
+    Args:
+        alpha: minus the limit for very negative elements.
+        inplace: overwrite the input.
 
+    Shape:
+        Input and output: any shape.
 
-class Softmin(_AlongDim):
-    """The softmax of ``-x``."""
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.ELU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
 
-    function = "softmin"
+    function = "elu"
+    shown = ("alpha",)
 
-
-class LogSoftmax(_AlongDim):
-    """The logarithm of the softmax."""
-
-    function = "log_softmax"
-
-
-class Softmax2d(Module):
-    """The softmax over the channels at each place of an image."""
-
-    def forward(self, input: Any) -> Any:
-        if input.dim() not in (3, 4):
-            raise ValueError(
-                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
-            )
-        return F.softmax(input, -3)
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace, alpha=alpha)
 
 
-class PReLU(Module):
-    """As LeakyReLU, with a slope that is learned, one for all channels or one for each."""
+class CELU(_Activation):
+    """Continuously differentiable exponential linear unit.
 
-    def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
-    ) -> None:
+    Computes ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``. Its derivative at zero is 1 for
+    every ``alpha``.
+
+    Args:
+        alpha: minus the limit for very negative elements.
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.CELU(2.0)(torch.tensor([-1.0, 2.0]))
+        tensor([-0.7869,  2.0000])
+    """
+
+    function = "celu"
+    shown = ("alpha",)
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace, alpha=alpha)
+
+
+class SELU(_Activation):
+    """Scaled exponential linear unit, of self-normalizing networks.
+
+    Computes ``scale * x`` if ``x > 0``, else ``scale * alpha * (exp(x) - 1)``, with ``scale``
+    1.0507... and ``alpha`` 1.6732..., which keep mean zero and variance one from layer to layer.
+
+    Args:
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.SELU()(torch.tensor([-1.0, 2.0]))
+        tensor([-1.1113,  2.1014])
+    """
+
+    function = "selu"
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
+
+
+class SiLU(_Activation):
+    """Sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
+
+    Args:
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.SiLU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.2689,  1.7616])
+    """
+
+    function = "silu"
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
+
+
+class Mish(_Activation):
+    """``x * tanh(softplus(x))``.
+
+    Args:
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Mish()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.3034,  1.9440])
+    """
+
+    function = "mish"
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
+
+
+class GELU(WithOptions):
+    """Gaussian error linear unit: ``x * Phi(x)``, Phi the normal distribution function.
+
+    Args:
+        approximate: "none" for the exact function, "tanh" for
+            ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.GELU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.1587,  1.9545])
+    """
+
+    function = "gelu"
+    shown = ("approximate",)
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__(approximate=approximate)
+
+
+class Softplus(WithOptions):
+    """Smooth approximation of ReLU: ``log(1 + exp(beta * x)) / beta``.
+
+    Args:
+        beta: how closely the function follows ReLU.
+        threshold: where ``beta * x`` is above it, the result is ``x``.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Softplus()(torch.tensor([-1.0, 2.0]))
+        tensor([0.3133, 2.1269])
+    """
+
+    function = "softplus"
+    shown = ("beta", "threshold")
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__(beta=beta, threshold=threshold)
+
+
+class Sigmoid(WithOptions):
+    """Logistic function: ``1 / (1 + exp(-x))``.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Sigmoid()(torch.tensor([-1.0, 0.0]))
+        tensor([0.2689, 0.5000])
+    """
+
+    function = "sigmoid"
+
+    def __init__(self) -> None:
         super().__init__()
-        self.num_parameters = num_parameters
-        self.init = init
-        self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
 
-    def reset_parameters(self) -> None:
-        """Set all slopes to what they were at first."""
-        self.weight.data.fill_(self.init)
 
-    def forward(self, input: Any) -> Any:
-        return F.prelu(input, self.weight)
+class LogSigmoid(WithOptions):
+    """Logarithm of the logistic function: ``-log(1 + exp(-x))``.
 
-    def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.LogSigmoid()(torch.tensor([-1.0, 0.0]))
+        tensor([-1.3133, -0.6931])
+    """
+
+    function = "logsigmoid"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class Tanh(WithOptions):
+    """Hyperbolic tangent.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Tanh()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.7616,  0.9640])
+    """
+
+    function = "tanh"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class Tanhshrink(WithOptions):
+    """``x - tanh(x)``.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Tanhshrink()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.2384,  1.0360])
+    """
+
+    function = "tanhshrink"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class Softsign(WithOptions):
+    """``x / (1 + abs(x))``.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Softsign()(torch.tensor([-1.0, 3.0]))
+        tensor([-0.5000,  0.7500])
+    """
+
+    function = "softsign"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+__all__ = [
+    "CELU", "ELU", "GELU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
+    "LeakyReLU", "LogSigmoid", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid",
+    "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]  # fmt: skip

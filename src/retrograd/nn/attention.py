@@ -1,4 +1,4 @@
-"""Attention of several heads, as a layer."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -13,18 +13,43 @@ from retrograd.tensor._creation import empty
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A linear layer, by the name that PyTorch prints."""
+    """``Linear`` under the name that PyTorch prints for the output projection."""
 
 
 class MultiheadAttention(Module):
-    """Means of values, weighted in each head by how well projected keys fit projected queries.
+    """Scaled dot-product attention in several heads.
 
-    >>> import retrograd as torch
-    >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    >>> x = torch.ones(3, 5, 8)
-    >>> result, weights = attention(x, x, x)
-    >>> result.shape, weights.shape
-    (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
+    Queries, keys and values are projected; each head computes
+    ``softmax(q @ k.T / sqrt(head_dim)) @ v`` for its part of the projections; the results of all
+    heads are concatenated and projected once more.
+
+    Args:
+        embed_dim: size of queries and results.
+        num_heads: number of heads; divides ``embed_dim``.
+        dropout: probability that an attention weight is zeroed in training.
+        bias: whether the projections have a bias.
+        add_bias_kv: append a learned key and value to the sequence.
+        add_zero_attn: append a key and value of zeros to the sequence.
+        kdim: size of keys, if other than ``embed_dim``.
+        vdim: size of values, if other than ``embed_dim``.
+        batch_first: whether the batch is the first dimension, ``(N, L, E)``, or the second.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+
+    Shape:
+        query: ``(L, N, embed_dim)``, or ``(N, L, embed_dim)`` if ``batch_first``, or
+        ``(L, embed_dim)``. key: ``(S, N, kdim)``, value: ``(S, N, vdim)``, likewise.
+        key_padding_mask: ``(N, S)``. attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``.
+        Output: the attention, of the query's shape, and the weights, ``(N, L, S)``,
+        ``(N, num_heads, L, S)`` without averaging, or None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+        >>> x = torch.ones(3, 5, 8)
+        >>> result, weights = attention(x, x, x)
+        >>> result.shape, weights.shape
+        (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
     """
 
     def __init__(
@@ -48,23 +73,23 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
-        made = {"device": device, "dtype": dtype}
+        factory = {"device": device, "dtype": dtype}
         widths = {"q": embed_dim, "k": self.kdim, "v": self.vdim}
-        apart: dict[str, Any] = {f"{n}_proj_weight": (embed_dim, w) for n, w in widths.items()}
-        as_one = {"in_proj_weight": (3 * embed_dim, embed_dim)}
-        there, absent = (as_one, apart) if self._qkv_same_embed_dim else (apart, as_one)
-        for name, shape in there.items():
-            setattr(self, name, Parameter(empty(shape, **made)))
-        for name in absent:
+        separate: dict[str, Any] = {f"{n}_proj_weight": (embed_dim, w) for n, w in widths.items()}
+        joint = {"in_proj_weight": (3 * embed_dim, embed_dim)}
+        used, unused = (joint, separate) if self._qkv_same_embed_dim else (separate, joint)
+        for name, shape in used.items():
+            setattr(self, name, Parameter(empty(shape, **factory)))
+        for name in unused:
             self.register_parameter(name, None)
         if bias:
-            self.in_proj_bias = Parameter(empty(3 * embed_dim, **made))
+            self.in_proj_bias = Parameter(empty(3 * embed_dim, **factory))
         else:
             self.register_parameter("in_proj_bias", None)
-        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **factory)
         for name in ("bias_k", "bias_v"):
-            here = add_bias_kv
-            setattr(self, name, Parameter(empty((1, 1, embed_dim), **made)) if here else None)
+            bias_kv = Parameter(empty((1, 1, embed_dim), **factory)) if add_bias_kv else None
+            setattr(self, name, bias_kv)
         self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 
@@ -84,11 +109,22 @@ class MultiheadAttention(Module):
         need_weights: bool = True, attn_mask: Any = None, average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:  # fmt: skip
-        """The result, and the weights if they are needed: their mean over the heads, or those of
-        each. In masks of truths, ``True`` means not to look there; others are added to scores."""
-        turned = self.batch_first and query.dim() == 3
-        if turned:
-            query, key, value = _transposed(query, key, value)
+        """Attend from ``query`` to ``key`` and ``value``.
+
+        Args:
+            query, key, value: see "Shape" of the class.
+            key_padding_mask: True for keys to ignore, or numbers to add to the scores.
+            need_weights: return the attention weights, too.
+            attn_mask: True for pairs to ignore, or numbers to add to the scores.
+            average_attn_weights: average the weights over the heads.
+            is_causal: says that ``attn_mask`` is the causal mask; needs ``attn_mask``.
+
+        Returns:
+            The result, and the weights or None.
+        """
+        transposed = self.batch_first and query.dim() == 3
+        if transposed:
+            query, key, value = _sequence_first(query, key, value)
         result, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
             self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
@@ -99,11 +135,14 @@ class MultiheadAttention(Module):
             v_proj_weight=self.v_proj_weight, average_attn_weights=average_attn_weights,
             is_causal=is_causal,
         )  # fmt: skip
-        return result.transpose(1, 0) if turned else result, weights
+        return result.transpose(1, 0) if transposed else result, weights
 
 
-def _transposed(*tensors: Any) -> list[Any]:
-    """The first two dimensions swapped. What is given several times stays one tensor, which is
-    projected at once."""
-    found: dict[int, Any] = {}
-    return [found.setdefault(id(x), x.transpose(1, 0)) for x in tensors]
+def _sequence_first(*tensors: Any) -> list[Any]:
+    """Swap the first two dimensions. A tensor that is given more than once stays one tensor, so
+    that it is projected by one product."""
+    swapped: dict[int, Any] = {}
+    return [swapped.setdefault(id(x), x.transpose(1, 0)) for x in tensors]
+
+
+__all__ = ["MultiheadAttention"]

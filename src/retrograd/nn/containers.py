@@ -1,4 +1,4 @@
-"""Modules made of modules: in a row, in a list, by name; and lists of parameters."""
+"""Containers of modules and of parameters."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from retrograd.tensor._tensor import Tensor
 
 
 def _position(index: Any, count: int) -> int:
-    """An index counted from the front, or IndexError."""
-    place: int = operator.index(index)
-    if not -count <= place < count:
-        raise IndexError(f"index {place} is out of range")
-    return place % count
+    """An index counted from the front."""
+    position: int = operator.index(index)
+    if not -count <= position < count:
+        raise IndexError(f"index {position} is out of range")
+    return position % count
 
 
-class _Row(Module):
-    """Modules numbered from 0."""
+class _Numbered(Module):
+    """A container whose modules have the names "0", "1", ..."""
 
-    def _place(self, index: Any) -> str:
+    def _name_at(self, index: Any) -> str:
         return str(_position(index, len(self)))
 
     def _renumber(self, modules: Iterable[Any]) -> None:
@@ -37,13 +37,20 @@ class _Row(Module):
         return iter(self._modules.values())
 
 
-class Sequential(_Row):
-    """Modules that are called one after the other.
+class Sequential(_Numbered):
+    """Modules that are called one after the other, each on the result of the one before.
 
-    >>> import retrograd as torch
-    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
-    >>> model(torch.zeros(4, 2)).shape
-    torch.Size([4, 3])
+    Args:
+        args: the modules, or one ``OrderedDict`` of modules by name.
+
+    Shape:
+        As the first module takes it and the last returns it.
+
+    Example:
+        >>> import retrograd as torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+        >>> model(torch.zeros(4, 2)).shape
+        torch.Size([4, 3])
     """
 
     def __init__(self, *args: Any) -> None:
@@ -98,12 +105,12 @@ class Sequential(_Row):
     __rmul__ = __mul__
 
     def append(self, module: Any) -> Sequential:
-        """Add a module at the end."""
+        """Add a module at the end and return the container."""
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Any) -> Sequential:
-        """Add a module before another."""
+        """Insert a module before the one at ``index`` and return the container."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         modules = list(self)
@@ -114,25 +121,29 @@ class Sequential(_Row):
         return self
 
     def extend(self, sequential: Iterable[Any]) -> Sequential:
-        """Add modules at the end."""
+        """Add modules at the end and return the container."""
         for module in sequential:
             self.append(module)
         return self
 
     def pop(self, key: int) -> Any:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         module = self[key]
         del self[key]
         return module
 
 
-class ModuleList(_Row):
-    """A list of modules, which belong to whatever has it as an attribute.
+class ModuleList(_Numbered):
+    """A list of modules, whose parameters belong to the module that has the list as an attribute.
 
-    >>> import retrograd as torch
-    >>> layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
-    >>> len(layers), len(list(layers.parameters()))
-    (3, 6)
+    Args:
+        modules: the modules.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
+        >>> len(layers), len(list(layers.parameters()))
+        (3, 6)
     """
 
     def __init__(self, modules: Iterable[Any] | None = None) -> None:
@@ -143,10 +154,10 @@ class ModuleList(_Row):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return self._modules[self._place(index)]
+        return self._modules[self._name_at(index)]
 
     def __setitem__(self, index: int, module: Any) -> None:
-        setattr(self, self._place(index), module)
+        setattr(self, self._name_at(index), module)
 
     def __delitem__(self, index: Any) -> None:
         modules = list(self)
@@ -163,12 +174,12 @@ class ModuleList(_Row):
         return any(m is module for m in self)
 
     def append(self, module: Any) -> ModuleList:
-        """Add a module at the end."""
+        """Add a module at the end and return the list."""
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Any]) -> ModuleList:
-        """Add modules at the end."""
+        """Add modules at the end and return the list."""
         if not isinstance(modules, Iterable):
             raise TypeError(
                 "ModuleList.extend should be called with an iterable, but got "
@@ -179,19 +190,19 @@ class ModuleList(_Row):
         return self
 
     def insert(self, index: int, module: Any) -> None:
-        """Add a module before another."""
+        """Insert a module before the one at ``index``."""
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)
 
     def pop(self, key: int) -> Any:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         module = self[key]
         del self[key]
         return module
 
     def __repr__(self) -> str:
-        """Neighbours that print the same are printed once, with how many there are."""
+        """Consecutive modules with the same text are printed once, with their number."""
         texts = [repr(module) for module in self]
         if not texts:
             return f"{self._get_name()}()"
@@ -207,12 +218,16 @@ class ModuleList(_Row):
 
 
 class ModuleDict(Module):
-    """Modules by name.
+    """A dictionary of modules, whose parameters belong to the module that has it as an attribute.
 
-    >>> import retrograd as torch
-    >>> choices = torch.nn.ModuleDict({"relu": torch.nn.ReLU(), "tanh": torch.nn.Tanh()})
-    >>> choices["relu"](torch.tensor(-1.0))
-    tensor(0.)
+    Args:
+        modules: a mapping, or pairs of a name and a module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> choices = torch.nn.ModuleDict({"relu": torch.nn.ReLU(), "tanh": torch.nn.Tanh()})
+        >>> choices["relu"](torch.tensor(-1.0))
+        tensor(0.)
     """
 
     def __init__(self, modules: Any = None) -> None:
@@ -239,24 +254,27 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Take all modules out."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         return self._modules.pop(key)
 
     def keys(self) -> Any:
+        """The names."""
         return self._modules.keys()
 
     def items(self) -> Any:
+        """Pairs of a name and a module."""
         return self._modules.items()
 
     def values(self) -> Any:
+        """The modules."""
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add modules, from a mapping or from pairs."""
+        """Add modules from a mapping or from pairs."""
         for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
@@ -273,12 +291,16 @@ def _pairs(owner: str, given: Any) -> Iterable[tuple[str, Any]]:
 
 
 class ParameterList(Module):
-    """A list of parameters. Tensors become parameters.
+    """A list of parameters. Tensors are converted to parameters; other values are kept as they are.
 
-    >>> import retrograd as torch
-    >>> weights = torch.nn.ParameterList([torch.zeros(2), torch.ones(2)])
-    >>> [name for name, _ in weights.named_parameters()]
-    ['0', '1']
+    Args:
+        values: the parameters.
+
+    Example:
+        >>> import retrograd as torch
+        >>> weights = torch.nn.ParameterList([torch.zeros(2), torch.ones(2)])
+        >>> [name for name, _ in weights.named_parameters()]
+        ['0', '1']
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
@@ -305,13 +327,13 @@ class ParameterList(Module):
         return self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
-        """Add a parameter at the end."""
+        """Add a parameter at the end and return the list."""
         self._size += 1
         self[-1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add parameters at the end."""
+        """Add parameters at the end and return the list."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
                 "ParameterList.extend should be called with an iterable, but got "
@@ -326,7 +348,17 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters by name. Tensors become parameters."""
+    """A dictionary of parameters. Tensors are converted to parameters; other values are kept.
+
+    Args:
+        parameters: a mapping, or pairs of a name and a parameter.
+
+    Example:
+        >>> import retrograd as torch
+        >>> weights = torch.nn.ParameterDict({"left": torch.zeros(2), "right": torch.ones(2)})
+        >>> [name for name, _ in weights.named_parameters()]
+        ['left', 'right']
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -357,21 +389,24 @@ class ParameterDict(Module):
         return key in self._keys
 
     def keys(self) -> Any:
+        """The names."""
         return self._keys.keys()
 
     def items(self) -> Any:
+        """Pairs of a name and a parameter."""
         return [(key, self[key]) for key in self._keys]
 
     def values(self) -> Any:
+        """The parameters."""
         return [self[key] for key in self._keys]
 
     def update(self, parameters: Any) -> None:
-        """Add parameters, from a mapping or from pairs."""
+        """Add parameters from a mapping or from pairs."""
         for key, value in _pairs("ParameterDict", parameters):
             self[key] = value
 
     def pop(self, key: str) -> Any:
-        """Take a parameter out and return it."""
+        """Remove a parameter and return it."""
         value = self[key]
         del self[key]
         return value
@@ -388,3 +423,6 @@ def _as_parameter(value: Any) -> Any:
 def _described(value: Any, elements: str) -> str:
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     return f"{kind} containing: [{elements} of size {'x'.join(map(str, value.shape))}]"
+
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

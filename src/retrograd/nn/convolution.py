@@ -1,4 +1,4 @@
-"""Convolutions and their transposes, over one, two and three dimensions."""
+"""Convolutions and transposed convolutions over one, two and three dimensions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
 from retrograd.nn import init
+from retrograd.nn._sections import sections
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._creation import empty
@@ -17,12 +18,12 @@ PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
 
 
 def sizes(value: Any, count: int) -> tuple[Any, ...]:
-    """One number for all dimensions, or one for each."""
+    """A size for each of ``count`` dimensions, of one number for all or a sequence of them."""
     return tuple(value) if isinstance(value, Iterable) else (value,) * count
 
 
 class _Convolution(Module):
-    """What all convolutions share. ``spatial`` is the number of dimensions that the window has."""
+    """The base of all convolutions. ``spatial`` is the number of dimensions of the window."""
 
     spatial: ClassVar[int]
     transposed: ClassVar[bool] = False
@@ -77,7 +78,7 @@ class _Convolution(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw weights and bias from an interval that shrinks with the number of inputs."""
+        """Draw weight and bias uniformly from ``[-b, b]``, with ``b = 1 / sqrt(fan_in)``."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in = math.prod(self.weight.shape[1:])
@@ -97,6 +98,33 @@ class _Convolution(Module):
         return ", ".join(parts)
 
 
+_PLAIN = """\
+Slides a window over the input and computes, for each output channel, the sum of products of the
+window with the filter of that channel (a cross-correlation), plus a bias.
+
+Args:
+    in_channels: number of channels of the input.
+    out_channels: number of channels of the output.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows, {sizes}.
+    padding: elements added on both sides, {sizes}; or "valid" for none, or "same" for an output
+        as large as the input (with a stride of 1).
+    dilation: distance between the elements of a window, {sizes}.
+    groups: number of groups that channels are divided into. Each group of outputs sees one group
+        of inputs only.
+    bias: whether to add a learned bias to each output channel.
+    padding_mode: "zeros", "reflect", "replicate" or "circular".
+    device: must be the CPU.
+    dtype: dtype of the parameters.
+
+Shape:
+    Input: ``(N, in_channels, {input})`` or ``(in_channels, {input})``.
+    Output: ``(N, out_channels, {output})`` or ``(out_channels, {output})``; each output size is
+    ``floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1)``.
+    weight: ``(out_channels, in_channels / groups, *kernel_size)``. bias: ``(out_channels,)``.
+"""
+
+
 class _Plain(_Convolution):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
@@ -110,51 +138,94 @@ class _Plain(_Convolution):
     def forward(self, input: Any) -> Any:
         x, padding = input, self.padding
         if self.padding_mode != "zeros":
-            x, padding = F.pad(input, self._around(), mode=self.padding_mode), (0,) * self.spatial
+            x = F.pad(input, self._pad_widths(), mode=self.padding_mode)
+            padding = (0,) * self.spatial
         return self._convolve(
             x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
 
-    def _around(self) -> list[int]:
-        """How much to pad, in the order of ``F.pad``: the last dimension first."""
+    def _pad_widths(self) -> list[int]:
+        """The widths of the padding in the order of ``F.pad``: the last dimension first."""
         if self.padding == "valid":
             return [0, 0] * self.spatial
-        found = []
+        widths = []
         for d in reversed(range(self.spatial)):
             if self.padding == "same":
                 total = self.dilation[d] * (self.kernel_size[d] - 1)
-                found += [total // 2, total - total // 2]
+                widths += [total // 2, total - total // 2]
             else:
-                found += [self.padding[d]] * 2
-        return found
+                widths += [self.padding[d]] * 2
+        return widths
 
 
+@sections(_PLAIN, 1)
 class Conv1d(_Plain):
-    """A window that slides along sequences: ``(N, C, L)``.
+    """Convolution over sequences.
 
-    >>> import retrograd as torch
-    >>> torch.nn.Conv1d(2, 4, kernel_size=3, padding=1)(torch.ones(1, 2, 5)).shape
-    torch.Size([1, 4, 5])
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Conv1d(2, 4, kernel_size=3, padding=1)(torch.ones(1, 2, 5)).shape
+        torch.Size([1, 4, 5])
     """
 
     spatial = 1
 
 
+@sections(_PLAIN, 2)
 class Conv2d(_Plain):
-    """A window that slides over images: ``(N, C, H, W)``.
+    """Convolution over images.
 
-    >>> import retrograd as torch
-    >>> torch.nn.Conv2d(3, 8, kernel_size=3, stride=2)
-    Conv2d(3, 8, kernel_size=(3, 3), stride=(2, 2))
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.Conv2d(3, 8, kernel_size=3, stride=2)
+        >>> layer
+        Conv2d(3, 8, kernel_size=(3, 3), stride=(2, 2))
+        >>> layer(torch.ones(1, 3, 9, 9)).shape
+        torch.Size([1, 8, 4, 4])
     """
 
     spatial = 2
 
 
+@sections(_PLAIN, 3)
 class Conv3d(_Plain):
-    """A window that slides through volumes: ``(N, C, D, H, W)``."""
+    """Convolution over volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Conv3d(1, 4, kernel_size=(1, 3, 3))(torch.ones(2, 1, 5, 6, 7)).shape
+        torch.Size([2, 4, 5, 4, 5])
+    """
 
     spatial = 3
+
+
+_TRANSPOSED = """\
+Computes the gradient of ``Conv{n}d`` with respect to its input, as a layer (also called
+fractionally strided convolution, or deconvolution).
+
+Args:
+    in_channels: number of channels of the input.
+    out_channels: number of channels of the output.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows in the output, {sizes}.
+    padding: elements removed on both sides of the output, {sizes}.
+    output_padding: elements added on one side of the output, {sizes}; less than the stride or the
+        dilation.
+    groups: number of groups that channels are divided into.
+    bias: whether to add a learned bias to each output channel.
+    dilation: distance between the elements of a window, {sizes}.
+    padding_mode: only "zeros".
+    device: must be the CPU.
+    dtype: dtype of the parameters.
+
+Shape:
+    Input: ``(N, in_channels, {input})`` or ``(in_channels, {input})``.
+    Output: ``(N, out_channels, {output})`` or ``(out_channels, {output})``; each output size is
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``,
+    or given by the argument ``output_size`` of the call.
+    weight: ``(in_channels, out_channels / groups, *kernel_size)``. bias: ``(out_channels,)``.
+"""
 
 
 class _Transposed(_Convolution):
@@ -176,14 +247,14 @@ class _Transposed(_Convolution):
     def forward(self, input: Any, output_size: Sequence[int] | None = None) -> Any:
         extra = self.output_padding
         if output_size is not None:
-            extra = self._reaching(input, list(output_size))
+            extra = self._output_padding_for(input, list(output_size))
         return self._convolve(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
             self.dilation,
         )  # fmt: skip
 
-    def _reaching(self, input: Any, wanted: list[int]) -> tuple[int, ...]:
-        """The output padding that gives a size."""
+    def _output_padding_for(self, input: Any, wanted: list[int]) -> tuple[int, ...]:
+        """The output padding that gives an output of size ``wanted``."""
         n = self.spatial
         leading = 2 if input.dim() == n + 2 else 1
         if len(wanted) == leading + n:
@@ -207,24 +278,45 @@ class _Transposed(_Convolution):
         return tuple(w - low for w, low in zip(wanted, least, strict=True))
 
 
+@sections(_TRANSPOSED, 1)
 class ConvTranspose1d(_Transposed):
-    """The transpose of ``Conv1d``, which makes sequences longer."""
+    """Transposed convolution over sequences.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.ConvTranspose1d(4, 2, 2, stride=2)(torch.ones(1, 4, 5)).shape
+        torch.Size([1, 2, 10])
+    """
 
     spatial = 1
 
 
+@sections(_TRANSPOSED, 2)
 class ConvTranspose2d(_Transposed):
-    """The transpose of ``Conv2d``, which makes images larger.
+    """Transposed convolution over images.
 
-    >>> import retrograd as torch
-    >>> torch.nn.ConvTranspose2d(8, 3, 2, stride=2)(torch.ones(1, 8, 4, 4)).shape
-    torch.Size([1, 3, 8, 8])
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.ConvTranspose2d(8, 3, 2, stride=2)(torch.ones(1, 8, 4, 4)).shape
+        torch.Size([1, 3, 8, 8])
     """
 
     spatial = 2
 
 
+@sections(_TRANSPOSED, 3)
 class ConvTranspose3d(_Transposed):
-    """The transpose of ``Conv3d``, which makes volumes larger."""
+    """Transposed convolution over volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.ConvTranspose3d(2, 1, 2, stride=2)(torch.ones(1, 2, 2, 3, 4)).shape
+        torch.Size([1, 1, 4, 6, 8])
+    """
 
     spatial = 3
+
+
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+]  # fmt: skip

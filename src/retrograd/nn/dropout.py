@@ -1,10 +1,23 @@
-"""Layers that leave out a random part of their input in training."""
+"""Dropout: layers that zero a random part of their input in training."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from retrograd.nn._options import WithOptions
+from retrograd.nn._sections import sections
+
+_CHANNELS = """\
+In training, each channel of each sample is zeroed as a whole with probability ``p``, and the others
+are multiplied by ``1 / (1 - p)``. In evaluation mode the layer is the identity.
+
+Args:
+    p: probability that a channel is zeroed.
+    inplace: overwrite the input.
+
+Shape:
+    Input and output: ``(N, C, {input})`` or ``(C, {input})``.
+"""
 
 
 class _Dropout(WithOptions):
@@ -20,42 +33,106 @@ class _Dropout(WithOptions):
 
 
 class Dropout(_Dropout):
-    """Zero for each number with probability ``p``; what is left is scaled up.
+    """Dropout of single elements.
 
-    >>> import retrograd as torch
-    >>> torch.nn.Dropout(0.5).eval()(torch.ones(3))
-    tensor([1., 1., 1.])
+    In training, each element is zeroed with probability ``p``, and the others are multiplied by
+    ``1 / (1 - p)``, which preserves the mean. In evaluation mode the layer is the identity.
+
+    Args:
+        p: probability that an element is zeroed.
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> sorted(set(torch.nn.Dropout(0.5)(torch.ones(100)).tolist()))
+        [0.0, 2.0]
+        >>> torch.nn.Dropout(0.5).eval()(torch.ones(3))
+        tensor([1., 1., 1.])
     """
 
     function = "dropout"
 
 
+@sections(_CHANNELS, 1)
 class Dropout1d(_Dropout):
-    """Whole channels of sequences at once."""
+    """Dropout of whole channels of sequences.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Dropout1d(0.5).eval()(torch.ones(2, 3, 4)).shape
+        torch.Size([2, 3, 4])
+    """
 
     function = "dropout1d"
 
 
+@sections(_CHANNELS, 2)
 class Dropout2d(_Dropout):
-    """Whole channels of images at once."""
+    """Dropout of whole channels of images.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Dropout2d(1.0)(torch.ones(1, 1, 2, 2))
+        tensor([[[[0., 0.],
+                  [0., 0.]]]])
+    """
 
     function = "dropout2d"
 
 
+@sections(_CHANNELS, 3)
 class Dropout3d(_Dropout):
-    """Whole channels of volumes at once."""
+    """Dropout of whole channels of volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Dropout3d(0.5)(torch.ones(2, 3, 4, 4, 4)).shape
+        torch.Size([2, 3, 4, 4, 4])
+    """
 
     function = "dropout3d"
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean and variance, for networks of SELU."""
+    """Dropout for networks with ``SELU``: preserves a mean of zero and a variance of one.
+
+    In training, each element is replaced with probability ``p`` by the limit of ``SELU`` at minus
+    infinity, and the result is scaled and shifted. In evaluation mode the layer is the identity.
+
+    Args:
+        p: probability that an element is replaced.
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: any shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AlphaDropout(0.2).eval()(torch.ones(3))
+        tensor([1., 1., 1.])
+    """
 
     function = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_Dropout):
-    """``AlphaDropout`` of whole channels."""
+    """``AlphaDropout`` of whole channels.
+
+    Args:
+        p: probability that a channel is replaced.
+        inplace: overwrite the input.
+
+    Shape:
+        Input and output: ``(N, C, ...)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.FeatureAlphaDropout(0.2).eval()(torch.ones(1, 3))
+        tensor([[1., 1., 1.]])
+    """
 
     function = "feature_alpha_dropout"
 

@@ -1,4 +1,4 @@
-"""Vectors looked up by number."""
+"""Embeddings: rows of a table, selected by index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.tensor._creation import empty
 
 
 class _Table(Module):
-    """A table of vectors, of which one may stay zero."""
+    """The table of an embedding. The row ``padding_idx``, if there is one, gets no gradient."""
 
     weight: Any
 
@@ -50,13 +50,13 @@ class _Table(Module):
         return padding_idx % self.num_embeddings
 
     def reset_parameters(self) -> None:
-        """Normal numbers, and zeros for the row that stands for padding."""
+        """Draw the table from the standard normal distribution, and zero the row of the padding."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
 
-    def _described(self, *shown: tuple[str, Any]) -> str:
+    def _describe(self, *shown: tuple[str, Any]) -> str:
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
         for name, usual in shown:
             value = getattr(self, name)
@@ -66,11 +66,29 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """A vector for each number from 0 on.
+    """Look up the rows of a learned table by index.
 
-    >>> import retrograd as torch
-    >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 1]])).shape
-    torch.Size([2, 2, 3])
+    Gradients are dense: ``sparse=True`` is accepted and changes nothing.
+
+    Args:
+        num_embeddings: number of rows.
+        embedding_dim: size of each row.
+        padding_idx: index of a row that starts as zeros and gets no gradient.
+        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
+        norm_type: order of the norm for ``max_norm``.
+        scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
+        sparse: no effect.
+        device: must be the CPU.
+        dtype: dtype of the table.
+
+    Shape:
+        Input: indices of any shape ``(*)``. Output: ``(*, embedding_dim)``.
+        weight: ``(num_embeddings, embedding_dim)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 1]])).shape
+        torch.Size([2, 2, 3])
     """
 
     def __init__(
@@ -89,7 +107,7 @@ class Embedding(_Table):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        return self._described(
+        return self._describe(
             ("padding_idx", None), ("max_norm", None), ("norm_type", 2.0),
             ("scale_grad_by_freq", False), ("sparse", False),
         )  # fmt: skip
@@ -100,7 +118,22 @@ class Embedding(_Table):
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:  # fmt: skip
-        """An embedding of vectors that are there already."""
+        """An embedding with a given table.
+
+        Args:
+            embeddings: the table, a matrix.
+            freeze: whether the table is excluded from training.
+            padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse: see ``Embedding``.
+
+        Returns:
+            The embedding.
+
+        Example:
+            >>> import retrograd as torch
+            >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+            >>> torch.nn.Embedding.from_pretrained(table)(torch.tensor([1]))
+            tensor([[3., 4.]])
+        """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
@@ -109,7 +142,37 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of the vectors of several numbers, without making the vectors."""
+    """Sums, means or maxima of groups ("bags") of rows of a learned table.
+
+    Computes the same as ``Embedding`` followed by a reduction, without storing the rows.
+
+    Args:
+        num_embeddings: number of rows.
+        embedding_dim: size of each row.
+        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
+        norm_type: order of the norm for ``max_norm``.
+        scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
+        mode: "sum", "mean" or "max".
+        sparse: no effect.
+        include_last_offset: whether ``offsets`` ends with the total number of indices.
+        padding_idx: index of a row that is left out of every bag.
+        device: must be the CPU.
+        dtype: dtype of the table.
+
+    Shape:
+        Input: indices, ``(B, N)`` for bags of one size, or ``(N,)`` with offsets.
+        offsets: ``(B,)``, where each bag begins.
+        per_sample_weights: the shape of the input; factors for the rows, for "sum" only.
+        Output: ``(B, embedding_dim)``. weight: ``(num_embeddings, embedding_dim)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        >>> bag = torch.nn.EmbeddingBag.from_pretrained(table, mode="sum")
+        >>> bag(torch.tensor([0, 1, 2]), torch.tensor([0, 2]))
+        tensor([[4., 6.],
+                [5., 6.]])
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
@@ -129,7 +192,7 @@ class EmbeddingBag(_Table):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        return self._described(
+        return self._describe(
             ("max_norm", None), ("norm_type", 2.0), ("scale_grad_by_freq", False), ("mode", None),
             ("padding_idx", None),
         )  # fmt: skip
@@ -140,7 +203,17 @@ class EmbeddingBag(_Table):
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
         sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
     ) -> EmbeddingBag:  # fmt: skip
-        """Bags of vectors that are there already."""
+        """An ``EmbeddingBag`` with a given table.
+
+        Args:
+            embeddings: the table, a matrix.
+            freeze: whether the table is excluded from training.
+            max_norm, norm_type, scale_grad_by_freq, mode, sparse, include_last_offset, padding_idx:
+                see ``EmbeddingBag``.
+
+        Returns:
+            The layer. See ``EmbeddingBag`` for an example.
+        """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
@@ -148,3 +221,6 @@ class EmbeddingBag(_Table):
                   include_last_offset, padding_idx)  # fmt: skip
         bag.weight.requires_grad_(not freeze)
         return bag
+
+
+__all__ = ["Embedding", "EmbeddingBag"]

@@ -1,4 +1,4 @@
-"""Initial values of parameters. Every function writes into the tensor it is given."""
+"""Initialization of parameters. Every function fills the tensor it is given and returns it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ _ONE = {"linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transp
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """How much larger weights must be before an activation, to keep the variance.
+    """The factor for the standard deviation of weights that preserves variance.
 
-    >>> round(calculate_gain("relu"), 4)
-    1.4142
+    Args:
+        nonlinearity: the function that follows: "linear", "conv1d" and so on, "sigmoid", "tanh",
+            "relu", "leaky_relu" or "selu".
+        param: the negative slope of "leaky_relu".
+
+    Returns:
+        The factor.
+
+    Example:
+        >>> round(calculate_gain("relu"), 4)
+        1.4142
     """
     if nonlinearity in _ONE:
         return 1
@@ -38,23 +47,51 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @no_grad()
 def constant_(tensor: Any, val: float) -> Any:
-    """Fill a tensor with one value."""
+    """Fill ``tensor`` with ``val``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.constant_(torch.empty(2), 0.5)
+        tensor([0.5000, 0.5000])
+    """
     return tensor.fill_(val)
 
 
 def ones_(tensor: Any) -> Any:
-    """Fill a tensor with ones."""
+    """Fill ``tensor`` with ones.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.ones_(torch.empty(2))
+        tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Any) -> Any:
-    """Fill a tensor with zeros."""
+    """Fill ``tensor`` with zeros.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.zeros_(torch.empty(2))
+        tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 @no_grad()
 def eye_(tensor: Any) -> Any:
-    """Ones on the diagonal of a matrix, zeros elsewhere."""
+    """Fill a matrix with ones on the diagonal and zeros elsewhere.
+
+    Args:
+        tensor: a matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.eye_(torch.empty(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     tensor.zero_()
@@ -64,7 +101,17 @@ def eye_(tensor: Any) -> Any:
 
 @no_grad()
 def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """Filters of a convolution that pass on as many channels as they can."""
+    """Fill the filters of a convolution so that it preserves as many channels as possible.
+
+    Args:
+        tensor: the weight of a convolution, with 3, 4 or 5 dimensions.
+        groups: number of groups of the convolution.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.dirac_(torch.empty(1, 1, 3))
+        tensor([[[0., 1., 0.]]])
+    """
     if tensor.ndimension() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     outputs, inputs, *window = tensor.shape
@@ -73,8 +120,8 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     tensor.zero_()
     for group in range(groups):
         for d in range(min(outputs // groups, inputs)):
-            place = (group * (outputs // groups) + d, d, *(size // 2 for size in window))
-            tensor[place] = 1
+            index = (group * (outputs // groups) + d, d, *(size // 2 for size in window))
+            tensor[index] = 1
     return tensor
 
 
@@ -83,13 +130,37 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 @no_grad()
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
-    """Numbers from ``[a, b)``, all equally likely."""
+    """Fill ``tensor`` from the uniform distribution on ``[a, b)``.
+
+    Args:
+        tensor: tensor to fill.
+        a: lower bound.
+        b: upper bound.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.uniform_(torch.empty(100), 2.0, 3.0).min() >= 2
+        tensor(True)
+    """
     return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    """Numbers of a normal distribution."""
+    """Fill ``tensor`` from a normal distribution.
+
+    Args:
+        tensor: tensor to fill.
+        mean: mean.
+        std: standard deviation.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.normal_(torch.empty(3, 5), std=0.1).shape
+        torch.Size([3, 5])
+    """
     return tensor.normal_(mean, std, generator=generator)
 
 
@@ -98,23 +169,37 @@ def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Any = None,
 ) -> Any:  # fmt: skip
-    """Numbers of a normal distribution that lie in ``[a, b]``; others are drawn again."""
+    """Fill ``tensor`` from a normal distribution that is restricted to ``[a, b]``.
+
+    Args:
+        tensor: tensor to fill.
+        mean: mean of the distribution before it is restricted.
+        std: standard deviation before it is restricted.
+        a: lower bound.
+        b: upper bound.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.trunc_normal_(torch.empty(100)).abs().max() <= 2
+        tensor(True)
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
             "values may be incorrect.",
             stacklevel=2,
         )
-    inside = _below((b - mean) / std) - _below((a - mean) / std)
-    draw = _drawn_normal if inside > 0.3 else _drawn_evenly
+    inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std)
+    draw = _by_rejecting_normal if inside > 0.3 else _by_rejecting_uniform
     return draw(tensor, mean, std, a, b, generator)
 
 
-def _below(x: float) -> float:
+def _normal_cdf(x: float) -> float:
     return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
 
-def _drawn_normal(
+def _by_rejecting_normal(
     tensor: Any, mean: float, std: float, a: float, b: float, generator: Any
 ) -> Any:
     low, high = (tensor.new_tensor(bound).item() for bound in (a, b))
@@ -125,10 +210,10 @@ def _drawn_normal(
     return tensor
 
 
-def _drawn_evenly(
+def _by_rejecting_uniform(
     tensor: Any, mean: float, std: float, a: float, b: float, generator: Any
 ) -> Any:
-    """For bounds far out, where few normal numbers fall: even ones, kept as the density says."""
+    """Rejection sampling from uniform numbers, for bounds that few normal numbers fall between."""
     mode = max(a, min(mean, b))
     log_peak = -0.5 * ((mode - mean) / std) ** 2
 
@@ -146,7 +231,7 @@ def _drawn_evenly(
 
 
 def _fans(tensor: Any) -> tuple[int, int]:
-    """How many inputs each output of a layer has, and how many outputs each input."""
+    """The number of inputs of each output of a layer, and of outputs of each input."""
     if tensor.dim() < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
@@ -159,24 +244,42 @@ _calculate_fan_in_and_fan_out = _fans
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Even numbers of a variance that keeps that of values and of gradients alike.
+    """Glorot initialization: uniform on ``[-b, b]``, ``b = gain * sqrt(6 / (fan_in + fan_out))``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.init.xavier_uniform_(torch.empty(2, 3)).abs().max() <= (6 / 5) ** 0.5
-    tensor(True)
+    Args:
+        tensor: weight with at least two dimensions.
+        gain: factor, see ``calculate_gain``.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.xavier_uniform_(torch.empty(2, 3)).abs().max() <= (6 / 5) ** 0.5
+        tensor(True)
     """
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / float(sum(_fans(tensor))))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """As ``xavier_uniform_``, of a normal distribution."""
+    """Glorot initialization: normal, ``std = gain * sqrt(2 / (fan_in + fan_out))``.
+
+    Args:
+        tensor: weight with at least two dimensions.
+        gain: factor, see ``calculate_gain``.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.xavier_normal_(torch.empty(2, 3)).shape
+        torch.Size([2, 3])
+    """
     std = gain * math.sqrt(2.0 / float(sum(_fans(tensor))))
     return normal_(tensor, 0.0, std, generator)
 
 
 def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float | None:
-    """The deviation that keeps the variance through rectifiers; None for a tensor of nothing."""
+    """The standard deviation that preserves variance through rectifiers; None for an empty tensor.
+    """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
         return None
@@ -191,7 +294,20 @@ def kaiming_uniform_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Any:  # fmt: skip
-    """Even numbers of a variance that keeps that of values (``fan_in``) or of gradients."""
+    """He initialization: uniform on ``[-b, b]``, ``b = gain * sqrt(3 / fan)``.
+
+    Args:
+        tensor: weight with at least two dimensions.
+        a: negative slope, for "leaky_relu".
+        mode: "fan_in" preserves the variance of values, "fan_out" that of gradients.
+        nonlinearity: determines the gain, see ``calculate_gain``.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.kaiming_uniform_(torch.empty(2, 6)).abs().max() <= 1
+        tensor(True)
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is None:
         return tensor
@@ -203,14 +319,39 @@ def kaiming_normal_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Any:  # fmt: skip
-    """As ``kaiming_uniform_``, of a normal distribution."""
+    """He initialization: normal, ``std = gain / sqrt(fan)``.
+
+    Args:
+        tensor: weight with at least two dimensions.
+        a: negative slope, for "leaky_relu".
+        mode: "fan_in" preserves the variance of values, "fan_out" that of gradients.
+        nonlinearity: determines the gain, see ``calculate_gain``.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.init.kaiming_normal_(torch.empty(2, 6), nonlinearity="relu").shape
+        torch.Size([2, 6])
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
 
 
 @no_grad()
 def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
-    """A random matrix with orthogonal rows or columns, whichever are fewer."""
+    """Fill a matrix with random orthogonal rows or columns, whichever are fewer.
+
+    Args:
+        tensor: tensor with at least two dimensions; all but the first are flattened.
+        gain: factor.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> q = torch.nn.init.orthogonal_(torch.empty(2, 3))
+        >>> torch.allclose(q @ q.T, torch.eye(2), atol=1e-6)
+        True
+    """
     from retrograd.linalg import qr
 
     if tensor.ndimension() < 2:
@@ -230,7 +371,19 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
 def sparse_(
     tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None
 ) -> Any:
-    """Normal numbers, of which a part of each column is zero."""
+    """Fill a matrix from a normal distribution, with a share of zeros in each column.
+
+    Args:
+        tensor: a matrix.
+        sparsity: share of zeros.
+        std: standard deviation of the other elements.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> (torch.nn.init.sparse_(torch.empty(4, 2), sparsity=0.5) == 0).sum(0)
+        tensor([2, 2])
+    """
     from retrograd.tensor._randoms import randperm
 
     if tensor.ndimension() != 2:

@@ -1,4 +1,4 @@
-"""Layers that multiply by a matrix."""
+"""Layers that apply a linear or bilinear map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ from retrograd.tensor._creation import empty
 
 
 class Identity(Module):
-    """What comes in goes out. Arguments are taken and mean nothing."""
+    """Return the input unchanged. Stands in where a model wants a layer.
+
+    Args:
+        args, kwargs: ignored.
+
+    Shape:
+        Input and output: any.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Identity(54, unused=True)(torch.ones(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -23,12 +35,27 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """``x @ weight.T + bias``.
+    """Affine map of the last dimension: ``x @ weight.T + bias``.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.Linear(3, 2)
-    >>> layer(torch.ones(5, 3)).shape
-    torch.Size([5, 2])
+    Weight and bias are drawn from the uniform distribution on ``[-b, b]``, with
+    ``b = 1 / sqrt(in_features)``.
+
+    Args:
+        in_features: size of each input.
+        out_features: size of each output.
+        bias: whether to add a learned bias.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+
+    Shape:
+        Input: ``(*, in_features)``. Output: ``(*, out_features)``.
+        weight: ``(out_features, in_features)``. bias: ``(out_features,)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.Linear(3, 2)
+        >>> layer(torch.ones(5, 3)).shape
+        torch.Size([5, 2])
     """
 
     def __init__(
@@ -38,16 +65,16 @@ class Linear(Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        made = {"device": device, "dtype": dtype}
-        self.weight = Parameter(empty((out_features, in_features), **made))
+        factory = {"device": device, "dtype": dtype}
+        self.weight = Parameter(empty((out_features, in_features), **factory))
         if bias:
-            self.bias = Parameter(empty(out_features, **made))
+            self.bias = Parameter(empty(out_features, **factory))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights and bias from an interval that shrinks with the number of inputs."""
+        """Draw weight and bias uniformly from ``[-b, b]``, with ``b = 1 / sqrt(in_features)``."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
@@ -57,7 +84,7 @@ class Linear(Module):
         parameters = self._parameters
         try:
             weight, bias = parameters["weight"], parameters["bias"]
-        except KeyError:  # computed from others, see nn.utils
+        except KeyError:  # a parametrized weight, see nn.utils
             weight, bias = self.weight, self.bias
         return F.linear(input, weight, bias)
 
@@ -69,7 +96,25 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """``x1 @ weight @ x2 + bias``, for each output a matrix."""
+    """Bilinear map of two inputs: ``x1 @ weight[k] @ x2 + bias[k]`` for each output ``k``.
+
+    Args:
+        in1_features: size of the first input.
+        in2_features: size of the second input.
+        out_features: size of the output.
+        bias: whether to add a learned bias.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input1: ``(*, in1_features)``. input2: ``(*, in2_features)``. Output: ``(*, out_features)``.
+        weight: ``(out_features, in1_features, in2_features)``. bias: ``(out_features,)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Bilinear(3, 4, 2)(torch.ones(5, 3), torch.ones(5, 4)).shape
+        torch.Size([5, 2])
+    """
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
@@ -81,16 +126,16 @@ class Bilinear(Module):
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
-        made = {"device": device, "dtype": dtype}
-        self.weight = Parameter(empty((out_features, in1_features, in2_features), **made))
+        factory = {"device": device, "dtype": dtype}
+        self.weight = Parameter(empty((out_features, in1_features, in2_features), **factory))
         if bias:
-            self.bias = Parameter(empty(out_features, **made))
+            self.bias = Parameter(empty(out_features, **factory))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights and bias from an interval that shrinks with the number of inputs."""
+        """Draw weight and bias uniformly from ``[-b, b]``, with ``b = 1 / sqrt(in1_features)``."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -104,3 +149,6 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+__all__ = ["Bilinear", "Identity", "Linear"]

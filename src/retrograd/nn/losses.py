@@ -1,59 +1,33 @@
-"""Losses as layers, and distances."""
+"""Losses of regression and of pairs of vectors, and distances."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from retrograd.nn import functional as F
+from retrograd.nn._loss import Loss
 from retrograd.nn.module import Module
 
-
-class _Loss(Module):
-    """A function of a prediction and a target, with options that are attributes. ``reduction`` says
-    what is made of the losses of all elements: their "mean", their "sum", or "none"."""
-
-    function: ClassVar[str]
-    weights: ClassVar[tuple[str, ...]] = ()  # options that are tensors, kept as buffers
-
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", **options: Any,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        if size_average is not None or reduce is not None:  # as it was said once
-            each = reduce is False
-            reduction = "none" if each else "sum" if size_average is False else "mean"
-        self.reduction = reduction
-        for name, value in options.items():
-            if name in self.weights:
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, value)
-        self.__dict__["_options"] = ("reduction", *options)
-        self.__dict__["_function"] = getattr(F, self.function)
-
-    def forward(self, *inputs: Any) -> Any:
-        return self._function(*inputs, **{name: getattr(self, name) for name in self._options})
+# -- regression ----------------------------------------------------------------------------------
 
 
-class _Weighted(_Loss):
-    """A loss with a weight for each class, or each element."""
+class L1Loss(Loss):
+    """Absolute error: ``abs(input - target)``.
 
-    weights = ("weight",)
+    Args:
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
 
-    def __init__(
-        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", **options: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction, weight=weight, **options)
+    Shape:
+        Input and target: the same shape, any.
+        Output: a scalar; the shape of the input for "none".
 
-
-# -- of numbers --------------------------------------------------------------------------------
-
-
-class L1Loss(_Loss):
-    """The absolute difference."""
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.L1Loss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
+        tensor(1.)
+    """
 
     function = "l1_loss"
 
@@ -64,18 +38,46 @@ class L1Loss(_Loss):
 
 
 class MSELoss(L1Loss):
-    """The square of the difference.
+    """Squared error: ``(input - target)**2``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.MSELoss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
-    tensor(2.)
+    Args:
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Shape:
+        Input and target: the same shape, any.
+        Output: a scalar; the shape of the input for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.MSELoss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
+        tensor(2.)
     """
 
     function = "mse_loss"
 
 
-class SmoothL1Loss(_Loss):
-    """The square of a difference below ``beta``, its absolute value above."""
+class SmoothL1Loss(Loss):
+    """Squared error for small differences, absolute error for large ones.
+
+    With ``d = abs(input - target)``: ``0.5 * d**2 / beta`` if ``d < beta``, else
+    ``d - 0.5 * beta``.
+
+    Args:
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+        beta: difference at which the two parts meet; 0 gives ``L1Loss``.
+
+    Shape:
+        Input and target: the same shape, any.
+        Output: a scalar; the shape of the input for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> loss = torch.nn.SmoothL1Loss(reduction="none")
+        >>> loss(torch.tensor([0.5, 3.0]), torch.tensor([0.0, 0.0]))
+        tensor([0.1250, 2.5000])
+    """
 
     function = "smooth_l1_loss"
 
@@ -86,8 +88,26 @@ class SmoothL1Loss(_Loss):
         super().__init__(size_average, reduce, reduction, beta=beta)
 
 
-class HuberLoss(_Loss):
-    """As ``SmoothL1Loss``, times ``delta``."""
+class HuberLoss(Loss):
+    """Huber loss: ``delta`` times ``SmoothL1Loss(beta=delta)``.
+
+    With ``d = abs(input - target)``: ``0.5 * d**2`` if ``d < delta``, else
+    ``delta * (d - 0.5 * delta)``.
+
+    Args:
+        reduction: "mean", "sum", or "none" for a loss per element.
+        delta: difference at which the two parts meet; positive.
+
+    Shape:
+        Input and target: the same shape, any.
+        Output: a scalar; the shape of the input for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> loss = torch.nn.HuberLoss(reduction="none", delta=2.0)
+        >>> loss(torch.tensor([0.5, 3.0]), torch.tensor([0.0, 0.0]))
+        tensor([0.1250, 4.0000])
+    """
 
     function = "huber_loss"
 
@@ -97,8 +117,29 @@ class HuberLoss(_Loss):
         super().__init__(None, None, reduction, delta=delta)
 
 
-class PoissonNLLLoss(_Loss):
-    """How unlikely counts are, of a Poisson distribution."""
+class PoissonNLLLoss(Loss):
+    """Negative log likelihood of counts with a Poisson distribution.
+
+    ``exp(input) - target * input`` if ``log_input``, else ``input - target * log(input + eps)``.
+    The constant term ``log(target!)`` is omitted, or approximated if ``full``.
+
+    Args:
+        log_input: whether the input is the logarithm of the rate.
+        full: add Stirling's approximation ``target * log(target) - target +
+            0.5 * log(2 * pi * target)`` for targets above 1.
+        size_average, reduce: deprecated; use ``reduction``.
+        eps: added to the rate before the logarithm, if ``log_input`` is False.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Shape:
+        Input and target: the same shape, any.
+        Output: a scalar; the shape of the input for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.PoissonNLLLoss()(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]))
+        tensor(0.3591)
+    """
 
     function = "poisson_nll_loss"
 
@@ -109,8 +150,27 @@ class PoissonNLLLoss(_Loss):
         super().__init__(size_average, reduce, reduction, log_input=log_input, full=full, eps=eps)
 
 
-class GaussianNLLLoss(_Loss):
-    """How unlikely targets are, of a normal distribution with the variance given."""
+class GaussianNLLLoss(Loss):
+    """Negative log likelihood of targets with a normal distribution of given mean and variance.
+
+    ``0.5 * (log(var) + (input - target)**2 / var)``, with ``var`` clamped from below by ``eps``.
+
+    Args:
+        full: add the constant ``0.5 * log(2 * pi)``.
+        eps: lower bound of the variance.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Shape:
+        Input (the mean) and target: the same shape, or such that they broadcast.
+        var: the shape of the input, or with 1 for its last dimension, or without that dimension.
+        Output: a scalar; the shape of the input for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> mean, target = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0])
+        >>> torch.nn.GaussianNLLLoss()(mean, target, torch.tensor([1.0, 4.0]))
+        tensor(0.5966)
+    """
 
     function = "gaussian_nll_loss"
 
@@ -118,129 +178,28 @@ class GaussianNLLLoss(_Loss):
         super().__init__(None, None, reduction, full=full, eps=eps)
 
 
-# -- of classes --------------------------------------------------------------------------------
+# -- pairs and triples -----------------------------------------------------------------------------
 
 
-class CrossEntropyLoss(_Weighted):
-    """How unlikely the right classes are, from scores that are no probabilities yet.
+class HingeEmbeddingLoss(Loss):
+    """Loss of distances between similar (target 1) and dissimilar (target -1) pairs.
 
-    >>> import retrograd as torch
-    >>> torch.nn.CrossEntropyLoss()(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
-    tensor(0.1269)
+    ``input`` for a target of 1, ``max(0, margin - input)`` for a target of -1.
+
+    Args:
+        margin: distance from which on dissimilar pairs cost nothing.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Shape:
+        Input and target: the same shape, any.
+        Output: a scalar; the shape of the input for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.25]), torch.tensor([1.0, -1.0]))
+        tensor(0.6250)
     """
-
-    function = "cross_entropy"
-
-    def __init__(
-        self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
-        reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
-    ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction, ignore_index=ignore_index,
-                         label_smoothing=label_smoothing)  # fmt: skip
-
-
-class NLLLoss(_Weighted):
-    """The same from logarithms of probabilities."""
-
-    function = "nll_loss"
-
-    def __init__(
-        self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
-        reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction, ignore_index=ignore_index)
-
-
-class KLDivLoss(_Loss):
-    """How far one distribution is from another."""
-
-    function = "kl_div"
-
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", log_target: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction, log_target=log_target)
-
-
-class BCELoss(_Weighted):
-    """How unlikely yes or no is, from probabilities of yes."""
-
-    function = "binary_cross_entropy"
-
-    def __init__(
-        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction)
-
-
-class BCEWithLogitsLoss(_Loss):
-    """The same from scores, of which the sigmoid is the probability."""
-
-    function = "binary_cross_entropy_with_logits"
-    weights = ("weight", "pos_weight")
-
-    def __init__(
-        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", pos_weight: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(size_average, reduce, reduction, weight=weight, pos_weight=pos_weight)
-
-
-class SoftMarginLoss(L1Loss):
-    """``log(1 + exp(-y * x))`` for targets of 1 and -1."""
-
-    function = "soft_margin_loss"
-
-
-class MultiLabelMarginLoss(L1Loss):
-    """By how much wrong classes come close to right ones, of which there may be several."""
-
-    function = "multilabel_margin_loss"
-
-
-class MultiLabelSoftMarginLoss(BCELoss):
-    """``BCEWithLogitsLoss`` of many labels, averaged for each sample."""
-
-    function = "multilabel_soft_margin_loss"
-
-
-class MultiMarginLoss(_Weighted):
-    """By how much wrong classes come close to the right one."""
-
-    function = "multi_margin_loss"
-
-    def __init__(
-        self, p: int = 1, margin: float = 1.0, weight: Any = None,
-        size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-    ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, reduce, reduction, p=p, margin=margin)
-        if p not in (1, 2):
-            raise ValueError("only p == 1 and p == 2 supported")
-        if weight is not None and weight.dim() != 1:
-            raise ValueError(
-                "MultiMarginLoss: expected weight to be None or 1D tensor, got "
-                f"{weight.dim()}D instead"
-            )
-
-
-class CTCLoss(_Loss):
-    """How unlikely a sequence of labels is, however it is spread over time."""
-
-    function = "ctc_loss"
-
-    def __init__(
-        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
-    ) -> None:
-        super().__init__(None, None, reduction, blank=blank, zero_infinity=zero_infinity)
-
-
-# -- of pairs and triples ----------------------------------------------------------------------
-
-
-class HingeEmbeddingLoss(_Loss):
-    """A distance for alike pairs, and what it lacks of a margin for others."""
 
     function = "hinge_embedding_loss"
 
@@ -251,7 +210,7 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(size_average, reduce, reduction, margin=margin)
 
 
-class _Pair(_Loss):
+class _Pair(Loss):
     def __init__(
         self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean",
@@ -260,13 +219,49 @@ class _Pair(_Loss):
 
 
 class CosineEmbeddingLoss(_Pair):
-    """The angle between alike pairs, and what it lacks for others."""
+    """Loss of the cosine between similar (target 1) and dissimilar (target -1) vectors.
+
+    ``1 - cos(x1, x2)`` for a target of 1, ``max(0, cos(x1, x2) - margin)`` for a target of -1.
+
+    Args:
+        margin: cosine up to which dissimilar vectors cost nothing, from -1 to 1.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per pair.
+
+    Shape:
+        input1, input2: ``(N, D)`` or ``(D,)``. Target: ``(N,)`` or ``()``.
+        Output: a scalar; the shape of the target for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> x1, x2 = torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 4.0]])
+        >>> torch.nn.CosineEmbeddingLoss()(x1, x2, torch.tensor([1.0]))
+        tensor(0.4000)
+    """
 
     function = "cosine_embedding_loss"
 
 
 class MarginRankingLoss(_Pair):
-    """By how much pairs are in the wrong order."""
+    """Loss of pairs of scores: ``max(0, -target * (input1 - input2) + margin)``.
+
+    A target of 1 says that the first score should be the larger, -1 that the second should.
+
+    Args:
+        margin: difference from which on a pair in the right order costs nothing.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per pair.
+
+    Shape:
+        input1, input2, target: the same shape.
+        Output: a scalar; the shape of the inputs for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> first, second = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 0.0])
+        >>> torch.nn.MarginRankingLoss()(first, second, torch.tensor([1.0, 1.0]))
+        tensor(1.)
+    """
 
     function = "margin_ranking_loss"
 
@@ -276,8 +271,29 @@ def _check_margin(name: str, margin: float) -> None:
         raise ValueError(f"{name}: expected margin to be greater than 0, got {margin} instead")
 
 
-class TripletMarginLoss(_Loss):
-    """By how much an anchor is nearer to the negative than to the positive example."""
+class TripletMarginLoss(Loss):
+    """Loss of triples: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
+
+    ``d`` is the distance that ``PairwiseDistance(p, eps)`` computes.
+
+    Args:
+        margin: by how much farther the negative example should be; positive.
+        p: order of the norm.
+        eps: added to the differences, see ``PairwiseDistance``.
+        swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per triple.
+
+    Shape:
+        anchor, positive, negative: ``(N, D)`` or ``(D,)``.
+        Output: a scalar; ``(N,)`` or ``()`` for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> anchor, positive = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])
+        >>> torch.nn.TripletMarginLoss()(anchor, positive, torch.tensor([[0.0, 4.0]]))
+        tensor(2.0000)
+    """
 
     function = "triplet_margin_loss"
 
@@ -291,8 +307,26 @@ class TripletMarginLoss(_Loss):
         _check_margin("TripletMarginLoss", margin)
 
 
-class TripletMarginWithDistanceLoss(_Loss):
-    """The same with a distance of one's own."""
+class TripletMarginWithDistanceLoss(Loss):
+    """``TripletMarginLoss`` with any distance.
+
+    Args:
+        distance_function: called on two batches of vectors; ``PairwiseDistance()`` by default.
+        margin: by how much farther the negative example should be; positive.
+        swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
+        reduction: "mean", "sum", or "none" for a loss per triple.
+
+    Shape:
+        anchor, positive, negative: ``(N, *)``, as the distance takes them.
+        Output: a scalar; what the distance returns for "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> loss = torch.nn.TripletMarginWithDistanceLoss(
+        ...     distance_function=lambda x, y: (x - y).abs().sum(-1))
+        >>> loss(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.0]]))
+        tensor(4.)
+    """
 
     function = "triplet_margin_with_distance_loss"
 
@@ -307,11 +341,26 @@ class TripletMarginWithDistanceLoss(_Loss):
         )
 
 
-# -- distances -----------------------------------------------------------------------------------
+# -- distances -------------------------------------------------------------------------------------
 
 
 class PairwiseDistance(Module):
-    """The p-norm of differences of vectors."""
+    """Norm of differences of vectors: ``norm(x1 - x2 + eps, p)`` along the last dimension.
+
+    Args:
+        p: order of the norm.
+        eps: added to every difference, so that the derivative is finite where vectors agree.
+        keepdim: keep the last dimension with size 1.
+
+    Shape:
+        x1, x2: ``(N, D)`` or ``(D,)``.
+        Output: ``(N,)`` or ``()``; ``(N, 1)`` or ``(1,)`` with ``keepdim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.PairwiseDistance()(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
+        tensor([5.0000])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -324,7 +373,22 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors."""
+    """Cosine of the angle between vectors: ``dot(x1, x2) / (norm(x1) * norm(x2))``.
+
+    Args:
+        dim: dimension along which the vectors lie.
+        eps: lower bound of each norm.
+
+    Shape:
+        x1, x2: any shapes that broadcast.
+        Output: the broadcast shape without ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> similarity = torch.nn.CosineSimilarity(dim=-1)
+        >>> similarity(torch.tensor([1.0, 0.0]), torch.tensor([3.0, 4.0]))
+        tensor(0.6000)
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -333,3 +397,10 @@ class CosineSimilarity(Module):
 
     def forward(self, x1: Any, x2: Any) -> Any:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+__all__ = [
+    "CosineEmbeddingLoss", "CosineSimilarity", "GaussianNLLLoss", "HingeEmbeddingLoss",
+    "HuberLoss", "L1Loss", "MSELoss", "MarginRankingLoss", "PairwiseDistance", "PoissonNLLLoss",
+    "SmoothL1Loss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+]  # fmt: skip

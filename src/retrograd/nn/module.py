@@ -1,4 +1,4 @@
-"""``Module``: a function with parameters, made of other such functions."""
+"""``Module``, the base class of layers and models."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import Any
 
 from retrograd.arrays import dtypes
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.nn._calling import Callable_
+from retrograd.nn._calling import CallableModule
 from retrograd.nn._state import IncompatibleKeys
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._tensor import Tensor, device
 
 
-class Module(Callable_):
-    """Base class of all layers and models.
+class Module(CallableModule):
+    """The base class of all layers and models.
 
-    A model sets its parts as attributes and says in ``forward`` what it computes:
+    A model assigns its layers and parameters to attributes and computes its result in ``forward``:
 
-    >>> import retrograd as torch
-    >>> class Model(torch.nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.hidden = torch.nn.Linear(2, 8)
-    ...         self.out = torch.nn.Linear(8, 1)
-    ...     def forward(self, x):
-    ...         return self.out(torch.relu(self.hidden(x)))
-    >>> Model()
-    Model(
-      (hidden): Linear(in_features=2, out_features=8, bias=True)
-      (out): Linear(in_features=8, out_features=1, bias=True)
-    )
+    Example:
+        >>> import retrograd as torch
+        >>> class Model(torch.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.hidden = torch.nn.Linear(2, 8)
+        ...         self.out = torch.nn.Linear(8, 1)
+        ...     def forward(self, x):
+        ...         return self.out(torch.relu(self.hidden(x)))
+        >>> Model()
+        Model(
+          (hidden): Linear(in_features=2, out_features=8, bias=True)
+          (out): Linear(in_features=8, out_features=1, bias=True)
+        )
     """
 
     training: bool
@@ -42,7 +43,21 @@ class Module(Callable_):
     # -- modes ---------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Any:
-        """Be as in training, this module and all below: dropout drops, averages are taken."""
+        """Switch this module and all below it to training mode, or to evaluation mode.
+
+        Dropout and batch norms behave differently in the two modes.
+
+        Args:
+            mode: True for training mode, False for evaluation mode.
+
+        Returns:
+            The module.
+
+        Example:
+            >>> import retrograd as torch
+            >>> torch.nn.Dropout(0.5).train(False).training
+            False
+        """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         for module in self.modules():
@@ -50,17 +65,17 @@ class Module(Callable_):
         return self
 
     def eval(self) -> Any:
-        """Be as in use: ``train(False)``."""
+        """Switch to evaluation mode: ``train(False)``."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Begin or stop recording operations on all parameters."""
+        """Set ``requires_grad`` of all parameters and return the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Let go of all gradients, or set them to zero."""
+        """Reset the gradients of all parameters: to None, or to zeros if not ``set_to_none``."""
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None
@@ -71,14 +86,30 @@ class Module(Callable_):
     # -- everything at once ----------------------------------------------------------------------
 
     def apply(self, fn: Callable[[Any], Any]) -> Any:
-        """Call ``fn`` on every module below this one, children first, and on this one."""
+        """Call ``fn`` on every module below this one, children first, and then on this one.
+
+        Args:
+            fn: a function of a module, for example one that initializes it.
+
+        Returns:
+            The module.
+
+        Example:
+            >>> import retrograd as torch
+            >>> model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
+            >>> _ = model.apply(lambda module: print(type(module).__name__))
+            ReLU
+            Tanh
+            Sequential
+        """
         for module in _children_first(self):
             fn(module)
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Put ``fn(tensor)`` in the place of every parameter and buffer. Parameters stay the same
-        objects, which optimizers know them by."""
+        """Replace the data of every parameter and buffer by ``fn(tensor)``. Parameters stay the
+        same objects, since optimizers refer to them.
+        """
         for module in self.modules() if recurse else (self,):
             for parameter in module._parameters.values():
                 if parameter is None:
@@ -93,7 +124,19 @@ class Module(Callable_):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Change the dtype of floating-point parameters and buffers. A device must be the CPU."""
+        """Convert floating-point parameters and buffers to a dtype.
+
+        Args:
+            args, kwargs: a dtype, a device (the CPU), or a tensor whose dtype to take.
+
+        Returns:
+            The module.
+
+        Example:
+            >>> import retrograd as torch
+            >>> torch.nn.Linear(2, 1).to(torch.float64).weight.dtype
+            torch.float64
+        """
         dtype = kwargs.get("dtype")
         for value in (*args, *kwargs.values()):
             if isinstance(value, dtypes.dtype):
@@ -109,35 +152,35 @@ class Module(Callable_):
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype}"
             )
-        wanted = dtype
+        target = dtype
         return self._apply(
-            lambda x: x.to(wanted) if x.is_floating_point() or x.is_complex() else x
+            lambda x: x.to(target) if x.is_floating_point() or x.is_complex() else x
         )
 
     def float(self) -> Any:
-        """Parameters and buffers in single precision."""
+        """Convert floating-point parameters and buffers to ``float32``."""
         return self._apply(lambda x: x.float() if x.is_floating_point() else x)
 
     def double(self) -> Any:
-        """Parameters and buffers in double precision."""
+        """Convert floating-point parameters and buffers to ``float64``."""
         return self._apply(lambda x: x.double() if x.is_floating_point() else x)
 
     def half(self) -> Any:
-        """Parameters and buffers in half precision."""
+        """Convert floating-point parameters and buffers to ``float16``."""
         return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
     def type(self, dst_type: Any) -> Any:
-        """All parameters and buffers in another dtype."""
+        """Convert all parameters and buffers to a dtype."""
         return self._apply(lambda x: x.type(dst_type))
 
     def cpu(self) -> Any:
-        """The module as it is, since there is no other device."""
+        """Return the module, which is on the CPU already."""
         return self
 
     # -- printing --------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What to print of this module besides its children; override it."""
+        """The text between the parentheses when the module is printed. Override it."""
         return ""
 
     def __repr__(self) -> str:
@@ -151,12 +194,12 @@ class Module(Callable_):
 
 def _children_first(module: Any) -> list[Any]:
     """A module and all below it, every module after its children, which come in their order."""
-    found, to_visit = [], [module]
+    order, to_visit = [], [module]
     while to_visit:
         last = to_visit.pop()
-        found.append(last)
+        order.append(last)
         to_visit += last.children()
-    return found[::-1]
+    return order[::-1]
 
 
 def _indented(text: str) -> str:

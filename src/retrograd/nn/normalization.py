@@ -1,4 +1,4 @@
-"""Layers that bring their input to mean zero and variance one, along some of its dimensions."""
+"""Normalization layers: batch, instance, layer, RMS and group norms."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from retrograd.arrays import dtypes
 from retrograd.nn import functional as F
 from retrograd.nn import init
 from retrograd.nn._options import WithOptions
+from retrograd.nn._sections import sections
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._creation import empty, ones, tensor, zeros
 
 
 class _Affine(Module):
-    """A layer with a weight and a bias of one shape, or with only one or none of them."""
+    """A layer with a weight and a bias of the same shape, either of which may be absent."""
 
     weight: Any
     bias: Any
 
-    def _make_parameters(self, shape: Any, weight: bool, bias: bool, **made: Any) -> None:
+    def _make_parameters(self, shape: Any, weight: bool, bias: bool, **factory: Any) -> None:
         for name, wanted in (("weight", weight), ("bias", bias)):
             if wanted:
-                setattr(self, name, Parameter(empty(shape, **made)))
+                setattr(self, name, Parameter(empty(shape, **factory)))
             else:
                 self.register_parameter(name, None)
 
     def reset_parameters(self) -> None:
-        """A weight of ones and a bias of zeros."""
+        """Set the weight to ones and the bias to zeros."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -39,7 +40,7 @@ class _Affine(Module):
 
 
 class _WithStatistics(_Affine):
-    """Norms of channels, which may keep running averages for use after training."""
+    """A norm of channels, which may keep running averages for evaluation mode."""
 
     _version = 2
     running_mean: Any
@@ -57,28 +58,28 @@ class _WithStatistics(_Affine):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        made = {"device": device, "dtype": dtype}
-        self._make_parameters(num_features, affine, affine and bias, **made)
+        factory = {"device": device, "dtype": dtype}
+        self._make_parameters(num_features, affine, affine and bias, **factory)
         statistics: dict[str, Any] = dict.fromkeys(
             ("running_mean", "running_var", "num_batches_tracked")
         )
         if track_running_stats:
-            statistics["running_mean"] = zeros(num_features, **made)
-            statistics["running_var"] = ones(num_features, **made)
+            statistics["running_mean"] = zeros(num_features, **factory)
+            statistics["running_var"] = ones(num_features, **factory)
             statistics["num_batches_tracked"] = tensor(0, dtype=dtypes.int64)
         for name, value in statistics.items():
             self.register_buffer(name, value)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget what was averaged so far."""
+        """Reset the running averages to mean zero and variance one."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """A weight of ones, a bias of zeros, and no averages."""
+        """Reset the running averages, the weight (to ones) and the bias (to zeros)."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -95,16 +96,41 @@ class _WithStatistics(_Affine):
         )
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *more: Any
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
     ) -> None:
         key = f"{prefix}num_batches_tracked"
         if (local_metadata.get("version") or 1) < 2 and self.track_running_stats:
-            state_dict.setdefault(key, tensor(0, dtype=dtypes.int64))  # as it was not saved once
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *more)
+            state_dict.setdefault(key, tensor(0, dtype=dtypes.int64))  # version 1 did not save it
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+_BATCH = """\
+``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance of each channel
+over the batch and all positions. In training, running averages of both are updated by
+``(1 - momentum) * average + momentum * value`` (with the unbiased variance); in evaluation mode
+they take the place of the statistics of the batch.
+
+Args:
+    num_features: number of channels ``C``.
+    eps: added to the variance.
+    momentum: weight of the current batch in the running averages; None for the mean of all
+        batches.
+    affine: whether there is a learned weight and bias for each channel.
+    track_running_stats: whether to keep running averages. Without them, the statistics of the
+        batch are used in evaluation mode, too.
+    device: must be the CPU.
+    dtype: dtype of the parameters and averages.
+    bias: whether there is a bias, if ``affine``.
+
+Shape:
+    Input and output: {shapes}.
+"""
+_VECTORS = _BATCH.replace("{shapes}", "``(N, C)`` or ``(N, C, {input})``")
+_BATCH = _BATCH.replace("{shapes}", "``(N, C, {input})``")
 
 
 class BatchNorm(_WithStatistics):
-    """What norms over batches share, however many dimensions the samples have."""
+    """The base of batch norms for any number of dimensions."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
@@ -129,31 +155,66 @@ class BatchNorm(_WithStatistics):
         )  # fmt: skip
 
 
+@sections(_VECTORS, 1)
 class BatchNorm1d(BatchNorm):
-    """Each channel of a batch of vectors or sequences, ``(N, C)`` or ``(N, C, L)``.
+    """Batch normalization of vectors and sequences.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.BatchNorm1d(1)
-    >>> layer(torch.tensor([[1.0], [3.0]]))
-    tensor([[-1.0000],
-            [ 1.0000]], grad_fn=<NativeBatchNormBackward0>)
-    >>> layer.running_mean
-    tensor([0.2000])
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.BatchNorm1d(1)
+        >>> layer(torch.tensor([[1.0], [3.0]]))
+        tensor([[-1.0000],
+                [ 1.0000]], grad_fn=<NativeBatchNormBackward0>)
+        >>> layer.running_mean
+        tensor([0.2000])
     """
 
     ranks = (2, 3)
 
 
+@sections(_BATCH, 2)
 class BatchNorm2d(BatchNorm):
-    """Each channel of a batch of images, ``(N, C, H, W)``."""
+    """Batch normalization of images.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape
+        torch.Size([2, 3, 4, 4])
+    """
 
     ranks = (4,)
 
 
+@sections(_BATCH, 3)
 class BatchNorm3d(BatchNorm):
-    """Each channel of a batch of volumes, ``(N, C, D, H, W)``."""
+    """Batch normalization of volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.BatchNorm3d(3)(torch.randn(2, 3, 4, 4, 4)).shape
+        torch.Size([2, 3, 4, 4, 4])
+    """
 
     ranks = (5,)
+
+
+_INSTANCE = """\
+``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance over the positions
+of each channel of each sample.
+
+Args:
+    num_features: number of channels ``C``.
+    eps: added to the variance.
+    momentum: weight of the current batch in the running averages.
+    affine: whether there is a learned weight and bias for each channel.
+    track_running_stats: whether to keep running averages, and to use them in evaluation mode.
+    device: must be the CPU.
+    dtype: dtype of the parameters and averages.
+    bias: whether there is a bias, if ``affine``.
+
+Shape:
+    Input and output: ``(N, C, {input})`` or ``(C, {input})``.
+"""
 
 
 class _InstanceNorm(_WithStatistics):
@@ -167,8 +228,8 @@ class _InstanceNorm(_WithStatistics):
 
     def forward(self, input: Any) -> Any:
         self._check_input_dim(input)
-        alone = self.ranks[0]  # the number of dimensions of a single sample
-        dim = input.dim() - alone
+        unbatched = self.ranks[0]  # the number of dimensions of a single sample
+        dim = input.dim() - unbatched
         if input.shape[dim] != self.num_features:
             if self.affine:
                 raise ValueError(
@@ -180,28 +241,49 @@ class _InstanceNorm(_WithStatistics):
                 "warning by not passing in num_features, which is not used because affine=False",
                 stacklevel=2,
             )
-        x = input.unsqueeze(0) if input.dim() == alone else input
+        x = input.unsqueeze(0) if input.dim() == unbatched else input
         result = F.instance_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias,
             self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,
         )  # fmt: skip
-        return result.squeeze(0) if input.dim() == alone else result
+        return result.squeeze(0) if input.dim() == unbatched else result
 
 
+@sections(_INSTANCE, 1)
 class InstanceNorm1d(_InstanceNorm):
-    """Each channel of each sequence on its own."""
+    """Instance normalization of sequences.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.InstanceNorm1d(1)(torch.tensor([[1.0, 3.0]]))
+        tensor([[-1.0000,  1.0000]])
+    """
 
     ranks = (2, 3)
 
 
+@sections(_INSTANCE, 2)
 class InstanceNorm2d(_InstanceNorm):
-    """Each channel of each image on its own."""
+    """Instance normalization of images.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.InstanceNorm2d(3)(torch.randn(2, 3, 4, 4)).shape
+        torch.Size([2, 3, 4, 4])
+    """
 
     ranks = (3, 4)
 
 
+@sections(_INSTANCE, 3)
 class InstanceNorm3d(_InstanceNorm):
-    """Each channel of each volume on its own."""
+    """Instance normalization of volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.InstanceNorm3d(3)(torch.randn(2, 3, 4, 4, 4)).shape
+        torch.Size([2, 3, 4, 4, 4])
+    """
 
     ranks = (4, 5)
 
@@ -214,11 +296,26 @@ def _as_shape(normalized_shape: Any) -> tuple[int, ...]:
 
 
 class LayerNorm(_Affine):
-    """The last dimensions of every sample.
+    """Layer normalization, over the last dimensions of each sample.
 
-    >>> import retrograd as torch
-    >>> torch.nn.LayerNorm(2)(torch.tensor([[1.0, 3.0]]))
-    tensor([[-1.0000,  1.0000]], grad_fn=<NativeLayerNormBackward0>)
+    ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance over the
+    dimensions of ``normalized_shape``.
+
+    Args:
+        normalized_shape: sizes of the last dimensions, an int for one dimension.
+        eps: added to the variance.
+        elementwise_affine: whether there is a learned weight and bias.
+        bias: whether there is a bias, if ``elementwise_affine``.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+
+    Shape:
+        Input and output: ``(*, *normalized_shape)``. weight and bias: ``normalized_shape``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.LayerNorm(2)(torch.tensor([[1.0, 3.0]]))
+        tensor([[-1.0000,  1.0000]], grad_fn=<NativeLayerNormBackward0>)
     """
 
     def __init__(
@@ -246,7 +343,23 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(_Affine):
-    """The last dimensions of every sample, divided by the root of their mean square."""
+    """Root mean square normalization: ``x / sqrt(mean(x**2) + eps) * weight``.
+
+    Args:
+        normalized_shape: sizes of the last dimensions, which the mean is over.
+        eps: added to the mean square; the machine epsilon of the input's dtype by default.
+        elementwise_affine: whether there is a learned weight.
+        device: must be the CPU.
+        dtype: dtype of the weight.
+
+    Shape:
+        Input and output: ``(*, *normalized_shape)``. weight: ``normalized_shape``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.RMSNorm(2, elementwise_affine=False)(torch.tensor([1.0, 7.0]))
+        tensor([0.2000, 1.4000])
+    """
 
     def __init__(
         self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
@@ -263,7 +376,7 @@ class RMSNorm(_Affine):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """A weight of ones."""
+        """Set the weight to ones."""
         if self.weight is not None:
             init.ones_(self.weight)
 
@@ -278,7 +391,28 @@ class RMSNorm(_Affine):
 
 
 class GroupNorm(_Affine):
-    """Groups of channels of every sample."""
+    """Normalization over groups of channels of each sample.
+
+    ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance over all
+    positions of the channels of a group.
+
+    Args:
+        num_groups: number of groups; divides ``num_channels``.
+        num_channels: number of channels ``C``.
+        eps: added to the variance.
+        affine: whether there is a learned weight and bias for each channel.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+        bias: whether there is a bias, if ``affine``.
+
+    Shape:
+        Input and output: ``(N, C, *)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.GroupNorm(1, 2, affine=False)(torch.tensor([[1.0, 3.0]]))
+        tensor([[-1.0000,  1.0000]])
+    """
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
@@ -307,7 +441,24 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(WithOptions):
-    """Each channel divided by how strong its neighbours are."""
+    """Division of each channel by the mean square of its neighbours.
+
+    ``x / (k + alpha * mean of x**2 over size channels around it)**beta``.
+
+    Args:
+        size: number of neighbouring channels.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: additive constant.
+
+    Shape:
+        Input and output: ``(N, C, *)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.LocalResponseNorm(2)(torch.ones(1, 3, 4)).shape
+        torch.Size([1, 3, 4])
+    """
 
     function = "local_response_norm"
 
@@ -318,3 +469,9 @@ class LocalResponseNorm(WithOptions):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
+]  # fmt: skip

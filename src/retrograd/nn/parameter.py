@@ -1,4 +1,4 @@
-"""Tensors that belong to a module: parameters, which are trained, and buffers, which are not."""
+"""Parameters, which are trained, and buffers, which are not."""
 
 from __future__ import annotations
 
@@ -9,35 +9,40 @@ from retrograd.tensor._creation import empty
 from retrograd.tensor._tensor import Tensor
 
 
-def _of_kind(kind: Any, data: Any) -> Any:
-    """A tensor of a subclass with the memory of another, without its history."""
+def _as_subclass(kind: Any, data: Any) -> Any:
+    """A tensor of a subclass that shares the memory of ``data``, without its history."""
     if data is None:
         data = empty(0)
-    made = object.__new__(kind)
-    made._data = data.detach()._data
-    made._node = made._version_counter = made._meta = None
-    return made
+    tensor = object.__new__(kind)
+    tensor._data = data.detach()._data
+    tensor._node = tensor._version_counter = tensor._meta = None
+    return tensor
 
 
 class Parameter(Tensor):
-    """A tensor that is registered as a parameter when assigned to an attribute of a module.
+    """A tensor that becomes a parameter of the module to an attribute of which it is assigned.
 
-    >>> import retrograd as torch
-    >>> torch.nn.Parameter(torch.zeros(2))
-    Parameter containing:
-    tensor([0., 0.], requires_grad=True)
+    Args:
+        data: the tensor, whose memory is shared.
+        requires_grad: whether gradients are computed.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Parameter(torch.zeros(2))
+        Parameter containing:
+        tensor([0., 0.], requires_grad=True)
     """
 
     __slots__ = ()
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
-        made = _of_kind(cls, data)
+        tensor = _as_subclass(cls, data)
         if requires_grad:
-            made.requires_grad_()
-        return made
+            tensor.requires_grad_()
+        return tensor
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
-        pass  # __new__ has done it
+        pass  # __new__ does all
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{Tensor.__repr__(self)}"
@@ -54,13 +59,18 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that is registered as a buffer when assigned to an attribute of a module.
+    """A tensor that becomes a buffer of the module to an attribute of which it is assigned.
 
-    >>> import retrograd as torch
-    >>> module = torch.nn.Module()
-    >>> module.mean = torch.nn.Buffer(torch.zeros(2))
-    >>> list(module.state_dict())
-    ['mean']
+    Args:
+        data: the tensor, whose memory is shared.
+        persistent: whether the buffer is part of ``state_dict``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> module = torch.nn.Module()
+        >>> module.mean = torch.nn.Buffer(torch.zeros(2))
+        >>> list(module.state_dict())
+        ['mean']
     """
 
     __slots__ = ()
@@ -68,21 +78,21 @@ class Buffer(Tensor):
     persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
-        made = _of_kind(cls, data)
-        made.persistent = persistent
-        return made
+        tensor = _as_subclass(cls, data)
+        tensor.persistent = persistent
+        return tensor
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         pass
 
 
 def _rebuild(kind: type[Parameter], data: Any, requires_grad: bool) -> Parameter:
-    made: Parameter = object.__new__(kind)
-    made._data = data
-    made._node = made._version_counter = made._meta = None
+    tensor: Parameter = object.__new__(kind)
+    tensor._data = data
+    tensor._node = tensor._version_counter = tensor._meta = None
     if requires_grad:
-        meta_of(made).requires_grad = True
-    return made
+        meta_of(tensor).requires_grad = True
+    return tensor
 
 
 __all__ = ["Buffer", "Parameter"]

@@ -1,4 +1,4 @@
-"""Layers that reduce windows of their input to one number each."""
+"""Pooling: layers that reduce each window of their input to one number."""
 
 from __future__ import annotations
 
@@ -6,8 +6,26 @@ from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
 from retrograd.nn._options import WithOptions
+from retrograd.nn._sections import sections
 from retrograd.nn.convolution import sizes
 from retrograd.nn.module import Module
+
+_MAX = """\
+Args:
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: elements of minus infinity added on both sides; at most half a window.
+    dilation: distance between the elements of a window.
+    return_indices: also return the index of each maximum in its flattened input channel, for
+        ``MaxUnpool{n}d``.
+    ceil_mode: round the output size up in place of down, so that the last window may reach over
+        the end.
+
+Shape:
+    Input: ``(N, C, {input})`` or ``(C, {input})``.
+    Output: ``(N, C, {output})`` or ``(C, {output})``; each output size is
+    ``floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1)``.
+"""
 
 
 class _MaxPool(WithOptions):
@@ -23,28 +41,58 @@ class _MaxPool(WithOptions):
         )  # fmt: skip
 
 
+@sections(_MAX, 1)
 class MaxPool1d(_MaxPool):
-    """The largest number of each window of a sequence."""
+    """Max pooling over sequences.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.MaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+        tensor([[3., 2.]])
+    """
 
     function = "max_pool1d"
 
 
+@sections(_MAX, 2)
 class MaxPool2d(_MaxPool):
-    """The largest number of each window of an image.
+    """Max pooling over images.
 
-    >>> import retrograd as torch
-    >>> torch.nn.MaxPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
-    tensor([[[ 5.,  7.],
-             [13., 15.]]])
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.MaxPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
+        tensor([[[ 5.,  7.],
+                 [13., 15.]]])
     """
 
     function = "max_pool2d"
 
 
+@sections(_MAX, 3)
 class MaxPool3d(_MaxPool):
-    """The largest number of each window of a volume."""
+    """Max pooling over volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.MaxPool3d(2)(torch.zeros(1, 3, 4, 4, 4)).shape
+        torch.Size([1, 3, 2, 2, 2])
+    """
 
     function = "max_pool3d"
+
+
+_UNPOOL = """\
+Args:
+    kernel_size: size of the window that was pooled, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: padding that was added before pooling.
+
+Shape:
+    Input and indices: ``(N, C, {input})`` or ``(C, {input})``, as ``MaxPool{n}d`` returned them.
+    Output: ``(N, C, {output})`` or ``(C, {output})``; each output size is
+    ``(size - 1) * stride - 2 * padding + kernel_size``, or given by the argument ``output_size``
+    of the call.
+"""
 
 
 class _MaxUnpool(Module):
@@ -65,26 +113,81 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@sections(_UNPOOL, 1)
 class MaxUnpool1d(_MaxUnpool):
-    """Puts back what ``MaxPool1d`` took, with zeros around it."""
+    """Partial inverse of ``MaxPool1d``: maxima at their indices, zeros elsewhere.
+
+    Example:
+        >>> import retrograd as torch
+        >>> pool = torch.nn.MaxPool1d(2, return_indices=True)
+        >>> maxima, indices = pool(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+        >>> torch.nn.MaxUnpool1d(2)(maxima, indices)
+        tensor([[0., 3., 2., 0.]])
+    """
 
     spatial = 1
 
 
+@sections(_UNPOOL, 2)
 class MaxUnpool2d(_MaxUnpool):
-    """Puts back what ``MaxPool2d`` took, with zeros around it."""
+    """Partial inverse of ``MaxPool2d``: maxima at their indices, zeros elsewhere.
+
+    Example:
+        >>> import retrograd as torch
+        >>> pool = torch.nn.MaxPool2d(2, return_indices=True)
+        >>> maxima, indices = pool(torch.arange(4.0).reshape(1, 2, 2))
+        >>> torch.nn.MaxUnpool2d(2)(maxima, indices)
+        tensor([[[0., 0.],
+                 [0., 3.]]])
+    """
 
     spatial = 2
 
 
+@sections(_UNPOOL, 3)
 class MaxUnpool3d(_MaxUnpool):
-    """Puts back what ``MaxPool3d`` took, with zeros around it."""
+    """Partial inverse of ``MaxPool3d``: maxima at their indices, zeros elsewhere.
+
+    Example:
+        >>> import retrograd as torch
+        >>> pool = torch.nn.MaxPool3d(2, return_indices=True)
+        >>> maxima, indices = pool(torch.ones(1, 4, 4, 4))
+        >>> torch.nn.MaxUnpool3d(2)(maxima, indices).sum()
+        tensor(8.)
+    """
 
     spatial = 3
 
 
+_AVERAGE = """\
+Args:
+    kernel_size: size of the window, {{sizes}}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: zeros added on both sides; at most half a window.
+    ceil_mode: round the output size up in place of down, so that the last window may reach over
+        the end.
+    count_include_pad: count padding as elements when dividing.{divisor}
+
+Shape:
+    Input: ``(N, C, {{input}})`` or ``(C, {{input}})``.
+    Output: ``(N, C, {{output}})`` or ``(C, {{output}})``; each output size is
+    ``floor((size + 2 * padding - kernel_size) / stride + 1)``.
+"""
+_AVERAGE_1D = _AVERAGE.format(divisor="")
+_AVERAGE_ND = _AVERAGE.format(
+    divisor="\n    divisor_override: divide by this number, not by the number of elements."
+)
+
+
+@sections(_AVERAGE_1D, 1)
 class AvgPool1d(WithOptions):
-    """The mean of each window of a sequence."""
+    """Average pooling over sequences.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+        tensor([[2., 1.]])
+    """
 
     function = "avg_pool1d"
     shown = ("kernel_size", "stride", "padding")
@@ -114,16 +217,47 @@ class _AvgPool(WithOptions):
         )  # fmt: skip
 
 
+@sections(_AVERAGE_ND, 2)
 class AvgPool2d(_AvgPool):
-    """The mean of each window of an image."""
+    """Average pooling over images.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AvgPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
+        tensor([[[ 2.5000,  4.5000],
+                 [10.5000, 12.5000]]])
+    """
 
     function = "avg_pool2d"
 
 
+@sections(_AVERAGE_ND, 3)
 class AvgPool3d(_AvgPool):
-    """The mean of each window of a volume."""
+    """Average pooling over volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AvgPool3d(2)(torch.ones(1, 3, 4, 4, 4)).shape
+        torch.Size([1, 3, 2, 2, 2])
+    """
 
     function = "avg_pool3d"
+
+
+_POWER = """\
+Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
+
+Args:
+    norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    ceil_mode: round the output size up in place of down.
+
+Shape:
+    Input: ``(N, C, {input})`` or ``(C, {input})``.
+    Output: ``(N, C, {output})`` or ``(C, {output})``; each output size is
+    ``floor((size - kernel_size) / stride + 1)``.
+"""
 
 
 class _LPPool(WithOptions):
@@ -137,22 +271,59 @@ class _LPPool(WithOptions):
         )
 
 
+@sections(_POWER, 1)
 class LPPool1d(_LPPool):
-    """The p-norm of each window of a sequence."""
+    """Power-average pooling over sequences.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.LPPool1d(2, 2)(torch.tensor([[3.0, 4.0]]))
+        tensor([[5.]])
+    """
 
     function = "lp_pool1d"
 
 
+@sections(_POWER, 2)
 class LPPool2d(_LPPool):
-    """The p-norm of each window of an image."""
+    """Power-average pooling over images.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.LPPool2d(2, 2)(torch.ones(1, 2, 2))
+        tensor([[[2.]]])
+    """
 
     function = "lp_pool2d"
 
 
+@sections(_POWER, 3)
 class LPPool3d(_LPPool):
-    """The p-norm of each window of a volume."""
+    """Power-average pooling over volumes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.LPPool3d(2, 2)(torch.ones(1, 3, 4, 4, 4)).shape
+        torch.Size([1, 3, 2, 2, 2])
+    """
 
     function = "lp_pool3d"
+
+
+_ADAPTIVE = """\
+The windows cover the input evenly: along each dimension, the i-th begins at
+``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
+
+Args:
+    output_size: size of the output, {{sizes}}; None keeps the size of a dimension.{indices}
+
+Shape:
+    Input: ``(N, C, {{input}})`` or ``(C, {{input}})``.
+    Output: ``(N, C, {{output}})`` or ``(C, {{output}})``, sizes as ``output_size`` says.
+"""
+_ADAPTIVE_MAX = _ADAPTIVE.format(indices="""
+    return_indices: also return the index of each maximum in its flattened input channel.""")
+_ADAPTIVE_AVERAGE = _ADAPTIVE.format(indices="")
 
 
 class _AdaptiveMaxPool(WithOptions):
@@ -162,20 +333,41 @@ class _AdaptiveMaxPool(WithOptions):
         super().__init__(output_size=output_size, return_indices=return_indices)
 
 
+@sections(_ADAPTIVE_MAX, 1)
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """As many windows as are wanted, and the largest number of each."""
+    """Max pooling of sequences to a given length.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AdaptiveMaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+        tensor([[3., 2.]])
+    """
 
     function = "adaptive_max_pool1d"
 
 
+@sections(_ADAPTIVE_MAX, 2)
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """As ``AdaptiveMaxPool1d``, of images."""
+    """Max pooling of images to a given size.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AdaptiveMaxPool2d((1, 2))(torch.arange(16.0).reshape(1, 4, 4))
+        tensor([[[13., 15.]]])
+    """
 
     function = "adaptive_max_pool2d"
 
 
+@sections(_ADAPTIVE_MAX, 3)
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """As ``AdaptiveMaxPool1d``, of volumes."""
+    """Max pooling of volumes to a given size.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AdaptiveMaxPool3d(1)(torch.ones(2, 3, 5, 7, 9)).shape
+        torch.Size([2, 3, 1, 1, 1])
+    """
 
     function = "adaptive_max_pool3d"
 
@@ -187,24 +379,48 @@ class _AdaptiveAvgPool(WithOptions):
         super().__init__(output_size=output_size)
 
 
+@sections(_ADAPTIVE_AVERAGE, 1)
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """As many windows as are wanted, and the mean of each."""
+    """Average pooling of sequences to a given length.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AdaptiveAvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
+        tensor([[2., 1.]])
+    """
 
     function = "adaptive_avg_pool1d"
 
 
+@sections(_ADAPTIVE_AVERAGE, 2)
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """As ``AdaptiveAvgPool1d``, of images.
+    """Average pooling of images to a given size.
 
-    >>> import retrograd as torch
-    >>> torch.nn.AdaptiveAvgPool2d(1)(torch.ones(2, 3, 5, 7)).shape
-    torch.Size([2, 3, 1, 1])
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AdaptiveAvgPool2d(1)(torch.ones(2, 3, 5, 7)).shape
+        torch.Size([2, 3, 1, 1])
     """
 
     function = "adaptive_avg_pool2d"
 
 
+@sections(_ADAPTIVE_AVERAGE, 3)
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """As ``AdaptiveAvgPool1d``, of volumes."""
+    """Average pooling of volumes to a given size.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.AdaptiveAvgPool3d((1, None, 2))(torch.ones(2, 3, 5, 7, 9)).shape
+        torch.Size([2, 3, 1, 7, 2])
+    """
 
     function = "adaptive_avg_pool3d"
+
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d",
+    "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+    "MaxUnpool3d",
+]  # fmt: skip

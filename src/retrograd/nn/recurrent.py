@@ -1,11 +1,11 @@
-"""Recurrent layers, over whole sequences, and cells, for single steps."""
+"""Recurrent layers: RNN, LSTM and GRU over whole sequences."""
 
 from __future__ import annotations
 
 import math
 import numbers
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 from retrograd.nn import init
 from retrograd.nn.module import Module
@@ -19,20 +19,26 @@ NETWORKS = {"RNN_TANH": networks.rnn_tanh, "RNN_RELU": networks.rnn_relu, "LSTM"
             "GRU": networks.gru}  # fmt: skip
 
 
-class _Recurrent(Module):
-    """What layers and cells share: where their weights start."""
+class Recurrent(Module):
+    """The base of recurrent layers and cells."""
 
     hidden_size: int
 
     def reset_parameters(self) -> None:
-        """Draw all parameters from an interval that shrinks with the number of hidden units."""
+        """Draw all parameters uniformly from ``[-b, b]``, with ``b = 1 / sqrt(hidden_size)``."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
 
-class RNNBase(_Recurrent):
-    """What ``RNN``, ``LSTM`` and ``GRU`` share: layers of one or two directions, stacked."""
+class RNNBase(Recurrent):
+    """The base of ``RNN``, ``LSTM`` and ``GRU``: stacked layers of one or two directions.
+
+    Args:
+        mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
+            device, dtype: see ``LSTM``.
+    """
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1,
@@ -90,26 +96,26 @@ class RNNBase(_Recurrent):
         if self.mode not in GATES:
             raise ValueError(f"Unrecognized RNN mode: {self.mode}")
 
-    def _make_layer(self, layer: int, reverse: bool, **made: Any) -> None:
-        gates, shown = GATES[self.mode] * self.hidden_size, self.proj_size or self.hidden_size
-        below = shown * (1 + self.bidirectional) if layer else self.input_size
-        shapes: dict[str, Any] = {"weight_ih": (gates, below), "weight_hh": (gates, shown)}
+    def _make_layer(self, layer: int, reverse: bool, **factory: Any) -> None:
+        gates, output = GATES[self.mode] * self.hidden_size, self.proj_size or self.hidden_size
+        below = output * (1 + self.bidirectional) if layer else self.input_size
+        shapes: dict[str, Any] = {"weight_ih": (gates, below), "weight_hh": (gates, output)}
         if self.bias:
             shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
         if self.proj_size:
             shapes["weight_hr"] = (self.proj_size, self.hidden_size)
         suffix = f"_l{layer}{'_reverse' if reverse else ''}"
         for name, shape in shapes.items():
-            setattr(self, name + suffix, Parameter(empty(shape, **made)))
+            setattr(self, name + suffix, Parameter(empty(shape, **factory)))
         self._all_weights.append([name + suffix for name in shapes])
 
     @property
     def all_weights(self) -> list[list[Any]]:
-        """The parameters, a list for each layer and direction."""
+        """The parameters, as a list for each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Nothing: there is no memory to rearrange."""
+        """Do nothing. In PyTorch, this rearranges the memory of parameters on GPUs."""
 
     # -- the forward pass ------------------------------------------------------------------------
 
@@ -119,11 +125,11 @@ class RNNBase(_Recurrent):
             return self._packed(input, states)
         if input.dim() not in (2, 3):
             raise ValueError(self._not_a_sequence(input.dim()))
-        x, alone = input, input.dim() == 2
+        x, unbatched = input, input.dim() == 2
         if states is not None:
-            self._check_dims(states, alone)
+            self._check_dims(states, unbatched)
         batch_dim = 0 if self.batch_first else 1
-        if alone:
+        if unbatched:
             x = x.unsqueeze(batch_dim)
             states = None if states is None else [s.unsqueeze(1) for s in states]
         self._check_input(x, 3)
@@ -132,12 +138,12 @@ class RNNBase(_Recurrent):
             x, self._as_hx(states), self._flat_weights(), self.bias, self.num_layers,
             self.dropout, self.training, self.bidirectional, self.batch_first,
         )  # fmt: skip
-        if alone:
+        if unbatched:
             output, ends = output.squeeze(batch_dim), [s.squeeze(1) for s in ends]
         return output, self._as_hx(ends)
 
     def _packed(self, input: PackedSequence, states: Any) -> tuple[PackedSequence, Any]:
-        data, batch_sizes, order, back = input
+        data, batch_sizes, order, inverse = input
         if states is not None and order is not None:
             states = [s.index_select(1, order) for s in states]
         self._check_input(data, 2)
@@ -146,9 +152,9 @@ class RNNBase(_Recurrent):
             data, batch_sizes, self._as_hx(states), self._flat_weights(), self.bias,
             self.num_layers, self.dropout, self.training, self.bidirectional,
         )  # fmt: skip
-        if back is not None:
-            ends = [s.index_select(1, back) for s in ends]
-        return PackedSequence(output, batch_sizes, order, back), self._as_hx(ends)
+        if inverse is not None:
+            ends = [s.index_select(1, inverse) for s in ends]
+        return PackedSequence(output, batch_sizes, order, inverse), self._as_hx(ends)
 
     def _flat_weights(self) -> list[Any]:
         return [getattr(self, name) for names in self._all_weights for name in names]
@@ -167,8 +173,8 @@ class RNNBase(_Recurrent):
     def _not_a_sequence(self, dims: int) -> str:
         return f"{self._get_name()}: Expected input to be 2D or 3D, got {dims}D instead"
 
-    def _check_dims(self, states: list[Any], alone: bool) -> None:
-        wanted, kind = (2, "unbatched") if alone else (3, "batched")
+    def _check_dims(self, states: list[Any], unbatched: bool) -> None:
+        wanted, kind = (2, "unbatched") if unbatched else (3, "batched")
         if states[0].dim() != wanted:
             raise RuntimeError(
                 f"For {kind} {wanted}-D input, hx should also be {wanted}-D but got "
@@ -205,33 +211,57 @@ class RNNBase(_Recurrent):
 
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
-        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
+        defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
                  "dropout": 0, "bidirectional": False}  # fmt: skip
-        parts += [f"{n}={getattr(self, n)}" for n, v in usual.items() if getattr(self, n) != v]
+        parts += [f"{n}={getattr(self, n)}" for n, v in defaults.items() if getattr(self, n) != v]
         return ", ".join(parts)
 
 
 class RNN(RNNBase):
-    """``h = tanh(W x + U h + b)`` for each element of a sequence, ``(length, batch, input)``.
+    """Elman network: ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)`` for each element of a sequence.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.RNN(3, 5, num_layers=2)
-    >>> output, h = layer(torch.ones(7, 2, 3))
-    >>> output.shape, h.shape
-    (torch.Size([7, 2, 5]), torch.Size([2, 2, 5]))
+    Args:
+        input_size: size of the elements of the input.
+        hidden_size: size of the hidden state.
+        num_layers: number of stacked layers; each takes the hidden states of the one below.
+        nonlinearity: "tanh" or "relu".
+        bias: whether there are biases.
+        batch_first: whether the batch is the first dimension of input and output, or the second.
+        dropout: probability of dropout between layers in training.
+        bidirectional: run over the sequence in both directions and concatenate the results.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+        proj_size: not supported; see ``LSTM``.
+
+    Shape:
+        Input: ``(L, N, input_size)``, ``(N, L, input_size)`` if ``batch_first``,
+        ``(L, input_size)``, or a ``PackedSequence``.
+        hx: ``(D * num_layers, N, hidden_size)``, zeros by default; D is 2 if ``bidirectional``,
+        else 1.
+        Output: the hidden states of the last layer, ``(L, N, D * hidden_size)``, and the final
+        hidden state of each layer, of the shape of ``hx``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.RNN(3, 5, num_layers=2)
+        >>> output, h = layer(torch.ones(7, 2, 3))
+        >>> output.shape, h.shape
+        (torch.Size([7, 2, 5]), torch.Size([2, 2, 5]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse_projection(kwargs)
-        if len(args) > 3:
-            nonlinearity, args = args[3], (*args[:3], *args[4:])
-        else:
-            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, device: Any = None, dtype: Any = None, *,
+        proj_size: int | None = None,
+    ) -> None:  # fmt: skip
+        _refuse_projection(proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(
                 f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
             )
-        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
+                         batch_first, dropout, bidirectional, 0, device, dtype)  # fmt: skip
         self.nonlinearity = nonlinearity
 
     def _not_a_sequence(self, dims: int) -> str:
@@ -239,17 +269,49 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory: a cell beside the hidden state, with gates between them.
+    """Long short-term memory.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
-    >>> output, (h, c) = layer(torch.ones(2, 7, 3))
-    >>> output.shape, c.shape
-    (torch.Size([2, 7, 10]), torch.Size([2, 2, 5]))
+    For each element ``x`` of a sequence, with sigmoid gates ``i``, ``f``, ``o``, each of
+    ``W_ih x + b_ih + W_hh h + b_hh``, and ``g`` the tanh of such a sum::
+
+        c = f * c + i * g
+        h = o * tanh(c)
+
+    Args:
+        input_size: size of the elements of the input.
+        hidden_size: size of the hidden state and the cell state.
+        num_layers: number of stacked layers; each takes the hidden states of the one below.
+        bias: whether there are biases.
+        batch_first: whether the batch is the first dimension of input and output, or the second.
+        dropout: probability of dropout between layers in training.
+        bidirectional: run over the sequence in both directions and concatenate the results.
+        proj_size: project the hidden state to this size, if positive.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+
+    Shape:
+        Input: ``(L, N, input_size)``, ``(N, L, input_size)`` if ``batch_first``,
+        ``(L, input_size)``, or a ``PackedSequence``.
+        hx: a pair ``(h, c)``, zeros by default: ``(D * num_layers, N, H)`` and
+        ``(D * num_layers, N, hidden_size)``; H is ``proj_size`` if positive, else ``hidden_size``,
+        and D is 2 if ``bidirectional``, else 1.
+        Output: the hidden states of the last layer, ``(L, N, D * H)``, and the final states.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
+        >>> output, (h, c) = layer(torch.ones(2, 7, 3))
+        >>> output.shape, c.shape
+        (torch.Size([2, 7, 10]), torch.Size([2, 2, 5]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, proj_size, device, dtype)  # fmt: skip
 
     def _as_states(self, hx: Any) -> list[Any]:
         return list(hx)
@@ -260,8 +322,8 @@ class LSTM(RNNBase):
     def _state_sizes(self) -> list[int]:
         return [self.proj_size or self.hidden_size, self.hidden_size]
 
-    def _check_dims(self, states: list[Any], alone: bool) -> None:
-        wanted, kind = (2, "unbatched") if alone else (3, "batched")
+    def _check_dims(self, states: list[Any], unbatched: bool) -> None:
+        wanted, kind = (2, "unbatched") if unbatched else (3, "batched")
         if any(s.dim() != wanted for s in states):
             raise RuntimeError(
                 f"For {kind} {wanted}-D input, hx and cx should also be {wanted}-D but got "
@@ -270,128 +332,49 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units: a hidden state that gates keep or renew."""
+    """Gated recurrent unit.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse_projection(kwargs)
-        super().__init__("GRU", *args, **kwargs)
+    For each element ``x`` of a sequence, with sigmoid gates ``r`` and ``z``, each of
+    ``W_ih x + b_ih + W_hh h + b_hh``::
+
+        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+        h = (1 - z) * n + z * h
+
+    Args:
+        input_size: size of the elements of the input.
+        hidden_size: size of the hidden state.
+        num_layers: number of stacked layers; each takes the hidden states of the one below.
+        bias: whether there are biases.
+        batch_first: whether the batch is the first dimension of input and output, or the second.
+        dropout: probability of dropout between layers in training.
+        bidirectional: run over the sequence in both directions and concatenate the results.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+        proj_size: not supported; see ``LSTM``.
+
+    Shape:
+        As ``RNN``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> output, h = torch.nn.GRU(3, 5)(torch.ones(7, 2, 3))
+        >>> output.shape, h.shape
+        (torch.Size([7, 2, 5]), torch.Size([1, 2, 5]))
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        device: Any = None, dtype: Any = None, *, proj_size: int | None = None,
+    ) -> None:  # fmt: skip
+        _refuse_projection(proj_size)
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, 0, device, dtype)  # fmt: skip
 
 
-def _refuse_projection(kwargs: dict[str, Any]) -> None:
-    if "proj_size" in kwargs:
+def _refuse_projection(proj_size: int | None) -> None:
+    if proj_size is not None:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
 
 
-# -- single steps ----------------------------------------------------------------------------------
-
-
-class RNNCellBase(_Recurrent):
-    """What cells share: parameters and the shapes of their inputs."""
-
-    states: ClassVar[int] = 1
-    bias_ih: Any
-    bias_hh: Any
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
-        gates, made = num_chunks * hidden_size, {"device": device, "dtype": dtype}
-        self.weight_ih = Parameter(empty((gates, input_size), **made))
-        self.weight_hh = Parameter(empty((gates, hidden_size), **made))
-        for name in ("bias_ih", "bias_hh"):
-            if bias:
-                setattr(self, name, Parameter(empty(gates, **made)))
-            else:
-                self.register_parameter(name, None)
-        self.reset_parameters()
-
-    def _run(self, step: Any, input: Any, states: Any) -> list[Any]:
-        """The new states. Without a batch, there is one while it is done."""
-        if input.dim() not in (1, 2):
-            raise ValueError(
-                f"{self._get_name()}: Expected input to be 1D or 2D, got {input.dim()}D instead"
-            )
-        for i, state in enumerate(states or ()):
-            if state.dim() not in (1, 2):
-                which = "hidden" if self.states == 1 else f"hx[{i}]"
-                raise ValueError(
-                    f"{self._get_name()}: Expected {which} to be 1D or 2D, got {state.dim()}D "
-                    "instead"
-                )
-        x, alone = input, input.dim() == 1
-        if alone:
-            x = x.unsqueeze(0)
-            states = states and [s.unsqueeze(0) for s in states]
-        if states is None:
-            states = [x.new_zeros((x.shape[0], self.hidden_size))] * self.states
-        found = step(x, states if self.states > 1 else states[0], self.weight_ih, self.weight_hh,
-                     self.bias_ih, self.bias_hh)  # fmt: skip
-        made = list(found) if self.states > 1 else [found]
-        return [s.squeeze(0) for s in made] if alone else made
-
-    def extra_repr(self) -> str:
-        parts = [f"{self.input_size}, {self.hidden_size}"]
-        if self.bias is not True:
-            parts.append(f"bias={self.bias}")
-        if getattr(self, "nonlinearity", "tanh") != "tanh":
-            parts.append(f"nonlinearity={self.nonlinearity}")
-        return ", ".join(parts)
-
-
-class RNNCell(RNNCellBase):
-    """``tanh(W x + U h + b)``, or ``relu`` of the same."""
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        step = networks.rnn_tanh_cell if self.nonlinearity == "tanh" else networks.rnn_relu_cell
-        return self._run(step, input, None if hx is None else [hx])[0]
-
-
-class LSTMCell(RNNCellBase):
-    """One step of long short-term memory.
-
-    >>> import retrograd as torch
-    >>> cell = torch.nn.LSTMCell(3, 5)
-    >>> h, c = cell(torch.ones(2, 3))
-    >>> h, c = cell(torch.ones(2, 3), (h, c))
-    >>> h.shape, c.shape
-    (torch.Size([2, 5]), torch.Size([2, 5]))
-    """
-
-    states = 2
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
-
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        hidden, cell = self._run(networks.lstm_cell, input, None if hx is None else list(hx))
-        return hidden, cell
-
-
-class GRUCell(RNNCellBase):
-    """One step of gated recurrent units."""
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-        dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
-
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        return self._run(networks.gru_cell, input, None if hx is None else [hx])[0]
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]

@@ -1,21 +1,28 @@
-"""Layers that only arrange their input otherwise: flat, padded, larger, shuffled."""
+"""Layers that rearrange their input: flatten, shuffle, resize, extract windows."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from retrograd.nn import functional as F
 from retrograd.nn._options import WithOptions
-from retrograd.nn.convolution import sizes
 from retrograd.nn.module import Module
 
 
 class Flatten(Module):
-    """Some dimensions made one; by default all but the first.
+    """Merge a range of dimensions into one.
 
-    >>> import retrograd as torch
-    >>> torch.nn.Flatten()(torch.ones(2, 3, 4)).shape
-    torch.Size([2, 12])
+    Args:
+        start_dim: first dimension of the range.
+        end_dim: last dimension of the range.
+
+    Shape:
+        Input: ``(*, S_start, ..., S_end, *)``. Output: ``(*, S_start * ... * S_end, *)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Flatten()(torch.ones(2, 3, 4)).shape
+        torch.Size([2, 12])
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
@@ -31,7 +38,22 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One dimension made several."""
+    """Split a dimension into several.
+
+    Named dimensions, which PyTorch takes as well, are not supported.
+
+    Args:
+        dim: dimension to split.
+        unflattened_size: sizes of the new dimensions; -1 for one that follows from the others.
+
+    Shape:
+        Input: ``(*, S_dim, *)``. Output: ``(*, *unflattened_size, *)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Unflatten(1, (3, 4))(torch.ones(2, 12)).shape
+        torch.Size([2, 3, 4])
+    """
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -59,7 +81,20 @@ class Unflatten(Module):
 
 
 class PixelShuffle(WithOptions):
-    """Channels made pixels: ``(C * r * r, H, W)`` becomes ``(C, H * r, W * r)``."""
+    """Rearrange channels into blocks of ``r * r`` pixels, ``r = upscale_factor``.
+
+    Args:
+        upscale_factor: factor by which height and width grow.
+
+    Shape:
+        Input: ``(*, C * r * r, H, W)``. Output: ``(*, C, H * r, W * r)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.PixelShuffle(2)(torch.arange(4.0).reshape(4, 1, 1))
+        tensor([[[0., 1.],
+                 [2., 3.]]])
+    """
 
     function = "pixel_shuffle"
     shown = ("upscale_factor",)
@@ -69,7 +104,19 @@ class PixelShuffle(WithOptions):
 
 
 class PixelUnshuffle(WithOptions):
-    """Pixels made channels, the inverse of ``PixelShuffle``."""
+    """Rearrange blocks of ``r * r`` pixels into channels: the inverse of ``PixelShuffle``.
+
+    Args:
+        downscale_factor: the factor ``r`` by which height and width shrink.
+
+    Shape:
+        Input: ``(*, C, H * r, W * r)``. Output: ``(*, C * r * r, H, W)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.PixelUnshuffle(2)(torch.ones(1, 4, 6)).shape
+        torch.Size([4, 2, 3])
+    """
 
     function = "pixel_unshuffle"
     shown = ("downscale_factor",)
@@ -79,7 +126,19 @@ class PixelUnshuffle(WithOptions):
 
 
 class ChannelShuffle(WithOptions):
-    """Channels of several groups, dealt out in turns."""
+    """Interleave the channels of several groups.
+
+    Args:
+        groups: number of groups; divides the number of channels.
+
+    Shape:
+        Input and output: ``(N, C, *)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.ChannelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1)).flatten()
+        tensor([0., 2., 1., 3.])
+    """
 
     function = "channel_shuffle"
     shown = ("groups",)
@@ -89,11 +148,24 @@ class ChannelShuffle(WithOptions):
 
 
 class Upsample(Module):
-    """An input made larger, to a size or by a factor.
+    """Resize sequences, images or volumes by interpolation.
 
-    >>> import retrograd as torch
-    >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1.0, 2.0]]]))
-    tensor([[[1., 1., 2., 2.]]])
+    Args:
+        size: sizes of the output, an int or a tuple with one for each spatial dimension.
+        scale_factor: factors in place of sizes; one of the two must be given.
+        mode: "nearest", "linear" (3-D input), "bilinear" or "bicubic" (4-D), "trilinear" (5-D).
+        align_corners: align the centers of the elements at the corners, and not the corners
+            themselves. Not for "nearest".
+        recompute_scale_factor: compute the factors anew from the sizes of the output.
+
+    Shape:
+        Input: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        Output: the same with the sizes asked for; with factors ``floor(size * scale_factor)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1.0, 2.0]]]))
+        tensor([[[1., 1., 2., 2.]]])
     """
 
     def __init__(
@@ -124,21 +196,66 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images made larger by repeating pixels."""
+    """Enlarge images by repeating the nearest pixel.
+
+    Args:
+        size: height and width of the output.
+        scale_factor: factors in place of sizes.
+
+    Shape:
+        Input: ``(N, C, H, W)``. Output: ``(N, C, H_out, W_out)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1., 1., 2., 2.],
+                  [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images made larger by straight lines between pixels."""
+    """Enlarge images by bilinear interpolation, with ``align_corners=True``.
+
+    Args:
+        size: height and width of the output.
+        scale_factor: factors in place of sizes.
+
+    Shape:
+        Input: ``(N, C, H, W)``. Output: ``(N, C, H_out, W_out)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.UpsamplingBilinear2d(size=(1, 3))(torch.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
 class Fold(WithOptions):
-    """Windows put back where they overlap, and summed: the transpose of ``Unfold``."""
+    """Sum windows, given as columns, into images: the transpose of ``Unfold``.
+
+    Args:
+        output_size: height and width of the images.
+        kernel_size: size of the windows, an int or a tuple of 2.
+        dilation: distance between the elements of a window.
+        padding: elements around the images that windows reach into.
+        stride: distance between windows.
+
+    Shape:
+        Input: ``(N, C * prod(kernel_size), windows)`` or without ``N``.
+        Output: ``(N, C, *output_size)`` or without ``N``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Fold((2, 3), kernel_size=2)(torch.ones(1, 4, 2))
+        tensor([[[[1., 2., 1.],
+                  [1., 2., 1.]]]])
+    """
 
     function = "fold"
     shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
@@ -152,7 +269,26 @@ class Fold(WithOptions):
 
 
 class Unfold(WithOptions):
-    """Every window of an image as a column."""
+    """Extract the windows of images as columns.
+
+    Args:
+        kernel_size: size of the windows, an int or a tuple of 2.
+        dilation: distance between the elements of a window.
+        padding: zeros added around the images.
+        stride: distance between windows.
+
+    Shape:
+        Input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        Output: ``(N, C * prod(kernel_size), windows)`` or without ``N``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.Unfold(kernel_size=2)(torch.arange(6.0).reshape(1, 1, 2, 3))
+        tensor([[[0., 1.],
+                 [1., 2.],
+                 [3., 4.],
+                 [4., 5.]]])
+    """
 
     function = "unfold"
     shown = ("kernel_size", "dilation", "padding", "stride")
@@ -165,64 +301,7 @@ class Unfold(WithOptions):
         )
 
 
-# -- padding -----------------------------------------------------------------------------------
-
-
-class _Padding(Module):
-    """Something around the input, as much on each side as ``padding`` says."""
-
-    spatial: ClassVar[int]
-    mode: ClassVar[str]
-
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = sizes(padding, 2 * self.spatial)
-
-    def forward(self, input: Any) -> Any:
-        return F.pad(input, self.padding, self.mode)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class _Constant(_Padding):
-    mode = "constant"
-
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(padding)
-        self.value = value
-
-    def forward(self, input: Any) -> Any:
-        return F.pad(input, self.padding, "constant", self.value)
-
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
-
-
-class _Zeros(_Padding):
-    mode = "constant"
-
-
-def _padding(name: str, base: type[_Padding], what: str, spatial: int, mode: str) -> Any:
-    """A class for padding of one kind, over so many dimensions."""
-    doc = f"{what} around inputs of {spatial} dimension{'s' if spatial > 1 else ''}."
-    members = {"spatial": spatial, "mode": mode, "__doc__": doc, "__module__": __name__}
-    return type(f"{name}{spatial}d", (base,), members)
-
-
-ConstantPad1d, ConstantPad2d, ConstantPad3d = (
-    _padding("ConstantPad", _Constant, "One value", n, "constant") for n in (1, 2, 3)
-)
-ZeroPad1d, ZeroPad2d, ZeroPad3d = (
-    _padding("ZeroPad", _Zeros, "Zeros", n, "constant") for n in (1, 2, 3)
-)
-ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (
-    _padding("ReflectionPad", _Padding, "A mirror image", n, "reflect") for n in (1, 2, 3)
-)
-ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
-    _padding("ReplicationPad", _Padding, "The outermost elements", n, "replicate")
-    for n in (1, 2, 3)
-)
-CircularPad1d, CircularPad2d, CircularPad3d = (
-    _padding("CircularPad", _Padding, "The other end", n, "circular") for n in (1, 2, 3)
-)
+__all__ = [
+    "ChannelShuffle", "Flatten", "Fold", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Unfold",
+    "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
+]  # fmt: skip

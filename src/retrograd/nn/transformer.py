@@ -1,4 +1,4 @@
-"""Transformers: layers of attention and of small networks, each added to what it was given."""
+"""Transformers: encoders and decoders of attention and feed-forward layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
 
 
 def _is_causal(mask: Any, hint: bool | None, size: int) -> bool:
-    """What the caller says, or else whether the mask hides just what comes later."""
+    """The caller's hint or, without one, whether the mask is the causal mask."""
     if hint is not None or mask is None:
         return hint is True
     causal = _subsequent_mask(size, dtype=mask.dtype)
@@ -51,8 +51,9 @@ def _activation(activation: Any) -> Callable[..., Any]:
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share. Of each block there is one dropout and one norm:
-    ``norm1`` is that of the first."""
+    """The base of encoder and decoder layers. Each block has a dropout and a norm: ``norm1`` is the
+    norm of the first block.
+    """
 
     self_attn: Any
     dropout1: Any
@@ -63,49 +64,68 @@ class _Layer(Module):
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        made = {"bias": bias, "device": device, "dtype": dtype}
+        options = {"bias": bias, "device": device, "dtype": dtype}
         for name in self.attentions:
-            own = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **made)
+            own = MultiheadAttention(d_model, nhead, dropout, batch_first=batch_first, **options)
             setattr(self, name, own)
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
+        self.linear1 = Linear(d_model, dim_feedforward, **options)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.linear2 = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
         blocks = range(1, len(self.attentions) + 2)
         for number in blocks:
-            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, **made))
+            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, **options))
         for number in blocks:
             setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
 
     attentions: tuple[str, ...] = ("self_attn",)
 
-    def _added(self, x: Any, number: int, block: Callable[..., Any], *args: Any) -> Any:
-        """``x`` and what a block makes of it, normalized before the block or after the sum."""
+    def _residual(self, x: Any, number: int, block: Callable[..., Any], *args: Any) -> Any:
+        """Add the result of a block to its input, with the norm before the block or after the sum.
+        """
         norm = getattr(self, f"norm{number}")
         if self.norm_first:
             return x + block(norm(x), *args)
         return norm(x + block(x, *args))
 
     def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool) -> Any:
-        found = self.self_attn(
+        attended = self.self_attn(
             x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
             is_causal=is_causal,
         )  # fmt: skip
-        return self.dropout1(found[0])
+        return self.dropout1(attended[0])
 
     def _ff_block(self, x: Any) -> Any:
-        found = self.linear2(self.dropout(self.activation(self.linear1(x))))
-        return getattr(self, f"dropout{len(self.attentions) + 1}")(found)
+        result = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return getattr(self, f"dropout{len(self.attentions) + 1}")(result)
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention of a sequence to itself, and a network with one hidden layer.
+    """Self-attention and a feed-forward network, each with a residual connection and a norm.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
-    >>> layer(torch.ones(3, 5, 8)).shape
-    torch.Size([3, 5, 8])
+    Args:
+        d_model: size of the elements of the sequence.
+        nhead: number of attention heads.
+        dim_feedforward: size of the hidden layer of the feed-forward network.
+        dropout: probability of dropout, in attention and after each part.
+        activation: "relu", "gelu", or a function.
+        layer_norm_eps: ``eps`` of the norms.
+        batch_first: whether the batch is the first dimension, or the second.
+        norm_first: normalize before each part, rather than after the residual is added.
+        bias: whether linear layers and norms have a bias.
+        device: must be the CPU.
+        dtype: dtype of the parameters.
+
+    Shape:
+        src and output: ``(L, N, d_model)``, or ``(N, L, d_model)`` if ``batch_first``, or
+        ``(L, d_model)``. src_mask: ``(L, L)``. src_key_padding_mask: ``(N, L)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+        >>> layer(torch.ones(3, 5, 8)).shape
+        torch.Size([3, 5, 8])
     """
 
     def __init__(
@@ -123,13 +143,30 @@ class TransformerEncoderLayer(_Layer):
         self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None,
         is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        x = self._added(src, 1, self._sa_block, src_mask, src_key_padding_mask, is_causal)
-        return self._added(x, 2, self._ff_block)
+        x = self._residual(src, 1, self._sa_block, src_mask, src_key_padding_mask, is_causal)
+        return self._residual(x, 2, self._ff_block)
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention of a sequence to itself, attention to another (``memory``), and a network with one
-    hidden layer."""
+    """Self-attention, attention to the encoder's output ("memory"), and a feed-forward network.
+
+    Each part has a residual connection and a norm.
+
+    Args:
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias, device, dtype: see ``TransformerEncoderLayer``.
+
+    Shape:
+        tgt and output: ``(T, N, d_model)``, or ``(N, T, d_model)`` if ``batch_first``, or
+        ``(T, d_model)``. memory: ``(S, N, d_model)``, likewise. tgt_mask: ``(T, T)``.
+        memory_mask: ``(T, S)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
+        >>> layer(torch.ones(3, 1, 8), torch.ones(5, 1, 8)).shape
+        torch.Size([3, 1, 8])
+    """
 
     attentions = ("self_attn", "multihead_attn")
     multihead_attn: Any
@@ -140,34 +177,45 @@ class TransformerDecoderLayer(_Layer):
         tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        x = self._added(tgt, 1, self._sa_block, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
-        x = self._added(x, 2, self._mha_block, memory, memory_mask, memory_key_padding_mask,
+        x = self._residual(tgt, 1, self._sa_block, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        x = self._residual(x, 2, self._mha_block, memory, memory_mask, memory_key_padding_mask,
                         memory_is_causal)  # fmt: skip
-        return self._added(x, 3, self._ff_block)
+        return self._residual(x, 3, self._ff_block)
 
     def _mha_block(
         self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool
     ) -> Any:
-        found = self.multihead_attn(
+        attended = self.multihead_attn(
             x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
             need_weights=False, is_causal=is_causal,
         )  # fmt: skip
-        return self.dropout2(found[0])
+        return self.dropout2(attended[0])
 
 
 # -- stacks of them --------------------------------------------------------------------------------
 
 
 class TransformerEncoder(Module):
-    """Copies of a layer, one after the other, and a norm at the end.
+    """A stack of encoder layers.
 
-    There are no nested tensors here: ``enable_nested_tensor`` and ``mask_check`` change nothing.
+    There are no nested tensors: ``enable_nested_tensor`` and ``mask_check`` have no effect.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
-    >>> encoder = torch.nn.TransformerEncoder(layer, 3)
-    >>> encoder(torch.ones(5, 1, 8)).shape
-    torch.Size([5, 1, 8])
+    Args:
+        encoder_layer: the layer, which is copied ``num_layers`` times.
+        num_layers: number of layers.
+        norm: applied to the result of the last layer.
+        enable_nested_tensor: no effect.
+        mask_check: no effect.
+
+    Shape:
+        As ``encoder_layer``. The mask is the argument ``mask`` of the call.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
+        >>> encoder = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        >>> encoder(torch.ones(5, 1, 8)).shape
+        torch.Size([5, 1, 8])
     """
 
     def __init__(
@@ -196,7 +244,23 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a layer, one after the other, and a norm at the end."""
+    """A stack of decoder layers.
+
+    Args:
+        decoder_layer: the layer, which is copied ``num_layers`` times.
+        num_layers: number of layers.
+        norm: applied to the result of the last layer.
+
+    Shape:
+        As ``decoder_layer``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
+        >>> decoder = torch.nn.TransformerDecoder(layer, 2)
+        >>> decoder(torch.ones(3, 1, 8), torch.ones(5, 1, 8)).shape
+        torch.Size([3, 1, 8])
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -223,13 +287,28 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder of one sequence and a decoder that makes another of it.
+    """An encoder-decoder transformer.
 
-    >>> import retrograd as torch
-    >>> model = torch.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
-    >>> mask = model.generate_square_subsequent_mask(3)
-    >>> model(torch.ones(5, 1, 8), torch.ones(3, 1, 8), tgt_mask=mask).shape
-    torch.Size([3, 1, 8])
+    Args:
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias, device, dtype: see ``TransformerEncoderLayer``.
+        num_encoder_layers: number of encoder layers.
+        num_decoder_layers: number of decoder layers.
+        custom_encoder: module to use as the encoder.
+        custom_decoder: module to use as the decoder.
+
+    Shape:
+        src: ``(S, N, d_model)``, tgt and output: ``(T, N, d_model)``; the batch is first if
+        ``batch_first``, or absent. src_mask: ``(S, S)``. tgt_mask: ``(T, T)``.
+        memory_mask: ``(T, S)``. src_key_padding_mask and memory_key_padding_mask: ``(N, S)``.
+        tgt_key_padding_mask: ``(N, T)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> model = torch.nn.Transformer(8, 2, 1, 1, dim_feedforward=16, batch_first=True)
+        >>> mask = model.generate_square_subsequent_mask(3)
+        >>> model(torch.ones(1, 5, 8), torch.ones(1, 3, 8), tgt_mask=mask).shape
+        torch.Size([1, 3, 8])
     """
 
     def __init__(
@@ -242,15 +321,15 @@ class Transformer(Module):
         super().__init__()
         options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
                    batch_first, norm_first, bias, device, dtype)  # fmt: skip
-        made = {"bias": bias, "device": device, "dtype": dtype}
+        norm_options = {"bias": bias, "device": device, "dtype": dtype}
         if custom_encoder is None:
             layer: Module = TransformerEncoderLayer(*options)
-            norm = LayerNorm(d_model, layer_norm_eps, **made)
+            norm = LayerNorm(d_model, layer_norm_eps, **norm_options)
             custom_encoder = TransformerEncoder(layer, num_encoder_layers, norm)
         self.encoder = custom_encoder
         if custom_decoder is None:
             layer = TransformerDecoderLayer(*options)
-            norm = LayerNorm(d_model, layer_norm_eps, **made)
+            norm = LayerNorm(d_model, layer_norm_eps, **norm_options)
             custom_decoder = TransformerDecoder(layer, num_decoder_layers, norm)
         self.decoder = custom_decoder
         self._reset_parameters()
@@ -288,11 +367,26 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
-        """What to add to scores so that nothing is seen of what comes later.
+        """A causal mask: minus infinity above the diagonal, zero elsewhere.
 
-        >>> import retrograd as torch
-        >>> torch.nn.Transformer.generate_square_subsequent_mask(2)
-        tensor([[0., -inf],
-                [0., 0.]])
+        Args:
+            size: length of the sequence.
+            device: must be the CPU.
+            dtype: dtype of the mask.
+
+        Returns:
+            A matrix of shape ``(size, size)`` to add to attention scores.
+
+        Example:
+            >>> import retrograd as torch
+            >>> torch.nn.Transformer.generate_square_subsequent_mask(2)
+            tensor([[0., -inf],
+                    [0., 0.]])
         """
         return _subsequent_mask(size, device, dtype)
+
+
+__all__ = [
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+]  # fmt: skip

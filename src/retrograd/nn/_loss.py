@@ -1,0 +1,47 @@
+"""The base classes of losses."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from retrograd.nn import functional as F
+from retrograd.nn.module import Module
+
+
+class Loss(Module):
+    """A function of ``nn.functional`` on predictions and targets, with options as attributes."""
+
+    function: ClassVar[str]
+    weights: ClassVar[tuple[str, ...]] = ()  # options that are tensors, kept as buffers
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean", **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if size_average is not None or reduce is not None:  # deprecated forms of ``reduction``
+            each = reduce is False
+            reduction = "none" if each else "sum" if size_average is False else "mean"
+        self.reduction = reduction
+        for name, value in options.items():
+            if name in self.weights:
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+        self.__dict__["_options"] = ("reduction", *options)
+        self.__dict__["_function"] = getattr(F, self.function)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._function(*inputs, **{name: getattr(self, name) for name in self._options})
+
+
+class WeightedLoss(Loss):
+    """A loss with a weight for each class, or each element."""
+
+    weights = ("weight",)
+
+    def __init__(
+        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+        reduction: str = "mean", **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction, weight=weight, **options)
