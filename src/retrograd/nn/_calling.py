@@ -162,7 +162,8 @@ class CallableModule(Stateful):
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are known.
+        """Call ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are
+        known.
 
         Args:
             hook: what it returns, if not None, replaces the gradients of the inputs.

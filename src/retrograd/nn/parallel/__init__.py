@@ -1,4 +1,4 @@
-"""Modules that train in several processes at once."""
+"""Modules that are trained by several processes."""
 
 from retrograd.nn.parallel.distributed import DistributedDataParallel
 

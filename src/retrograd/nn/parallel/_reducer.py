@@ -1,8 +1,8 @@
-"""Averaging gradients over ranks while the backward pass still makes them.
+"""Averaging of gradients over ranks, overlapped with the backward pass.
 
-Parameters are put in buckets, the last first, since their gradients come first. A bucket is on
-its way as soon as all its gradients are there and the buckets before it are under way: all ranks
-must send the same ones in the same order, in whatever order their gradients come.
+Parameters are divided into buckets, the last parameters first, since their gradients are computed
+first. A bucket is sent as soon as all its gradients are there and the buckets before it have been
+sent: all ranks must send the same buckets in the same order, whatever the order of their gradients.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from retrograd.autograd._wrap import wrap
 from retrograd.distributed import ReduceOp, Work
 from retrograd.distributed._work import progress
 
-FIRST_BUCKET_BYTES = 1 << 20  # a small one, so that the first is on its way soon
+FIRST_BUCKET_BYTES = 1 << 20  # small, so that it can be sent soon
 
 
 class Bucket:
-    """The gradients of some parameters, side by side."""
+    """The gradients of several parameters in one array."""
 
     def __init__(self, numbers: list[int], parameters: list[Any]) -> None:
         self.numbers = numbers
@@ -113,7 +113,7 @@ class Reducer:
         if not self.begun:
             self.begun, self.ready, self.launched = True, set(), 0
             for left_out in self.unused:
-                self._take(left_out)
+                self._copy_to_bucket(left_out)
         if number in self.ready:
             raise RuntimeError(
                 "Expected to mark a variable ready only once. The parameter "
@@ -122,7 +122,7 @@ class Reducer:
                 "(use checkpoint(..., use_reentrant=False)), or one that was left out of the "
                 "graph of the forward call but not of the backward pass"
             )
-        self._take(number)
+        self._copy_to_bucket(number)
         while self.launched < len(self.buckets):
             bucket = self.buckets[self.launched]
             if not self.ready.issuperset(bucket.numbers):
@@ -136,13 +136,13 @@ class Reducer:
         progress()
 
     def anybody(self, mine: bool) -> bool:
-        """Whether any rank says so."""
+        """Whether ``mine`` is True in any rank."""
         tensor = wrap(arrays.array([int(mine)], arrays.int64))
         distributed.all_reduce(tensor, ReduceOp.MAX, self.group)
         return bool(tensor._data[0])
 
     def give_zeros(self, divided: bool) -> None:
-        """Make the calls of a pass in a rank that has none."""
+        """Contribute zeros to a pass that this rank does not run."""
         zeros = [wrap(arrays.zeros_like(bucket.tensor._data)) for bucket in self.buckets]
         works = [distributed.all_reduce(tensor, _operation(divided), self.group, async_op=True)
                  for tensor in zeros]  # fmt: skip
@@ -154,8 +154,8 @@ class Reducer:
             assert work is not None  # only outside of the group
             work.wait()
 
-    def _take(self, number: int) -> None:
-        """Put a gradient where it is sent from."""
+    def _copy_to_bucket(self, number: int) -> None:
+        """Copy a gradient into its bucket."""
         self.ready.add(number)
         grad = self.parameters[number].grad
         slot = self.bucket_of[number].slots[number]
@@ -168,7 +168,7 @@ class Reducer:
         return self.as_views and arrays.overlap(slot, grad._data) == "full"
 
     def _finish(self) -> None:
-        """All gradients are under way: wait for them and put them where they belong."""
+        """Wait for all buckets and write the averages to the parameters."""
         wanted = self._used_anywhere()
         for bucket in self.buckets:
             assert bucket.work is not None
@@ -180,11 +180,11 @@ class Reducer:
                 arrays.write(bucket.tensor._data, bucket.tensor._data / count)
             for number, slot in bucket.slots.items():
                 if number in wanted:
-                    self._give(self.parameters[number], slot)
+                    self._set_gradient(self.parameters[number], slot)
         self.begun = False
 
     def _used_anywhere(self) -> set[int]:
-        """The parameters that have a gradient in any rank; the others are left as they are."""
+        """The parameters that have a gradient in any rank; others are left alone."""
         everything = set(range(len(self.parameters)))
         if not self.find_unused:
             return everything
@@ -196,7 +196,7 @@ class Reducer:
         distributed.all_reduce(tensor, ReduceOp.MAX, self.group)
         return {number for number in everything if tensor._data[number]}
 
-    def _give(self, parameter: Any, slot: Any) -> None:
+    def _set_gradient(self, parameter: Any, slot: Any) -> None:
         grad = parameter.grad
         if grad is not None and self._is_in(grad, slot):
             version_of(grad).bump()

@@ -1,4 +1,4 @@
-"""A module that is trained by several processes, each on its part of every batch."""
+"""Data parallel training: every process has a replica of the model and a part of each batch."""
 
 from __future__ import annotations
 
@@ -24,16 +24,31 @@ _DEFAULT_CAP_MB = 25
 
 
 class DistributedDataParallel(Module, Joinable):
-    """The module in every process of a group, with the same parameters in all of them: they
-    start as those of rank 0, and their gradients are averaged while ``backward`` computes them.
+    """Data parallel training of a module in all processes of a group.
 
-    >>> import retrograd as torch
-    >>> torch.distributed.init_process_group("mpi")
-    >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
-    >>> model(torch.ones(4, 2)).sum().backward()
-    >>> model.module.weight.grad
-    tensor([[4., 4.]])
-    >>> torch.distributed.destroy_process_group()
+    All replicas start with the parameters of rank 0. Gradients are averaged over the processes
+    while ``backward`` computes them.
+
+    Args:
+        module: the module, the same in all processes.
+        device_ids, output_device: must be absent, since there is only the CPU.
+        dim: no effect.
+        broadcast_buffers: copy the buffers of rank 0 to all processes before each call.
+        init_sync: copy the parameters and buffers of rank 0 at construction.
+        process_group: the group; all processes by default.
+        bucket_cap_mb: size in MiB of the buckets in which gradients are sent.
+        find_unused_parameters: search the graph of each result for parameters that get no gradient.
+        check_reduction: no effect.
+        gradient_as_bucket_view: let gradients be views of the buckets, which saves memory.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.distributed.init_process_group("mpi")
+        >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+        >>> model(torch.ones(4, 2)).sum().backward()
+        >>> model.module.weight.grad
+        tensor([[4., 4.]])
+        >>> torch.distributed.destroy_process_group()
     """
 
     module: Module
@@ -72,18 +87,20 @@ class DistributedDataParallel(Module, Joinable):
         _check_alike(module, group)
         if init_sync:
             _broadcast([*module.parameters(), *module.buffers()], group, 0)
-        most = int(cap * (1 << 20))
-        self._reducer = Reducer(named, group, most, gradient_as_bucket_view, find_unused_parameters)
+        bucket_bytes = int(cap * (1 << 20))
+        self._reducer = Reducer(
+            named, group, bucket_bytes, gradient_as_bucket_view, find_unused_parameters
+        )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives, with the averaging of gradients prepared."""
+        """Call the module and prepare the averaging of gradients."""
         self._reducer.check_finished()
         joining = self._join_settings.enable
-        having_batches = Join.notify_join_context(self) if joining else None
-        self._reducer.divide_by = having_batches if self._counts_those_with_batches() else None
+        active = Join.notify_join_context(self) if joining else None
+        self._reducer.divide_by = active if self._divides_by_active() else None
         if self.require_forward_param_sync and self.broadcast_buffers:
             self._share_buffers(self._highest_rank(True) if joining else 0)
-        if joining:  # those without batches must know whether there will be gradients
+        if joining:  # processes without batches must know whether gradients will be averaged
             self._reducer.anybody(self.require_backward_grad_sync and is_grad_enabled())
         output = self.module(*inputs, **kwargs)
         if is_grad_enabled() and self.require_backward_grad_sync:
@@ -97,11 +114,11 @@ class DistributedDataParallel(Module, Joinable):
         return output
 
     def _used_by(self, output: Any) -> list[int]:
-        """The numbers of the parameters that the graph of ``output`` leads to."""
+        """The numbers of the parameters that the graph of ``output`` contains."""
         numbers = {id(p): number for number, p in enumerate(self._reducer.parameters)}
         to_visit = [edge(tensor)[0] for tensor in _tensors_in(output)]
         seen: set[Any] = set()
-        found = []
+        used = []
         while to_visit:
             node = to_visit.pop()
             if node is None or node in seen:
@@ -109,12 +126,13 @@ class DistributedDataParallel(Module, Joinable):
             seen.add(node)
             to_visit.extend(node.next_nodes)
             if isinstance(node, AccumulateGrad) and id(node.variable) in numbers:
-                found.append(numbers[id(node.variable)])
-        return found
+                used.append(numbers[id(node.variable)])
+        return used
 
     def _share_buffers(self, source: int) -> None:
-        """Give all processes the buffers of one. Only what differs is written: a graph that has
-        saved a buffer need not fail because it was given the same values again."""
+        """Broadcast the buffers of one process. Only buffers that differ are written, so that a
+        graph that saved a buffer stays valid if the values are the same.
+        """
         buffers = list(self.module.buffers())
         received = [wrap(arrays.copy(buffer._data)) for buffer in buffers]
         _broadcast(received, self.process_group, source)
@@ -133,19 +151,29 @@ class DistributedDataParallel(Module, Joinable):
         self, divide_by_initial_world_size: bool = True, enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> Join:  # fmt: skip
-        """Inside, processes may have unequal numbers of batches. Those that have none left give
-        zeros to the averages, or, with ``divide_by_initial_world_size=False``, do not count. In
-        the end all get the model of one that had the most.
+        """A context in which processes may have different numbers of batches.
 
-        >>> import retrograd as torch
-        >>> torch.distributed.init_process_group()
-        >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
-        >>> with model.join():
-        ...     for batch in torch.ones(3, 4, 2):  # as many as this process has
-        ...         model(batch).sum().backward()
-        >>> model.module.bias.grad
-        tensor([12.])
-        >>> torch.distributed.destroy_process_group()
+        A process without batches contributes zeros to the averages. At the end, all processes get
+        the model of one that had the most batches.
+
+        Args:
+            divide_by_initial_world_size: whether processes without batches count in the averages.
+            enable: False turns the context off.
+            throw_on_early_termination: raise an error when the first process runs out of batches.
+
+        Returns:
+            The context manager.
+
+        Example:
+            >>> import retrograd as torch
+            >>> torch.distributed.init_process_group()
+            >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+            >>> with model.join():
+            ...     for batch in torch.ones(3, 4, 2):  # the batches of this process
+            ...         model(batch).sum().backward()
+            >>> model.module.bias.grad
+            tensor([12.])
+            >>> torch.distributed.destroy_process_group()
         """
         return Join(
             [self], enable, throw_on_early_termination,
@@ -153,11 +181,11 @@ class DistributedDataParallel(Module, Joinable):
         )  # fmt: skip
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What a process does that has no more batches."""
+        """The hook that stands in for a process without batches."""
         self._divide_by_initial_world_size = kwargs.get("divide_by_initial_world_size", True)
         return _WithoutBatches(self)
 
-    def _counts_those_with_batches(self) -> bool:
+    def _divides_by_active(self) -> bool:
         """Whether gradients are divided by the number of processes that still have batches."""
         return self._join_settings.counts and not self._divide_by_initial_world_size
 
@@ -168,8 +196,9 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Inside, forward calls lead to gradients that stay in this process and add up, until
-        one outside averages the sum."""
+        """A context in which gradients are not averaged, but accumulate in this process until the
+        next backward pass outside.
+        """
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
@@ -179,7 +208,7 @@ class DistributedDataParallel(Module, Joinable):
 
 
 class _WithoutBatches(JoinHook):
-    """Makes the calls of a forward and backward pass, without either."""
+    """Takes part in the communication of a forward and backward pass without running either."""
 
     def __init__(self, model: DistributedDataParallel) -> None:
         self.model = model
@@ -190,7 +219,7 @@ class _WithoutBatches(JoinHook):
             model._share_buffers(model._highest_rank(False))
         model.require_forward_param_sync = model._reducer.anybody(False)
         if model.require_forward_param_sync:
-            model._reducer.give_zeros(model._counts_those_with_batches())
+            model._reducer.give_zeros(model._divides_by_active())
 
     def post_hook(self, is_last_joiner: bool) -> None:
         model = self.model
@@ -201,7 +230,7 @@ class _WithoutBatches(JoinHook):
 
 
 def _broadcast(tensors: list[Any], group: Any, source: int) -> None:
-    """Give all ranks of a group the tensors of one."""
+    """Broadcast the tensors of one rank to the group."""
     works = [distributed.broadcast(t, group=group, group_src=source, async_op=True)
              for t in tensors]  # fmt: skip
     for work in works:
@@ -225,9 +254,9 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def _check_alike(module: Module, group: Any) -> None:
-    """See that all processes have the same module, before anything is overwritten."""
+    """Check that all processes have the same module, before anything is overwritten."""
     rows = [f"{name} {t._data.dtype.name}{list(t._data.shape)}"
             for name, t in (*module.named_parameters(), *module.named_buffers())]  # fmt: skip
-    print_ = zlib.crc32("\n".join(rows).encode())
-    call = Call("DistributedDataParallel", detail=(print_,), words="; ".join(rows))
+    checksum = zlib.crc32("\n".join(rows).encode())
+    call = Call("DistributedDataParallel", detail=(checksum,), words="; ".join(rows))
     group.agree(call)

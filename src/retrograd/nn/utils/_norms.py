@@ -1,4 +1,4 @@
-"""What the parametrizations and the older functions of the same names compute alike."""
+"""Norms that parametrizations share with the older functions of the same names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ WHOLE = -1  # in place of a dimension: one norm for the whole tensor
 
 
 def norm_except_dim(v: Any, dim: int) -> Any:
-    """The norm of each slice of a tensor along ``dim``, in the shape that multiplies it."""
+    """The norm of each slice of a tensor along ``dim``, in a shape that broadcasts with the tensor.
+    """
     if dim == WHOLE:
         return linalg.vector_norm(v)
     kept = one_dim(dim, v.ndim)
@@ -21,19 +22,19 @@ def norm_except_dim(v: Any, dim: int) -> Any:
 
 
 def normalized(v: Any, g: Any, dim: int) -> Any:
-    """A tensor whose slices along ``dim`` point where those of ``v`` do, and are ``g`` long."""
+    """A tensor whose slices along ``dim`` have the directions of ``v`` and the norms ``g``."""
     return v * (g / norm_except_dim(v, dim))
 
 
 def output_dim(module: Any, dim: int | None) -> int:
-    """The dimension of a weight that counts outputs, unless it is said."""
+    """``dim``, by default the dimension of a weight that corresponds to outputs."""
     if dim is not None:
         return dim
     return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
 
 
 def as_matrix(weight: Any, dim: int) -> Any:
-    """A weight with a row for each entry of ``dim``."""
+    """A weight as a matrix with a row for each index of ``dim``."""
     if dim != 0:
         weight = weight.permute(dim, *(d for d in range(weight.dim()) if d != dim))
     return weight.reshape(weight.shape[0], -1)

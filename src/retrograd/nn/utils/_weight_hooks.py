@@ -6,21 +6,21 @@ from typing import Any
 
 
 def check_new(kind: type, what: str, module: Any, name: str) -> None:
-    """RuntimeError if a module has such a hook already."""
-    if _place(kind, module, name) is not None:
+    """Raise a RuntimeError if a module has such a hook already."""
+    if _hook_id(kind, module, name) is not None:
         raise RuntimeError(f"Cannot register two {what} hooks on the same parameter {name}")
 
 
 def removed_hook(kind: type, what: str, module: Any, name: str) -> Any:
-    """The hook that computes a weight, taken from the module; ValueError if it has none."""
-    place = _place(kind, module, name)
-    if place is None:
+    """Remove the hook that computes a weight and return it; a ValueError if there is none."""
+    hook_id = _hook_id(kind, module, name)
+    if hook_id is None:
         raise ValueError(f"{what} of '{name}' not found in {module}")
-    return module._forward_pre_hooks.pop(place).function
+    return module._forward_pre_hooks.pop(hook_id).function
 
 
-def _place(kind: type, module: Any, name: str) -> int | None:
-    for place, hook in module._forward_pre_hooks.items():
+def _hook_id(kind: type, module: Any, name: str) -> int | None:
+    for hook_id, hook in module._forward_pre_hooks.items():
         if isinstance(hook.function, kind) and getattr(hook.function, "name", None) == name:
-            return int(place)
+            return int(hook_id)
     return None

@@ -1,4 +1,4 @@
-"""Gradients kept from growing too large."""
+"""Gradient clipping, by norm and by value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrograd.tensor._tensor import Tensor
 Tensors = Iterable[Any] | Tensor
 
 
-def _listed(tensors: Tensors) -> list[Any]:
+def _as_list(tensors: Tensors) -> list[Any]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
@@ -27,7 +27,7 @@ def _gradients(parameters: list[Any]) -> list[Any]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
-# -- gradients as raw arrays, where they are plain ones --------------------------------------------
+# -- kernels on the raw arrays of gradients --------------------------------------------
 
 
 def _norm(x: Any, norm_type: float) -> Any:
@@ -37,16 +37,16 @@ def _norm(x: Any, norm_type: float) -> Any:
     return linalg.vector_norm(x, norm_type)
 
 
-def _times(x: Raw, factor: Raw) -> None:
+def _scale(x: Raw, factor: Raw) -> None:
     x *= factor
 
 
-def _between(x: Raw, low: Raw, high: Raw) -> None:
+def _clamp(x: Raw, low: Raw, high: Raw) -> None:
     x.clip(low, high, out=x)
 
 
-def _written(g: Any, kernel: Callable[..., None], *numbers: float) -> bool:
-    """Write into a gradient that is nothing else to anybody; whether it is one."""
+def _update_in_place(g: Any, kernel: Callable[..., None], *numbers: float) -> bool:
+    """Run a kernel on a gradient in place, if nothing else refers to it; returns whether it did."""
     if g._meta is not None or modes.running is not None or not arrays.can_add_to(g._data):
         return False
     arrays.updates.update(kernel, (g._data,), numbers)
@@ -55,7 +55,7 @@ def _written(g: Any, kernel: Callable[..., None], *numbers: float) -> bool:
     return True
 
 
-# -- what users call -------------------------------------------------------------------------------
+# -- public functions ------------------------------------------------------------------------------
 
 
 @no_grad()
@@ -63,16 +63,26 @@ def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Any:  # fmt: skip
-    """The norm of several tensors, as if they were one vector.
+    """The norm of several tensors, as if they were concatenated to one vector.
 
-    >>> import retrograd as torch
-    >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
-    tensor(5.)
+    Args:
+        tensors: the tensors, or one.
+        norm_type: order of the norm; may be infinity.
+        error_if_nonfinite: raise an error if the norm is infinite or NaN.
+        foreach: no effect.
+
+    Returns:
+        The norm, a scalar tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
+        tensor(5.)
     """
-    several, norm_type = _listed(tensors), float(norm_type)
-    if not several:
+    each, norm_type = _as_list(tensors), float(norm_type)
+    if not each:
         return tensor(0.0)
-    norms = [_norm(x, norm_type) for x in several]
+    norms = [_norm(x, norm_type) for x in each]
     total = linalg.vector_norm(stack(norms, dim=0), norm_type)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
@@ -87,8 +97,23 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Any, foreach: bool | None = None
 ) -> None:
-    """Scale gradients so that their norm, which is known, is at most ``max_norm``."""
-    gradients = _gradients(_listed(parameters))
+    """Multiply gradients by ``max_norm / total_norm``, if that is less than one.
+
+    Args:
+        parameters: tensors whose gradients are scaled in place.
+        max_norm: largest norm allowed.
+        total_norm: norm of all gradients, as ``get_total_norm`` computes it.
+        foreach: no effect.
+
+    Example:
+        >>> import retrograd as torch
+        >>> w = torch.zeros(2, requires_grad=True)
+        >>> w.grad = torch.tensor([3.0, 4.0])
+        >>> torch.nn.utils.clip_grads_with_norm_(w, 1.0, torch.tensor(5.0))
+        >>> w.grad
+        tensor([0.6000, 0.8000])
+    """
+    gradients = _gradients(_as_list(parameters))
     if not gradients:
         return
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
@@ -96,7 +121,7 @@ def clip_grads_with_norm_(
     if known == 1:  # the norm is small enough
         return
     for g in gradients:
-        if known is None or not _written(g, _times, known):
+        if known is None or not _update_in_place(g, _scale, known):
             g.mul_(factor)
 
 
@@ -105,22 +130,32 @@ def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> Any:  # fmt: skip
-    """Scale gradients so that the norm of all of them together is at most ``max_norm``, and give
-    back what it was.
+    """Scale gradients so that the norm of all of them together is at most ``max_norm``.
 
-    >>> import retrograd as torch
-    >>> w = torch.zeros(2, requires_grad=True)
-    >>> w.grad = torch.tensor([3.0, 4.0])
-    >>> torch.nn.utils.clip_grad_norm_(w, max_norm=1.0), w.grad
-    (tensor(5.), tensor([0.6000, 0.8000]))
+    Args:
+        parameters: tensors whose gradients are scaled in place.
+        max_norm: largest norm allowed.
+        norm_type: order of the norm; may be infinity.
+        error_if_nonfinite: raise an error if the norm is infinite or NaN.
+        foreach: no effect.
+
+    Returns:
+        The norm before scaling.
+
+    Example:
+        >>> import retrograd as torch
+        >>> w = torch.zeros(2, requires_grad=True)
+        >>> w.grad = torch.tensor([3.0, 4.0])
+        >>> torch.nn.utils.clip_grad_norm_(w, max_norm=1.0), w.grad
+        (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    several = _listed(parameters)
-    if not several and isinstance(parameters, types.GeneratorType):
+    each = _as_list(parameters)
+    if not each and isinstance(parameters, types.GeneratorType):
         warnings.warn(
             "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3
         )
-    total = get_total_norm(_gradients(several), norm_type, error_if_nonfinite, foreach)
-    clip_grads_with_norm_(several, max_norm, total, foreach)
+    total = get_total_norm(_gradients(each), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(each, max_norm, total, foreach)
     return total
 
 
@@ -128,7 +163,7 @@ def clip_grad_norm(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> Any:  # fmt: skip
-    """The older name of :func:`clip_grad_norm_`."""
+    """Deprecated name of :func:`clip_grad_norm_`."""
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`torch.nn.utils.clip_grad_norm_`.",
@@ -139,18 +174,24 @@ def clip_grad_norm(
 
 @no_grad()
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Move every element of the gradients into ``[-clip_value, clip_value]``.
+    """Clamp every element of the gradients to ``[-clip_value, clip_value]``.
 
-    >>> import retrograd as torch
-    >>> w = torch.zeros(2, requires_grad=True)
-    >>> w.grad = torch.tensor([3.0, -0.5])
-    >>> torch.nn.utils.clip_grad_value_(w, 1.0)
-    >>> w.grad
-    tensor([ 1.0000, -0.5000])
+    Args:
+        parameters: tensors whose gradients are clamped in place.
+        clip_value: the bound.
+        foreach: no effect.
+
+    Example:
+        >>> import retrograd as torch
+        >>> w = torch.zeros(2, requires_grad=True)
+        >>> w.grad = torch.tensor([3.0, -0.5])
+        >>> torch.nn.utils.clip_grad_value_(w, 1.0)
+        >>> w.grad
+        tensor([ 1.0000, -0.5000])
     """
     bound = float(clip_value)
-    for g in _gradients(_listed(parameters)):
-        if not _written(g, _between, -bound, bound):
+    for g in _gradients(_as_list(parameters)):
+        if not _update_in_place(g, _clamp, -bound, bound):
             g.clamp_(min=-bound, max=bound)
 
 

@@ -1,4 +1,4 @@
-"""All parameters as one vector, and back."""
+"""Parameters as one vector, and back."""
 
 from __future__ import annotations
 
@@ -11,23 +11,35 @@ from retrograd.tensor._tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:
-    """Parameters flattened and joined.
+    """Flatten and concatenate parameters.
 
-    >>> import retrograd as torch
-    >>> torch.nn.utils.parameters_to_vector(torch.nn.Linear(2, 3).parameters()).shape
-    torch.Size([9])
+    Args:
+        parameters: the parameters.
+
+    Returns:
+        A vector with a history.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.utils.parameters_to_vector(torch.nn.Linear(2, 3).parameters()).shape
+        torch.Size([9])
     """
     return cat([p.view(-1) for p in parameters], dim=0)
 
 
 def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
-    """Give parameters the values that are in a vector, piece by piece.
+    """Set parameters to consecutive pieces of a vector. They become views of its memory.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.Linear(2, 1)
-    >>> torch.nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), layer.parameters())
-    >>> layer(torch.tensor([10.0, 100.0]))
-    tensor([213.], grad_fn=<ViewBackward0>)
+    Args:
+        vec: the vector.
+        parameters: the parameters to set.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> torch.nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), layer.parameters())
+        >>> layer(torch.tensor([10.0, 100.0]))
+        tensor([213.], grad_fn=<ViewBackward0>)
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")

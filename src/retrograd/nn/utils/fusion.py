@@ -1,4 +1,4 @@
-"""A layer and the batch normalization after it, as one layer."""
+"""Fusion of a layer with the batch normalization that follows it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from retrograd.tensor._creation import ones_like, zeros_like
 def _fused(
     weight: Any, bias: Any, mean: Any, var: Any, eps: float, scale: Any, shift: Any, shape: Any
 ) -> tuple[Any, Any]:
-    """Weight and bias of a layer that does what a layer and the normalization after it do."""
+    """Weight and bias of the layer that is equivalent to a layer and a batch normalization."""
     kept = weight.dtype if bias is None else bias.dtype
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale
     shift = zeros_like(mean) if shift is None else shift
-    slope = scale * (var + eps).rsqrt()
-    new_weight = (weight * slope.reshape(shape)).to(weight.dtype)
-    new_bias = ((bias - mean) * slope + shift).to(kept)
+    factor = scale * (var + eps).rsqrt()
+    new_weight = (weight * factor.reshape(shape)).to(weight.dtype)
+    new_bias = ((bias - mean) * factor + shift).to(kept)
     return Parameter(new_weight, weight.requires_grad), Parameter(new_bias, bias.requires_grad)
 
 
@@ -27,8 +27,18 @@ def fuse_conv_bn_weights(
     conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any,
     transpose: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Weight and bias of a convolution and the normalization after it. ``transpose``: of a
-    transposed convolution, whose second dimension counts outputs."""
+    """Fold a batch normalization into the weight and bias of the convolution before it.
+
+    Args:
+        conv_w, conv_b: weight and bias of the convolution; the bias may be None.
+        bn_rm, bn_rv: running mean and variance of the batch normalization.
+        bn_eps: its ``eps``.
+        bn_w, bn_b: its weight and bias, or None.
+        transpose: whether the convolution is a transposed one.
+
+    Returns:
+        The new weight and bias.
+    """
     shape = [1] * conv_w.dim()
     shape[1 if transpose else 0] = -1
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape)
@@ -37,7 +47,17 @@ def fuse_conv_bn_weights(
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Any, Any]:
-    """Weight and bias of a linear layer and the normalization after it."""
+    """Fold a batch normalization into the weight and bias of the linear layer before it.
+
+    Args:
+        linear_w, linear_b: weight and bias of the layer; the bias may be None.
+        bn_rm, bn_rv: running mean and variance of the batch normalization.
+        bn_eps: its ``eps``.
+        bn_w, bn_b: its weight and bias, or None.
+
+    Returns:
+        The new weight and bias.
+    """
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
 
 
@@ -47,37 +67,61 @@ def _checked_copy(layer: Any, bn: Any) -> Any:
     return copy.deepcopy(layer)
 
 
-def _averages(bn: Any) -> tuple[Any, Any, float, Any, Any]:
+def _statistics(bn: Any) -> tuple[Any, Any, float, Any, Any]:
     if bn.running_mean is None or bn.running_var is None:
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
     return bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A new convolution that does what a convolution and a normalization do, both in use.
+    """A convolution that is equivalent to a convolution and a batch normalization.
 
-    >>> import retrograd as torch
-    >>> conv, bn = torch.nn.Conv2d(1, 2, 3).eval(), torch.nn.BatchNorm2d(2).eval()
-    >>> fused, x = torch.nn.utils.fuse_conv_bn_eval(conv, bn), torch.ones(1, 1, 4, 4)
-    >>> torch.allclose(fused(x), bn(conv(x)), atol=1e-6)
-    True
+    Args:
+        conv: the convolution, in evaluation mode.
+        bn: the batch normalization, in evaluation mode.
+        transpose: whether the convolution is a transposed one.
+
+    Returns:
+        A new convolution.
+
+    Example:
+        >>> import retrograd as torch
+        >>> conv, bn = torch.nn.Conv2d(1, 2, 3).eval(), torch.nn.BatchNorm2d(2).eval()
+        >>> fused, x = torch.nn.utils.fuse_conv_bn_eval(conv, bn), torch.ones(1, 1, 4, 4)
+        >>> torch.allclose(fused(x), bn(conv(x)), atol=1e-6)
+        True
     """
     fused = _checked_copy(conv, bn)
     fused.weight, fused.bias = fuse_conv_bn_weights(
-        fused.weight, fused.bias, *_averages(bn), transpose
+        fused.weight, fused.bias, *_statistics(bn), transpose
     )
     return fused
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A new linear layer that does what a linear layer and a normalization do, both in use."""
+    """A linear layer that is equivalent to a linear layer and a batch normalization.
+
+    Args:
+        linear: the linear layer, in evaluation mode.
+        bn: the batch normalization, in evaluation mode.
+
+    Returns:
+        A new linear layer.
+
+    Example:
+        >>> import retrograd as torch
+        >>> linear, bn = torch.nn.Linear(3, 2).eval(), torch.nn.BatchNorm1d(2).eval()
+        >>> fused, x = torch.nn.utils.fuse_linear_bn_eval(linear, bn), torch.ones(4, 3)
+        >>> torch.allclose(fused(x), bn(linear(x)), atol=1e-6)
+        True
+    """
     fused = _checked_copy(linear, bn)
     if bn.num_features not in (linear.out_features, 1):
         raise AssertionError(
             "To fuse, linear.out_features == bn.num_features or bn.num_features == 1, got "
             f"linear.out_features={linear.out_features} and bn.num_features={bn.num_features}"
         )
-    fused.weight, fused.bias = fuse_linear_bn_weights(fused.weight, fused.bias, *_averages(bn))
+    fused.weight, fused.bias = fuse_linear_bn_weights(fused.weight, fused.bias, *_statistics(bn))
     return fused
 
 

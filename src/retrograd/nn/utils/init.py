@@ -1,4 +1,4 @@
-"""Modules without initial values."""
+"""Modules with uninitialized parameters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ from retrograd.tensor._rng import fork_rng
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """A module whose values will be replaced: what they are is not promised, and making it does
-    not advance the generator of random numbers.
+    """Construct a module without initializing its parameters.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.utils.skip_init(torch.nn.Linear, 5, 1)
-    >>> layer.weight.shape
-    torch.Size([1, 5])
+    The values of the parameters are unspecified, and the state of the random number generator does
+    not change.
+
+    Args:
+        module_cls: the class.
+        args, kwargs: arguments of its constructor.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.utils.skip_init(torch.nn.Linear, 5, 1)
+        >>> layer.weight.shape
+        torch.Size([1, 5])
     """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

@@ -1,4 +1,4 @@
-"""Weights that are normalized, or orthogonal: parametrizations for many uses."""
+"""Parametrizations that normalize a weight or keep it orthogonal."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from retrograd.tensor._tensor import Tensor
 
 
 def _tensor_of(module: Any, name: str) -> Any:
-    found = getattr(module, name, None)
-    if not isinstance(found, Tensor):
+    tensor = getattr(module, name, None)
+    if not isinstance(tensor, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    return found
+    return tensor
 
 
-# -- lengths and directions ----------------------------------------------------------------------
+# -- norms and directions ------------------------------------------------------------------------
 
 
 class _WeightNorm(Module):
@@ -42,25 +42,32 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Train the length and the direction of a weight apart: ``g * v / ||v||``.
+    """Train the norm and the direction of a weight separately: ``g * v / norm(v)``.
 
-    ``dim``: which dimension counts the vectors that have a length each; None: one for all.
+    Args:
+        module: the module, which is modified.
+        name: name of the weight.
+        dim: dimension along which each slice has a norm of its own; None for one norm in all.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils.parametrizations import weight_norm
-    >>> layer = weight_norm(torch.nn.Linear(20, 40))
-    >>> {name: tuple(p.shape) for name, p in layer.parametrizations.weight.named_parameters()}
-    {'original0': (40, 1), 'original1': (40, 20)}
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils.parametrizations import weight_norm
+        >>> layer = weight_norm(torch.nn.Linear(20, 40))
+        >>> {name: tuple(p.shape) for name, p in layer.parametrizations.weight.named_parameters()}
+        {'original0': (40, 1), 'original1': (40, 20)}
     """
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def take_older_names(state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    def accept_older_names(state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
         older = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
         if all(key in state_dict for key in older):
             for i, key in enumerate(older):
                 state_dict[f"{prefix}parametrizations.{name}.original{i}"] = state_dict.pop(key)
 
-    add_hook(module._load_state_dict_pre_hooks, take_older_names)
+    add_hook(module._load_state_dict_pre_hooks, accept_older_names)
     return module
 
 
@@ -98,7 +105,7 @@ class _SpectralNorm(Module):
 
     @no_grad()
     def _power_method(self, matrix: Any, steps: int) -> None:
-        """Bring ``u`` and ``v`` nearer to the first singular vectors, in their own memory."""
+        """Improve the estimates ``u`` and ``v`` of the first singular vectors in place."""
         for _ in range(steps):
             self._u = F.normalize(matrix.mv(self._v), dim=0, eps=self.eps, out=self._u)
             self._v = F.normalize(matrix.mH.mv(self._u), dim=0, eps=self.eps, out=self._v)
@@ -109,7 +116,7 @@ class _SpectralNorm(Module):
         matrix = as_matrix(weight, self.dim)
         if self.training:
             self._power_method(matrix, self.n_power_iterations)
-        # Copies: the next call writes into these, and this one may not have gone backward by then.
+        # Copies, because the next call overwrites these, possibly before the backward pass of this.
         u, v = self._u.clone(), self._v.clone()
         return weight / u.vdot(matrix.mv(v))
 
@@ -121,18 +128,32 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """Divide a weight by its largest singular value, which is followed by power iteration: some
-    steps each time that the weight is used in training. A vector is divided by its length.
+    """Divide a weight by its largest singular value, which power iteration estimates.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils.parametrizations import spectral_norm
-    >>> layer = spectral_norm(torch.nn.Linear(3, 3), n_power_iterations=50)
-    >>> round(torch.linalg.matrix_norm(layer.weight, 2).item(), 4)
-    1.0
+    In training, each use of the weight makes some steps of the iteration. A vector is divided by
+    its norm.
+
+    Args:
+        module: the module, which is modified.
+        name: name of the weight.
+        n_power_iterations: steps of the power iteration for each use.
+        eps: lower bound of norms.
+        dim: dimension of the weight that corresponds to outputs; follows from the module by
+            default.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils.parametrizations import spectral_norm
+        >>> layer = spectral_norm(torch.nn.Linear(3, 3), n_power_iterations=50)
+        >>> round(torch.linalg.matrix_norm(layer.weight, 2).item(), 4)
+        1.0
     """
     weight = _tensor_of(module, name)
-    made = _SpectralNorm(weight, n_power_iterations, output_dim(module, dim), eps)
-    return register_parametrization(module, name, made)
+    parametrization = _SpectralNorm(weight, n_power_iterations, output_dim(module, dim), eps)
+    return register_parametrization(module, name, parametrization)
 
 
 # -- orthogonal matrices -------------------------------------------------------------------------
@@ -156,13 +177,15 @@ class _Orthogonal(Module):
 
     def forward(self, original: Any) -> Any:
         wide = original.shape[-2] < original.shape[-1]
-        made = self._tall(original.mT if wide else original)
+        result = self._tall(original.mT if wide else original)
         if hasattr(self, "base"):
-            made = self.base @ made
-        return made.mT if wide else made
+            result = self.base @ result
+        return result.mT if wide else result
 
     def _tall(self, tall: Any) -> Any:
-        """A matrix with orthonormal columns, from one of at least as many rows."""
+        """A matrix with orthonormal columns, computed from one with at least as many rows as
+        columns.
+        """
         rows, columns = tall.shape[-2:]
         if self.orthogonal_map == "householder":
             reflectors = tall.tril(-1)
@@ -193,7 +216,7 @@ class _Orthogonal(Module):
         tall = value.mT if wide else value
         if hasattr(self, "base"):
             self.base = _completed(tall)
-            # What the maps take to the identity. Householder's needs the diagonal.
+            # The maps take this to the identity. The diagonal is for Householder reflections.
             start = zeros_like(value)
             start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
             return start
@@ -204,24 +227,25 @@ class _Orthogonal(Module):
             )
         reflectors, scales = tall.geqrf()
         diagonal = reflectors.diagonal(dim1=-2, dim2=-1)
-        # A scale of exactly zero is no reflection, where others turn the sign.
+        # A scale of zero means no reflection; all others flip the sign.
         diagonal.copy_(where(scales == 0.0, -diagonal.sign(), diagonal.sign()))
         return reflectors.mT if wide else reflectors
 
 
 def _completed(tall: Any) -> Any:
-    """An orthogonal matrix that begins with the columns of another, made orthonormal; random
-    columns after them."""
+    """An orthogonal matrix whose first columns are those of ``tall``, orthonormalized, followed by
+    random ones.
+    """
     rows, columns = tall.shape[-2:]
     if rows == columns:
         close = 10.0 * rows * finfo(tall.dtype).eps
         if (tall.mH @ tall).allclose(eye(columns, dtype=tall.dtype), atol=close):
             return tall.clone()
     else:
-        more = randn(*tall.shape[:-2], rows, rows - columns, dtype=tall.dtype)
-        tall = cat([tall, more], dim=-1)
+        random = randn(*tall.shape[:-2], rows, rows - columns, dtype=tall.dtype)
+        tall = cat([tall, random], dim=-1)
     reflectors, scales = tall.geqrf()
-    # So that the triangular factor has a positive diagonal, and the decomposition is unique.
+    # A positive diagonal of the triangular factor makes the decomposition unique.
     signs = reflectors.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
     return linalg.householder_product(reflectors, scales) * signs
 
@@ -230,19 +254,27 @@ def orthogonal(
     module: Any, name: str = "weight", orthogonal_map: str | None = None, *,
     use_trivialization: bool = True,
 ) -> Any:  # fmt: skip
-    """Keep a matrix, or each of a batch of matrices, orthogonal: its columns are orthonormal, or
-    its rows if they are fewer.
+    """Keep a matrix, or each of a batch, orthogonal: its columns, or its rows if fewer, are
+    orthonormal.
 
-    ``orthogonal_map``: ``"matrix_exp"`` and ``"cayley"`` map skew-symmetric matrices,
-    ``"householder"`` multiplies reflections; by default the first for square and complex matrices,
-    the last for others. With ``use_trivialization`` the map starts from where the matrix is now,
-    which is kept as a buffer and makes training easier.
+    Args:
+        module: the module, which is modified.
+        name: name of the weight.
+        orthogonal_map: "matrix_exp" and "cayley" map skew-symmetric matrices, "householder"
+            multiplies reflections. By default the first for square and complex matrices, the last
+            for others.
+        use_trivialization: start the map from the current matrix, which is kept as a buffer. This
+            makes training easier.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils.parametrizations import orthogonal
-    >>> weight = orthogonal(torch.nn.Linear(20, 40)).weight
-    >>> torch.allclose(weight.T @ weight, torch.eye(20), atol=1e-5)
-    True
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils.parametrizations import orthogonal
+        >>> weight = orthogonal(torch.nn.Linear(20, 40)).weight
+        >>> torch.allclose(weight.T @ weight, torch.eye(20), atol=1e-5)
+        True
     """
     weight = _tensor_of(module, name)
     if weight.ndim < 2:
@@ -257,8 +289,8 @@ def orthogonal(
             'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". '
             f"Got: {orthogonal_map}"
         )
-    made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
-    return register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)
 
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

@@ -1,11 +1,11 @@
-"""Tensors of a module that are computed from others.
+"""Parametrizations: tensors of a module that are computed from others.
 
 Once a parametrization is registered on ``weight``, ``module.weight`` is a function of
-``module.parametrizations.weight.original``, and training goes through that function.
+``module.parametrizations.weight.original``, and gradients flow through that function.
 
-The attribute is a descriptor, so a parametrized module is of a class of its own, derived from its
-class before. Modules that are parametrized in the same names are of the same class, and nothing
-changes that class: what is done to a module does not reach its copies.
+The attribute is a descriptor, so a parametrized module has a class of its own, derived from its
+original class. Modules of one class with the same names parametrized share it, and it never
+changes: parametrizing a module does not affect its copies.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from retrograd.nn.containers import ModuleDict, ModuleList
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._tensor import Tensor
 
-# -- keeping computed values for a while ---------------------------------------------------------
+# -- caching -------------------------------------------------------------------------------------
 
 
 class _Cache(threading.local):
-    """What parametrizations gave, while :func:`cached` is on: by list, what it was made of, whether
-    that was recorded, and the value."""
+    """Results of parametrizations while :func:`cached` is active: for each list its sources,
+    whether the result was recorded, and the result.
+    """
 
     depth = 0
 
@@ -41,16 +42,17 @@ _cache = _Cache()
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute every parametrized tensor once, for as long as the block runs.
+    """Compute every parametrized tensor only once within the block.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils import parametrize
-    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
-    >>> with parametrize.cached():
-    ...     print(layer.weight is layer.weight)
-    True
-    >>> layer.weight is layer.weight
-    False
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils import parametrize
+        >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+        >>> with parametrize.cached():
+        ...     print(layer.weight is layer.weight)
+        True
+        >>> layer.weight is layer.weight
+        False
     """
     _cache.depth += 1
     try:
@@ -64,8 +66,8 @@ def cached() -> Iterator[None]:
 def _value(parametrizations: ParametrizationList) -> Any:
     if not _cache.depth:
         return parametrizations()
-    # A value is good for another use only if it is a function of the same tensors, which
-    # functional_call may have replaced, and has a history if it is to have one.
+    # A result can be used again only if it was computed from the same tensors, which
+    # functional_call may have replaced, and with the same grad mode.
     sources, recorded = parametrizations._originals(), is_grad_enabled()
     kept = _cache.values.get(parametrizations)
     if (
@@ -83,11 +85,10 @@ def _value(parametrizations: ParametrizationList) -> Any:
 
 
 class Computed:
-    """An attribute that is what the parametrizations of its name give."""
+    """The attribute of a parametrized tensor."""
 
-    replaceable = (
-        True  # functional_call may put a value in the module's __dict__, which then counts
-    )
+    # functional_call may put a value into the module's __dict__, which then takes precedence.
+    replaceable = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -99,7 +100,7 @@ class Computed:
             return module.__dict__[self.name]
         try:
             return _value(module.parametrizations[self.name])
-        except AttributeError as error:  # would be taken for the lack of this attribute itself
+        except AttributeError as error:  # else Python would report this attribute as missing
             raise RuntimeError(
                 f"The parametrized `{self.name}` of {type(module).__name__} could not be computed: "
                 f"{error}"
@@ -113,14 +114,14 @@ _classes: WeakValueDictionary[tuple[type, frozenset[str]], type] = WeakValueDict
 
 
 def _become_parametrized(module: Any, base: type, names: Iterable[str]) -> None:
-    """Give a module the class in which some names, besides what ``base`` has, are computed."""
+    """Change the class of a module to one derived from ``base`` in which ``names`` are computed."""
     key = base, frozenset(names)
     kind: Any = _classes.get(key) if key[1] else base
     if kind is None:
         members: dict[str, Any] = {name: Computed(name) for name in key[1]}
         members["__getstate__"] = _refuse_to_be_pickled
-        if not hasattr(base, "__deepcopy__"):  # which would otherwise ask __getstate__
-            members["__deepcopy__"] = _copied
+        if not hasattr(base, "__deepcopy__"):  # the default would call __getstate__
+            members["__deepcopy__"] = _deepcopy
         kind = _classes[key] = type(f"Parametrized{base.__name__}", (base,), members)
     module.__class__ = kind
 
@@ -133,7 +134,7 @@ def _refuse_to_be_pickled(module: Any) -> Any:
     )
 
 
-def _copied(module: Any, memo: dict[int, Any]) -> Any:
+def _deepcopy(module: Any, memo: dict[int, Any]) -> Any:
     replica = object.__new__(type(module))
     memo[id(module)] = replica
     replica.__dict__.update(copy.deepcopy(module.__dict__, memo))
@@ -154,10 +155,15 @@ def _register(module: Any, name: str, tensor: Any) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, first to last, and what they start from: ``original``,
-    or ``original0``, ``original1``... where the first one takes several tensors.
+    """The parametrizations of one tensor in order, and its source: ``original``, or ``original0``,
+    ``original1``... if the first of them takes several tensors.
 
-    Made by :func:`register_parametrization`.
+    ``register_parametrization`` creates it.
+
+    Args:
+        modules: the parametrizations.
+        original: the tensor that is replaced.
+        unsafe: skip the checks of dtype and shape.
     """
 
     unsafe: bool
@@ -179,26 +185,26 @@ class ParametrizationList(ModuleList):
         self.ntensors = 1 if self.is_tensor else len(new)
         try:
             if self.is_tensor:
-                self._take_one(original, new)
+                self._set_one(original, new)
             else:
-                self._take_several(original, tuple(new))
+                self._set_several(original, tuple(new))
             if not unsafe:
                 _check_result(self(), before, "`unsafe`", "unparametrized {}", "parametrized {}")
         except Exception:
             original.data = before
             raise
 
-    def _take_one(self, original: Any, new: Any) -> None:
+    def _set_one(self, original: Any, new: Any) -> None:
         if original.dtype != new.dtype:
             raise ValueError(
                 "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
                 f"original.dtype: {original.dtype}\n"
                 f"right_inverse(original).dtype: {new.dtype}"
             )
-        original.data = new  # the same object, which an optimizer may know
+        original.data = new  # the same object: an optimizer may refer to it
         _register(self, "original", original)
 
-    def _take_several(self, original: Any, new: Sequence[Any]) -> None:
+    def _set_several(self, original: Any, new: Sequence[Any]) -> None:
         for i, tensor in enumerate(new):
             if not isinstance(tensor, Tensor):
                 raise ValueError(
@@ -217,8 +223,9 @@ class ParametrizationList(ModuleList):
         return tuple(getattr(self, name) for name in self._names())
 
     def _inverted(self, value: Any, may_lack: bool = False) -> Any:
-        """What to start from to get ``value``, last parametrization first. With ``may_lack``, those
-        that cannot tell are passed over."""
+        """Apply the right inverses, the last parametrization's first. With ``may_lack``,
+        parametrizations without one are skipped.
+        """
         for module in list(self)[::-1]:
             if hasattr(module, "right_inverse"):
                 try:
@@ -234,7 +241,7 @@ class ParametrizationList(ModuleList):
 
     @no_grad()
     def right_inverse(self, value: Any) -> None:
-        """Set the originals such that the result is ``value``, as far as it can be."""
+        """Set the originals so that the parametrized tensor is ``value``, as far as possible."""
         value = self._inverted(value)
         if self.is_tensor:
             if not isinstance(value, Tensor):
@@ -284,7 +291,7 @@ class ParametrizationList(ModuleList):
 
 
 def _check_result(result: Any, like: Any, flag: str, before: str, after: str) -> None:
-    """ValueError if a parametrization does not give a tensor like the one it stands for."""
+    """Raise a ValueError if a parametrization changes dtype or shape."""
     if not isinstance(result, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
     for what in ("dtype", "shape"):
@@ -304,29 +311,40 @@ def _check_result(result: Any, like: Any, flag: str, before: str, after: str) ->
 def register_parametrization(
     module: Any, tensor_name: str, parametrization: Any, *, unsafe: bool = False
 ) -> Any:
-    """Let a parameter or buffer of a module be computed: ``parametrization(original)``.
+    """Replace a parameter or buffer of a module by ``parametrization(original)``.
 
-    If the parametrization has a method ``right_inverse``, it says what to start from, and the
-    tensor can be assigned to. Several can be registered, one on the result of the other.
-    ``unsafe``: it may change the dtype or shape of the tensor, and nothing is checked.
+    If the parametrization has a method ``right_inverse``, it determines the initial ``original``,
+    and the tensor can be assigned to. Further parametrizations of the same tensor apply to the
+    result.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils import parametrize
-    >>> class Symmetric(torch.nn.Module):
-    ...     def forward(self, x):
-    ...         return x.triu() + x.triu(1).T
-    >>> layer = parametrize.register_parametrization(torch.nn.Linear(3, 3), "weight", Symmetric())
-    >>> bool((layer.weight == layer.weight.T).all())
-    True
-    >>> layer
-    ParametrizedLinear(
-      in_features=3, out_features=3, bias=True
-      (parametrizations): ModuleDict(
-        (weight): ParametrizationList(
-          (0): Symmetric()
+    Args:
+        module: the module, which is modified.
+        tensor_name: name of the parameter or buffer.
+        parametrization: a module.
+        unsafe: allow a change of dtype or shape, and check nothing.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils import parametrize
+        >>> class Symmetric(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return x.triu() + x.triu(1).T
+        >>> layer = torch.nn.Linear(3, 3)
+        >>> _ = parametrize.register_parametrization(layer, "weight", Symmetric())
+        >>> bool((layer.weight == layer.weight.T).all())
+        True
+        >>> layer
+        ParametrizedLinear(
+          in_features=3, out_features=3, bias=True
+          (parametrizations): ModuleDict(
+            (weight): ParametrizationList(
+              (0): Symmetric()
+            )
+          )
         )
-      )
-    )
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -352,7 +370,7 @@ def register_parametrization(
 
 
 def _check_further(module: Any, name: str, parametrization: Any) -> None:
-    """ValueError if one more parametrization does not keep dtype and shape, there and back."""
+    """Raise a ValueError if a further parametrization or its inverse changes dtype or shape."""
     now = getattr(module, name)
     result = parametrization(now)
     _check_result(

@@ -1,7 +1,7 @@
-"""Sequences of different lengths: padded to one length, or packed without padding.
+"""Sequences of different lengths, padded to one length or packed without padding.
 
-Packed sequences lie step by step: the first elements of all of them, then all second ones, and so
-on, the longest sequence first. That is the order in which recurrent layers need them.
+A packed sequence holds the elements time step by time step, the longest sequence first: the order
+in which recurrent layers process them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,22 @@ class _Packed(NamedTuple):
 
 
 class PackedSequence(_Packed):
-    """Sequences without padding, as ``pack_padded_sequence`` and ``pack_sequence`` make them:
-    their elements, and how many sequences have an element in each step."""
+    """Sequences of different lengths without padding.
+
+    ``pack_padded_sequence`` and ``pack_sequence`` create it; programs rarely do.
+
+    Args:
+        data: the elements, time step by time step.
+        batch_sizes: number of sequences that have an element at each step.
+        sorted_indices: the permutation that sorts the sequences by length, or None.
+        unsorted_indices: its inverse.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils.rnn import pack_sequence
+        >>> pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]).batch_sizes
+        tensor([2, 1])
+    """
 
     def __new__(
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None,
@@ -41,46 +55,50 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same sequences with ``data.to(...)``."""
+        """The sequences with ``data.to(...)``."""
         data = self.data.to(*args, **kwargs)
         return self if data is self.data else type(self)(data, *self[1:])
 
     def cpu(self) -> PackedSequence:
-        """The sequences as they are, since there is no other device."""
+        """The sequences, which are on the CPU already."""
         return self
 
     def double(self) -> PackedSequence:
-        """The same sequences in double precision."""
+        """The sequences as ``float64``."""
         return self.to(dtype=dtypes.float64)
 
     def float(self) -> PackedSequence:
-        """The same sequences in single precision."""
+        """The sequences as ``float32``."""
         return self.to(dtype=dtypes.float32)
 
     def half(self) -> PackedSequence:
-        """The same sequences in half precision."""
+        """The sequences as ``float16``."""
         return self.to(dtype=dtypes.float16)
 
     def long(self) -> PackedSequence:
-        """The same sequences as integers."""
+        """The sequences as ``int64``."""
         return self.to(dtype=dtypes.int64)
 
     def int(self) -> PackedSequence:
-        """The same sequences as integers of 32 bits."""
+        """The sequences as ``int32``."""
         return self.to(dtype=dtypes.int32)
 
     @property
     def is_cuda(self) -> bool:
-        """Never: there is no such device."""
+        """False: there is no GPU."""
         return False
 
 
 def invert_permutation(permutation: Any) -> Any:
-    """Where each place went.
+    """The inverse of a permutation, or None for None.
 
-    >>> import retrograd as torch
-    >>> torch.nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
-    tensor([1, 2, 0])
+    Args:
+        permutation: a tensor of indices.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
+        tensor([1, 2, 0])
     """
     return None if permutation is None else permutation.argsort()
 
@@ -89,25 +107,35 @@ def invert_permutation(permutation: Any) -> Any:
 
 
 def _present(lengths: Any, length: Any) -> Any:
-    """Where padded sequences, ``(length, batch)``, have elements."""
+    """A mask of the elements of padded sequences, ``(length, batch)``."""
     return arange(length).unsqueeze(1) < lengths
 
 
-def _places(present: Any) -> Any:
-    """The places of elements if the first two dimensions were one, in the order of packed ones."""
+def _indices(present: Any) -> Any:
+    """The indices of the elements with the first two dimensions flattened, in packed order."""
     return present.reshape(-1).nonzero().squeeze(1)
 
 
 def pack_padded_sequence(
     input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Padded sequences, ``(length, batch, ...)``, without their padding. They must be sorted by
-    length, the longest first, or else they are with ``enforce_sorted=False``.
+    """Pack padded sequences.
 
-    >>> import retrograd as torch
-    >>> padded = torch.tensor([[1, 2], [3, 0]])
-    >>> torch.nn.utils.rnn.pack_padded_sequence(padded, [2, 1])[:2]
-    (tensor([1, 2, 3]), tensor([2, 1]))
+    Args:
+        input: padded sequences, ``(length, batch, ...)``, or ``(batch, length, ...)`` if
+            ``batch_first``.
+        lengths: their lengths.
+        batch_first: whether the batch is the first dimension.
+        enforce_sorted: require decreasing lengths. If False, the sequences are sorted.
+
+    Returns:
+        A ``PackedSequence``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> padded = torch.tensor([[1, 2], [3, 0]])
+        >>> torch.nn.utils.rnn.pack_padded_sequence(padded, [2, 1])[:2]
+        (tensor([1, 2, 3]), tensor([2, 1]))
     """
     lengths = as_tensor(lengths, dtype=dtypes.int64)
     x, sorted_indices = input.transpose(0, 1) if batch_first else input, None
@@ -117,7 +145,7 @@ def pack_padded_sequence(
     _check_lengths(x, lengths.tolist())
     present = _present(lengths, x.shape[0])
     rows = x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
-    data = rows.index_select(0, _places(present))
+    data = rows.index_select(0, _indices(present))
     return PackedSequence(data, present.sum(1)[: int(lengths[0])], sorted_indices)
 
 
@@ -173,7 +201,7 @@ def pad_packed_sequence(
     batch = int(sizes[0])
     lengths = (arange(batch).unsqueeze(1) < sizes).sum(1)
     empty = data.new_full((length * batch, *data.shape[1:]), padding_value)
-    padded = empty.index_copy(0, _places(_present(lengths, length)), data)
+    padded = empty.index_copy(0, _indices(_present(lengths, length)), data)
     padded = padded.reshape(length, batch, *data.shape[1:])
     if order is not None:
         padded, lengths = padded.index_select(1, order), lengths.index_select(0, order)
@@ -187,13 +215,23 @@ def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Any:  # fmt: skip
-    """Sequences side by side, ``(length, batch, ...)``, the shorter ones filled up.
+    """Stack sequences, with padding for the shorter ones.
 
-    >>> import retrograd as torch
-    >>> sequences = [torch.tensor([1, 2]), torch.tensor([3])]
-    >>> torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
-    tensor([[1, 2],
-            [3, 0]])
+    Args:
+        sequences: tensors of shape ``(length, ...)``.
+        batch_first: whether the batch is the first dimension of the result.
+        padding_value: what to pad with.
+        padding_side: "right" or "left".
+
+    Returns:
+        A tensor ``(length, batch, ...)``, or ``(batch, length, ...)`` if ``batch_first``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> sequences = [torch.tensor([1, 2]), torch.tensor([3])]
+        >>> torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
+        tensor([[1, 2],
+                [3, 0]])
     """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
@@ -208,28 +246,38 @@ def pad_sequence(
             f"Expected padding_side to be one of left or right, but got {padding_side}."
         )
     length = max(x.shape[0] for x in each)
-    found = []
+    padded = []
     for x in each:
         missing = (length - x.shape[0], 0) if padding_side == "left" else (0, length - x.shape[0])
-        around = [0] * (2 * (x.dim() - 1)) + list(missing)
-        found.append(F.pad(x, around, value=padding_value) if any(missing) else x)
-    rest = found[0].shape[1:]
-    for x in found:
+        widths = [0] * (2 * (x.dim() - 1)) + list(missing)
+        padded.append(F.pad(x, widths, value=padding_value) if any(missing) else x)
+    rest = padded[0].shape[1:]
+    for x in padded:
         if x.shape[1:] != rest:
             raise RuntimeError(
                 f"output with shape {[length, *rest]} doesn't match the broadcast shape "
                 f"{[length, *x.shape[1:]]}"
             )
-    return stack([x.to(found[0].dtype) for x in found], 0 if batch_first else 1)
+    return stack([x.to(padded[0].dtype) for x in padded], 0 if batch_first else 1)
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
-    """The sequences without what they were filled up with.
+    """Split padded sequences into a list, without the padding.
 
-    >>> import retrograd as torch
-    >>> padded = torch.tensor([[1, 2], [3, 0]])
-    >>> torch.nn.utils.rnn.unpad_sequence(padded, torch.tensor([2, 1]), batch_first=True)
-    [tensor([1, 2]), tensor([3])]
+    Args:
+        padded_sequences: a tensor ``(length, batch, ...)``, or ``(batch, length, ...)`` if
+            ``batch_first``.
+        lengths: lengths of the sequences.
+        batch_first: whether the batch is the first dimension.
+
+    Returns:
+        A list of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> padded = torch.tensor([[1, 2], [3, 0]])
+        >>> torch.nn.utils.rnn.unpad_sequence(padded, torch.tensor([2, 1]), batch_first=True)
+        [tensor([1, 2]), tensor([3])]
     """
     each = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     counts = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
@@ -237,17 +285,38 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
 
 
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences of different lengths, packed.
+    """Pack a list of sequences.
 
-    >>> import retrograd as torch
-    >>> sequences = [torch.tensor([1, 2]), torch.tensor([3])]
-    >>> torch.nn.utils.rnn.pack_sequence(sequences).data
-    tensor([1, 3, 2])
+    Args:
+        sequences: tensors of shape ``(length, ...)``.
+        enforce_sorted: require decreasing lengths. If False, the sequences are sorted.
+
+    Returns:
+        A ``PackedSequence``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> sequences = [torch.tensor([1, 2]), torch.tensor([3])]
+        >>> torch.nn.utils.rnn.pack_sequence(sequences).data
+        tensor([1, 3, 2])
     """
     lengths = [x.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """The sequences that were packed, one by one."""
+    """Split a packed sequence into a list of tensors.
+
+    Args:
+        packed_sequences: a ``PackedSequence``.
+
+    Returns:
+        A list of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils.rnn import pack_sequence, unpack_sequence
+        >>> unpack_sequence(pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]))
+        [tensor([1, 2]), tensor([3])]
+    """
     return unpad_sequence(*pad_packed_sequence(packed_sequences, True), batch_first=True)

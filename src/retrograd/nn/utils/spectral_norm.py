@@ -1,4 +1,4 @@
-"""Weights divided by their largest singular value, by a hook; a newer way is a parametrization."""
+"""Spectral normalization by a forward pre-hook. ``parametrizations.spectral_norm`` replaces it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrograd.nn.utils._weight_hooks import check_new, removed_hook
 class SpectralNorm:
     """A hook that computes a weight before each call of the module."""
 
-    _version = 1  # of what a state holds; before it had the weight itself, and no v
+    _version = 1  # of the saved state; version 0 had the weight itself in place of v
 
     def __init__(
         self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
@@ -42,7 +42,8 @@ class SpectralNorm:
                 for _ in range(self.n_power_iterations):
                     v = F.normalize(matrix.t().mv(u), dim=0, eps=self.eps, out=v)
                     u = F.normalize(matrix.mv(v), dim=0, eps=self.eps, out=u)
-                # Copies: the next call writes into these, maybe before this one goes backward.
+                # Copies, because the next call overwrites these, possibly before this backward
+                # pass.
                 u, v = u.clone(), v.clone()
         return weight / u.dot(matrix.mv(v))
 
@@ -80,14 +81,16 @@ class SpectralNorm:
         setattr(module, self.name, self.compute_weight(module, module.training))
 
     def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
-        """A vector with ``u = normalize(matrix @ v)`` and ``u @ matrix @ v = target_sigma``."""
+        """The vector ``v`` with ``u = normalize(matrix @ v)`` and ``u @ matrix @ v =
+        target_sigma``.
+        """
         inverse = matrix.t().mm(matrix).pinverse()
         v = linalg.multi_dot([inverse, matrix.t(), u.unsqueeze(1)]).squeeze(1)
         return v.mul_(target_sigma / u.dot(matrix.mv(v)))
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Finds ``v`` where a state of the older version has the weight in place of it."""
+    """Computes ``v`` when a state of version 0, which has the weight in place of it, is loaded."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -101,7 +104,7 @@ class SpectralNormLoadStateDictPreHook:
         if version is not None and version >= 1:
             return
         new = all(key + end in state_dict for end in ("_orig", "_u", "_v"))
-        if version is None and new and key not in state_dict:  # made by hand, as it is now
+        if version is None and new and key not in state_dict:  # constructed by hand
             return
         missing = [key + end for end in ("_orig", "", "_u") if key + end not in state_dict]
         if missing:
@@ -117,7 +120,7 @@ class SpectralNormLoadStateDictPreHook:
 
 
 class SpectralNormStateDictHook:
-    """Notes in a state which version it is of."""
+    """Records the version in the metadata of a state."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -136,25 +139,39 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """Divide a weight by its largest singular value, which is followed by power iteration: some
-    steps at each call in training.
+    """Divide a weight by its largest singular value before each call of the module.
 
-    >>> import retrograd as torch
-    >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(20, 40))
-    >>> layer.weight_u.shape
-    torch.Size([40])
+    Power iteration estimates the singular value, by some steps for each call in training.
+    ``parametrizations.spectral_norm`` is the newer form.
+
+    Args:
+        module: the module, which is modified.
+        name: name of the weight.
+        n_power_iterations: steps of the power iteration for each call.
+        eps: lower bound of norms.
+        dim: dimension of the weight that corresponds to outputs; follows from the module by
+            default.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(20, 40))
+        >>> layer.weight_u.shape
+        torch.Size([40])
     """
     SpectralNorm.apply(module, name, n_power_iterations, output_dim(module, dim), eps)
     return module
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Make the weight an ordinary parameter again."""
+    """Remove spectral normalization: the weight becomes a parameter again. Returns the module."""
     hook = removed_hook(SpectralNorm, "spectral_norm", module, name)
     hook.remove(module)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
-        for place in [p for p, h in hooks.items() if getattr(h, "fn", None) is hook]:
-            del hooks[place]
+        for hook_id in [i for i, h in hooks.items() if getattr(h, "fn", None) is hook]:
+            del hooks[hook_id]
     return module
 
 

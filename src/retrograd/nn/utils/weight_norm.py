@@ -1,4 +1,4 @@
-"""Weights as length times direction, by a hook; the newer way is a parametrization."""
+"""Weight normalization by a forward pre-hook. ``parametrizations.weight_norm`` replaces it."""
 
 from __future__ import annotations
 
@@ -51,18 +51,25 @@ class WeightNorm:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Train the length and the direction of a weight apart, as ``weight_g`` and ``weight_v``.
+    """Train the norm and the direction of a weight separately, as ``weight_g`` and ``weight_v``.
 
-    The weight is computed before each call. It warns that
-    ``nn.utils.parametrizations.weight_norm`` is to be used in its place, which takes the states
-    that this one gives.
+    The weight is computed before each call. Deprecated: use
+    ``nn.utils.parametrizations.weight_norm``, which loads states saved by this one.
+
+    Args:
+        module: the module, which is modified.
+        name: name of the weight.
+        dim: dimension along which each slice has a norm of its own; None for one norm in all.
+
+    Returns:
+        The module.
     """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Make the weight an ordinary parameter again."""
+    """Remove weight normalization: the weight becomes a parameter again. Returns the module."""
     removed_hook(WeightNorm, "weight_norm", module, name).remove(module)
     return module
 
