@@ -6,7 +6,6 @@ import ast
 import contextlib
 import doctest
 import importlib
-import inspect
 import io
 import itertools
 import linecache
@@ -124,25 +123,6 @@ def test_examples_of_public_functions_are_right() -> None:
         runner.run(example, out=found.append)
         assert not found, "".join(found)
     assert runner.summarize(verbose=False).attempted > 300
-
-
-def layers() -> list[str]:
-    nn = importlib.import_module("retrograd.nn")
-    return [name for name in nn.__all__ if isinstance(getattr(nn, name), type)]
-
-
-@pytest.mark.parametrize("name", layers())
-def test_layers_document_every_argument(name: str) -> None:
-    layer = getattr(retrograd.nn, name)
-    doc = layer.__dict__.get("__doc__")
-    assert doc, f"{name} has no docstring of its own"
-    if not name.endswith("Base"):  # RNNBase and RNNCellBase are not for use
-        assert "Example:" in doc
-    arguments = re.search(r"Args:\n(.*?)(\n\n|\Z)", doc, re.S)
-    for parameter in list(inspect.signature(layer).parameters):
-        if not parameter.startswith("_"):
-            assert arguments is not None, f"{name} does not list its arguments"
-            assert re.search(rf"^ +[\w, ]*\b{parameter}\b[\w,\s]*:", arguments[1], re.M), parameter
 
 
 def test_page_of_operations_is_up_to_date() -> None:

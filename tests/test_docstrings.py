@@ -16,6 +16,7 @@ from docstring_coverage import NAMESPACES, Entry, entries
 import retrograd as torch
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+COMPLETE = [n for n in NAMESPACES if f"{n}.".startswith("nn.") and n != "nn.functional"]
 
 
 def examples() -> Iterator[Entry]:
@@ -66,3 +67,9 @@ def test_an_args_section_names_no_argument_that_does_not_exist(namespace: str) -
         for name in sorted(entry.named - {"input"} - {p.name for p in entry.parameters})
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("namespace", COMPLETE)
+def test_every_argument_and_result_is_documented(namespace: str) -> None:
+    incomplete = {entry.name: entry.lacks for entry in entries(namespace) if entry.lacks}
+    assert incomplete == {}

@@ -105,12 +105,27 @@ class Sequential(_Numbered):
     __rmul__ = __mul__
 
     def append(self, module: Any) -> Sequential:
-        """Add a module at the end and return the container."""
+        """Add a module at the end.
+
+        Args:
+            module: the module.
+
+        Returns:
+            The container.
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Any) -> Sequential:
-        """Insert a module before the one at ``index`` and return the container."""
+        """Insert a module.
+
+        Args:
+            index: index of the module to insert it before.
+            module: the module.
+
+        Returns:
+            The container.
+        """
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         modules = list(self)
@@ -121,13 +136,27 @@ class Sequential(_Numbered):
         return self
 
     def extend(self, sequential: Iterable[Any]) -> Sequential:
-        """Add modules at the end and return the container."""
+        """Add modules at the end.
+
+        Args:
+            sequential: the modules.
+
+        Returns:
+            The container.
+        """
         for module in sequential:
             self.append(module)
         return self
 
     def pop(self, key: int) -> Any:
-        """Remove a module and return it."""
+        """Remove a module.
+
+        Args:
+            key: its index.
+
+        Returns:
+            The module.
+        """
         module = self[key]
         del self[key]
         return module
@@ -174,12 +203,26 @@ class ModuleList(_Numbered):
         return any(m is module for m in self)
 
     def append(self, module: Any) -> ModuleList:
-        """Add a module at the end and return the list."""
+        """Add a module at the end.
+
+        Args:
+            module: the module.
+
+        Returns:
+            The list.
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Any]) -> ModuleList:
-        """Add modules at the end and return the list."""
+        """Add modules at the end.
+
+        Args:
+            modules: the modules.
+
+        Returns:
+            The list.
+        """
         if not isinstance(modules, Iterable):
             raise TypeError(
                 "ModuleList.extend should be called with an iterable, but got "
@@ -190,13 +233,25 @@ class ModuleList(_Numbered):
         return self
 
     def insert(self, index: int, module: Any) -> None:
-        """Insert a module before the one at ``index``."""
+        """Insert a module.
+
+        Args:
+            index: index of the module to insert it before.
+            module: the module.
+        """
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)
 
     def pop(self, key: int) -> Any:
-        """Remove a module and return it."""
+        """Remove a module.
+
+        Args:
+            key: its index.
+
+        Returns:
+            The module.
+        """
         module = self[key]
         del self[key]
         return module
@@ -258,23 +313,46 @@ class ModuleDict(Module):
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Remove a module and return it."""
+        """Remove a module.
+
+        Args:
+            key: its name.
+
+        Returns:
+            The module.
+        """
         return self._modules.pop(key)
 
     def keys(self) -> Any:
-        """The names."""
+        """List the names.
+
+        Returns:
+            The names.
+        """
         return self._modules.keys()
 
     def items(self) -> Any:
-        """Pairs of a name and a module."""
+        """List names and modules.
+
+        Returns:
+            Pairs of a name and a module.
+        """
         return self._modules.items()
 
     def values(self) -> Any:
-        """The modules."""
+        """List the modules.
+
+        Returns:
+            The modules.
+        """
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add modules from a mapping or from pairs."""
+        """Add modules.
+
+        Args:
+            modules: a mapping, or pairs of a name and a module.
+        """
         for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
@@ -327,13 +405,27 @@ class ParameterList(Module):
         return self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
-        """Add a parameter at the end and return the list."""
+        """Add a parameter at the end.
+
+        Args:
+            value: the parameter, or a tensor to convert.
+
+        Returns:
+            The list.
+        """
         self._size += 1
         self[-1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add parameters at the end and return the list."""
+        """Add parameters at the end.
+
+        Args:
+            values: the parameters, or tensors to convert.
+
+        Returns:
+            The list.
+        """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
                 "ParameterList.extend should be called with an iterable, but got "
@@ -389,24 +481,47 @@ class ParameterDict(Module):
         return key in self._keys
 
     def keys(self) -> Any:
-        """The names."""
+        """List the names.
+
+        Returns:
+            The names.
+        """
         return self._keys.keys()
 
     def items(self) -> Any:
-        """Pairs of a name and a parameter."""
+        """List names and parameters.
+
+        Returns:
+            Pairs of a name and a parameter.
+        """
         return [(key, self[key]) for key in self._keys]
 
     def values(self) -> Any:
-        """The parameters."""
+        """List the parameters.
+
+        Returns:
+            The parameters.
+        """
         return [self[key] for key in self._keys]
 
     def update(self, parameters: Any) -> None:
-        """Add parameters from a mapping or from pairs."""
+        """Add parameters.
+
+        Args:
+            parameters: a mapping, or pairs of a name and a parameter.
+        """
         for key, value in _pairs("ParameterDict", parameters):
             self[key] = value
 
     def pop(self, key: str) -> Any:
-        """Remove a parameter and return it."""
+        """Remove a parameter.
+
+        Args:
+            key: its name.
+
+        Returns:
+            The parameter.
+        """
         value = self[key]
         del self[key]
         return value

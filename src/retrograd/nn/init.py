@@ -49,6 +49,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def constant_(tensor: Any, val: float) -> Any:
     """Fill ``tensor`` with ``val``.
 
+    Args:
+        tensor: tensor to fill.
+        val: the value.
+
+    Returns:
+        ``tensor``.
+
     Example:
         >>> import retrograd as torch
         >>> torch.nn.init.constant_(torch.empty(2), 0.5)
@@ -60,6 +67,12 @@ def constant_(tensor: Any, val: float) -> Any:
 def ones_(tensor: Any) -> Any:
     """Fill ``tensor`` with ones.
 
+    Args:
+        tensor: tensor to fill.
+
+    Returns:
+        ``tensor``.
+
     Example:
         >>> import retrograd as torch
         >>> torch.nn.init.ones_(torch.empty(2))
@@ -70,6 +83,12 @@ def ones_(tensor: Any) -> Any:
 
 def zeros_(tensor: Any) -> Any:
     """Fill ``tensor`` with zeros.
+
+    Args:
+        tensor: tensor to fill.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -85,6 +104,9 @@ def eye_(tensor: Any) -> Any:
 
     Args:
         tensor: a matrix.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -106,6 +128,9 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     Args:
         tensor: the weight of a convolution, with 3, 4 or 5 dimensions.
         groups: number of groups of the convolution.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -138,6 +163,9 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
         b: upper bound.
         generator: source of random numbers.
 
+    Returns:
+        ``tensor``.
+
     Example:
         >>> import retrograd as torch
         >>> torch.nn.init.uniform_(torch.empty(100), 2.0, 3.0).min() >= 2
@@ -155,6 +183,9 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
         mean: mean.
         std: standard deviation.
         generator: source of random numbers.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -178,6 +209,9 @@ def trunc_normal_(
         a: lower bound.
         b: upper bound.
         generator: source of random numbers.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -251,6 +285,9 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> An
         gain: factor, see ``calculate_gain``.
         generator: source of random numbers.
 
+    Returns:
+        ``tensor``.
+
     Example:
         >>> import retrograd as torch
         >>> torch.nn.init.xavier_uniform_(torch.empty(2, 3)).abs().max() <= (6 / 5) ** 0.5
@@ -267,6 +304,9 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
         tensor: weight with at least two dimensions.
         gain: factor, see ``calculate_gain``.
         generator: source of random numbers.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -303,6 +343,9 @@ def kaiming_uniform_(
         nonlinearity: determines the gain, see ``calculate_gain``.
         generator: source of random numbers.
 
+    Returns:
+        ``tensor``.
+
     Example:
         >>> import retrograd as torch
         >>> torch.nn.init.kaiming_uniform_(torch.empty(2, 6)).abs().max() <= 1
@@ -328,6 +371,9 @@ def kaiming_normal_(
         nonlinearity: determines the gain, see ``calculate_gain``.
         generator: source of random numbers.
 
+    Returns:
+        ``tensor``.
+
     Example:
         >>> import retrograd as torch
         >>> torch.nn.init.kaiming_normal_(torch.empty(2, 6), nonlinearity="relu").shape
@@ -345,6 +391,9 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
         tensor: tensor with at least two dimensions; all but the first are flattened.
         gain: factor.
         generator: source of random numbers.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -378,6 +427,9 @@ def sparse_(
         sparsity: share of zeros.
         std: standard deviation of the other elements.
         generator: source of random numbers.
+
+    Returns:
+        ``tensor``.
 
     Example:
         >>> import retrograd as torch

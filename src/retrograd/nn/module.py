@@ -65,17 +65,32 @@ class Module(CallableModule):
         return self
 
     def eval(self) -> Any:
-        """Switch to evaluation mode: ``train(False)``."""
+        """Switch to evaluation mode: ``train(False)``.
+
+        Returns:
+            The module.
+        """
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Set ``requires_grad`` of all parameters and return the module."""
+        """Set ``requires_grad`` of all parameters.
+
+        Args:
+            requires_grad: the value to set.
+
+        Returns:
+            The module.
+        """
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients of all parameters: to None, or to zeros if not ``set_to_none``."""
+        """Reset the gradients of all parameters.
+
+        Args:
+            set_to_none: set them to None, rather than to zeros.
+        """
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None
@@ -158,29 +173,56 @@ class Module(CallableModule):
         )
 
     def float(self) -> Any:
-        """Convert floating-point parameters and buffers to ``float32``."""
+        """Convert floating-point parameters and buffers to ``float32``.
+
+        Returns:
+            The module.
+        """
         return self._apply(lambda x: x.float() if x.is_floating_point() else x)
 
     def double(self) -> Any:
-        """Convert floating-point parameters and buffers to ``float64``."""
+        """Convert floating-point parameters and buffers to ``float64``.
+
+        Returns:
+            The module.
+        """
         return self._apply(lambda x: x.double() if x.is_floating_point() else x)
 
     def half(self) -> Any:
-        """Convert floating-point parameters and buffers to ``float16``."""
+        """Convert floating-point parameters and buffers to ``float16``.
+
+        Returns:
+            The module.
+        """
         return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
     def type(self, dst_type: Any) -> Any:
-        """Convert all parameters and buffers to a dtype."""
+        """Convert all parameters and buffers.
+
+        Args:
+            dst_type: the dtype.
+
+        Returns:
+            The module.
+        """
         return self._apply(lambda x: x.type(dst_type))
 
     def cpu(self) -> Any:
-        """Return the module, which is on the CPU already."""
+        """Do nothing: the module is on the CPU.
+
+        Returns:
+            The module.
+        """
         return self
 
     # -- printing --------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """The text between the parentheses when the module is printed. Override it."""
+        """Describe the module when it is printed. Override it.
+
+        Returns:
+            The text between the parentheses.
+        """
         return ""
 
     def __repr__(self) -> str:

@@ -36,8 +36,18 @@ class RNNBase(Recurrent):
 
     Args:
         mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
-        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
-            device, dtype: see ``LSTM``.
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: see
+            ``LSTM``.
+        proj_size, device, dtype: see ``LSTM``.
+
+    Shape:
+        As ``LSTM`` or ``RNN``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> output, h = torch.nn.RNNBase("GRU", 3, 5)(torch.ones(7, 2, 3))
+        >>> output.shape, h.shape
+        (torch.Size([7, 2, 5]), torch.Size([1, 2, 5]))
     """
 
     def __init__(

@@ -20,6 +20,11 @@ class RNNCellBase(Recurrent):
         num_chunks: number of gates, whose weights are stacked in one matrix.
         device: must be the CPU.
         dtype: dtype of the parameters.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.RNNCellBase(3, 5, bias=True, num_chunks=4).weight_ih.shape
+        torch.Size([20, 3])
     """
 
     states: ClassVar[int] = 1

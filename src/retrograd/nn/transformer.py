@@ -153,8 +153,8 @@ class TransformerDecoderLayer(_Layer):
     Each part has a residual connection and a norm.
 
     Args:
-        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-            norm_first, bias, device, dtype: see ``TransformerEncoderLayer``.
+        d_model, nhead, dim_feedforward, dropout, activation: see ``TransformerEncoderLayer``.
+        layer_norm_eps, batch_first, norm_first, bias, device, dtype: likewise.
 
     Shape:
         tgt and output: ``(T, N, d_model)``, or ``(N, T, d_model)`` if ``batch_first``, or
@@ -290,8 +290,8 @@ class Transformer(Module):
     """An encoder-decoder transformer.
 
     Args:
-        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-            norm_first, bias, device, dtype: see ``TransformerEncoderLayer``.
+        d_model, nhead, dim_feedforward, dropout, activation: see ``TransformerEncoderLayer``.
+        layer_norm_eps, batch_first, norm_first, bias, device, dtype: likewise.
         num_encoder_layers: number of encoder layers.
         num_decoder_layers: number of decoder layers.
         custom_encoder: module to use as the encoder.

@@ -41,6 +41,9 @@ class DistributedDataParallel(Module, Joinable):
         check_reduction: no effect.
         gradient_as_bucket_view: let gradients be views of the buckets, which saves memory.
 
+    Shape:
+        As ``module``.
+
     Example:
         >>> import retrograd as torch
         >>> torch.distributed.init_process_group("mpi")
@@ -181,7 +184,14 @@ class DistributedDataParallel(Module, Joinable):
         )  # fmt: skip
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook that stands in for a process without batches."""
+        """Create the hook that stands in for a process without batches.
+
+        Args:
+            kwargs: the options of ``Join``.
+
+        Returns:
+            The hook.
+        """
         self._divide_by_initial_world_size = kwargs.get("divide_by_initial_world_size", True)
         return _WithoutBatches(self)
 
@@ -196,8 +206,11 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A context in which gradients are not averaged, but accumulate in this process until the
-        next backward pass outside.
+        """Let gradients accumulate in this process without averaging, until the next backward pass
+        outside.
+
+        Returns:
+            A context manager.
         """
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False

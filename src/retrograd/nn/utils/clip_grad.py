@@ -163,7 +163,22 @@ def clip_grad_norm(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> Any:  # fmt: skip
-    """Deprecated name of :func:`clip_grad_norm_`."""
+    """Deprecated name of ``clip_grad_norm_``.
+
+    Args:
+        parameters, max_norm, norm_type, error_if_nonfinite, foreach: see ``clip_grad_norm_``.
+
+    Returns:
+        The norm before scaling.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", FutureWarning)
+        ...     torch.nn.utils.clip_grad_norm(torch.zeros(2, requires_grad=True), 1.0)
+        tensor(0.)
+    """
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`torch.nn.utils.clip_grad_norm_`.",

@@ -38,6 +38,14 @@ def fuse_conv_bn_weights(
 
     Returns:
         The new weight and bias.
+
+    Example:
+        >>> import retrograd as torch
+        >>> statistics = torch.tensor([1.0]), torch.tensor([4.0])
+        >>> weight, bias = torch.nn.utils.fuse_conv_bn_weights(
+        ...     torch.ones(1, 1, 1), torch.tensor([3.0]), *statistics, 0.0, None, None)
+        >>> weight.item(), bias.item()
+        (0.5, 1.0)
     """
     shape = [1] * conv_w.dim()
     shape[1 if transpose else 0] = -1
@@ -57,6 +65,14 @@ def fuse_linear_bn_weights(
 
     Returns:
         The new weight and bias.
+
+    Example:
+        >>> import retrograd as torch
+        >>> statistics = torch.tensor([1.0]), torch.tensor([4.0])
+        >>> weight, bias = torch.nn.utils.fuse_linear_bn_weights(
+        ...     torch.ones(1, 1), torch.tensor([3.0]), *statistics, 0.0, None, None)
+        >>> weight.item(), bias.item()
+        (0.5, 1.0)
     """
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1))
 

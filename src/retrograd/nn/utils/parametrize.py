@@ -44,6 +44,9 @@ _cache = _Cache()
 def cached() -> Iterator[None]:
     """Compute every parametrized tensor only once within the block.
 
+    Returns:
+        A context manager.
+
     Example:
         >>> import retrograd as torch
         >>> from retrograd.nn.utils import parametrize
@@ -164,6 +167,15 @@ class ParametrizationList(ModuleList):
         modules: the parametrizations.
         original: the tensor that is replaced.
         unsafe: skip the checks of dtype and shape.
+
+    Shape:
+        No input. Output: the shape of the parametrized tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
+        >>> layer.parametrizations.weight().shape
+        torch.Size([1, 2])
     """
 
     unsafe: bool
@@ -241,7 +253,11 @@ class ParametrizationList(ModuleList):
 
     @no_grad()
     def right_inverse(self, value: Any) -> None:
-        """Set the originals so that the parametrized tensor is ``value``, as far as possible."""
+        """Set the originals so that the parametrized tensor is ``value``, as far as possible.
+
+        Args:
+            value: the tensor.
+        """
         value = self._inverted(value)
         if self.is_tensor:
             if not isinstance(value, Tensor):
@@ -397,7 +413,22 @@ def _check_further(module: Any, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
-    """Whether a tensor of a module, or any tensor of it, has a parametrization."""
+    """Whether a tensor of a module, or any of its tensors, has a parametrization.
+
+    Args:
+        module: the module.
+        tensor_name: name of the tensor; None for any.
+
+    Returns:
+        True or False.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils import parametrize
+        >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
+        >>> parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias")
+        (True, False)
+    """
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -405,14 +436,22 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Any:
-    """Make a tensor of a module an ordinary parameter or buffer again, with the value that it has,
-    or, not ``leave_parametrized``, with that which it is computed from.
+    """Turn a parametrized tensor into an ordinary parameter or buffer again.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils import parametrize
-    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
-    >>> parametrize.remove_parametrizations(layer, "weight")
-    Linear(in_features=2, out_features=1, bias=True)
+    Args:
+        module: the module, which is modified.
+        tensor_name: name of the tensor.
+        leave_parametrized: keep the parametrized value, rather than the original.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils import parametrize
+        >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
+        >>> parametrize.remove_parametrizations(layer, "weight")
+        Linear(in_features=2, out_features=1, bias=True)
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -442,11 +481,18 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 def type_before_parametrizations(module: Any) -> type:
     """The class that a module had before it was parametrized.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils import parametrize
-    >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
-    >>> parametrize.type_before_parametrizations(layer) is torch.nn.Linear
-    True
+    Args:
+        module: the module.
+
+    Returns:
+        The class.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils import parametrize
+        >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
+        >>> parametrize.type_before_parametrizations(layer) is torch.nn.Linear
+        True
     """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
@@ -454,15 +500,23 @@ def type_before_parametrizations(module: Any) -> type:
 def transfer_parametrizations_and_params(
     from_module: Any, to_module: Any, tensor_name: str | None = None
 ) -> Any:
-    """Give a module the parametrizations of another, and the tensors they start from, of one name
-    or of all. Both then share them.
+    """Share the parametrizations of a module, and their originals, with another module.
 
-    >>> import retrograd as torch
-    >>> from retrograd.nn.utils import parametrize
-    >>> first = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
-    >>> second = parametrize.transfer_parametrizations_and_params(first, torch.nn.Linear(2, 2))
-    >>> torch.equal(first.weight, second.weight)
-    True
+    Args:
+        from_module: the parametrized module.
+        to_module: the module that gets the parametrizations, which is modified.
+        tensor_name: name of the tensor; None for all.
+
+    Returns:
+        ``to_module``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.nn.utils import parametrize
+        >>> first = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
+        >>> second = parametrize.transfer_parametrizations_and_params(first, torch.nn.Linear(2, 2))
+        >>> torch.equal(first.weight, second.weight)
+        True
     """
     if not is_parametrized(from_module):
         return to_module

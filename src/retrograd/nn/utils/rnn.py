@@ -29,7 +29,7 @@ class PackedSequence(_Packed):
 
     ``pack_padded_sequence`` and ``pack_sequence`` create it; programs rarely do.
 
-    Args:
+    Attributes:
         data: the elements, time step by time step.
         batch_sizes: number of sequences that have an element at each step.
         sorted_indices: the permutation that sorts the sequences by length, or None.
@@ -55,32 +55,63 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The sequences with ``data.to(...)``."""
+        """Convert the data by ``data.to(...)``.
+
+        Args:
+            args, kwargs: arguments of ``Tensor.to``.
+
+        Returns:
+            The converted sequences.
+        """
         data = self.data.to(*args, **kwargs)
         return self if data is self.data else type(self)(data, *self[1:])
 
     def cpu(self) -> PackedSequence:
-        """The sequences, which are on the CPU already."""
+        """Do nothing: the sequences are on the CPU.
+
+        Returns:
+            The sequences.
+        """
         return self
 
     def double(self) -> PackedSequence:
-        """The sequences as ``float64``."""
+        """Convert to ``float64``.
+
+        Returns:
+            The converted sequences.
+        """
         return self.to(dtype=dtypes.float64)
 
     def float(self) -> PackedSequence:
-        """The sequences as ``float32``."""
+        """Convert to ``float32``.
+
+        Returns:
+            The converted sequences.
+        """
         return self.to(dtype=dtypes.float32)
 
     def half(self) -> PackedSequence:
-        """The sequences as ``float16``."""
+        """Convert to ``float16``.
+
+        Returns:
+            The converted sequences.
+        """
         return self.to(dtype=dtypes.float16)
 
     def long(self) -> PackedSequence:
-        """The sequences as ``int64``."""
+        """Convert to ``int64``.
+
+        Returns:
+            The converted sequences.
+        """
         return self.to(dtype=dtypes.int64)
 
     def int(self) -> PackedSequence:
-        """The sequences as ``int32``."""
+        """Convert to ``int32``.
+
+        Returns:
+            The converted sequences.
+        """
         return self.to(dtype=dtypes.int32)
 
     @property
@@ -90,10 +121,13 @@ class PackedSequence(_Packed):
 
 
 def invert_permutation(permutation: Any) -> Any:
-    """The inverse of a permutation, or None for None.
+    """The inverse of a permutation.
 
     Args:
-        permutation: a tensor of indices.
+        permutation: a tensor of indices, or None.
+
+    Returns:
+        A tensor of indices, or None.
 
     Example:
         >>> import retrograd as torch
@@ -180,14 +214,24 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The inverse of ``pack_padded_sequence``: padded sequences and their lengths.
+    """Pad packed sequences: the inverse of ``pack_padded_sequence``.
 
-    >>> import retrograd as torch
-    >>> rnn = torch.nn.utils.rnn
-    >>> packed = rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])])
-    >>> rnn.pad_packed_sequence(packed, batch_first=True)
-    (tensor([[1, 2],
-            [3, 0]]), tensor([2, 1]))
+    Args:
+        sequence: a ``PackedSequence``.
+        batch_first: whether the batch is the first dimension of the result.
+        padding_value: what to pad with.
+        total_length: length of the result; that of the longest sequence by default.
+
+    Returns:
+        The padded sequences, and their lengths.
+
+    Example:
+        >>> import retrograd as torch
+        >>> rnn = torch.nn.utils.rnn
+        >>> packed = rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])])
+        >>> rnn.pad_packed_sequence(packed, batch_first=True)
+        (tensor([[1, 2],
+                [3, 0]]), tensor([2, 1]))
     """
     data, sizes, _, order = sequence
     length = sizes.shape[0]

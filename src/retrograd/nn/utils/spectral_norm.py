@@ -166,7 +166,22 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Remove spectral normalization: the weight becomes a parameter again. Returns the module."""
+    """Remove spectral normalization: the weight becomes a parameter again.
+
+    Args:
+        module: the module, which is modified.
+        name: name of the weight.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(2, 1))
+        >>> _ = torch.nn.utils.remove_spectral_norm(layer)
+        >>> sorted(name for name, _ in layer.named_parameters())
+        ['bias', 'weight']
+    """
     hook = removed_hook(SpectralNorm, "spectral_norm", module, name)
     hook.remove(module)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):

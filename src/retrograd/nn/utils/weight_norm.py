@@ -63,13 +63,39 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
     Returns:
         The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", FutureWarning)
+        ...     layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 2))
+        >>> layer.weight_g.shape, layer.weight_v.shape
+        (torch.Size([2, 1]), torch.Size([2, 3]))
     """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Remove weight normalization: the weight becomes a parameter again. Returns the module."""
+    """Remove weight normalization: the weight becomes a parameter again.
+
+    Args:
+        module: the module, which is modified.
+        name: name of the weight.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", FutureWarning)
+        ...     layer = torch.nn.utils.weight_norm(torch.nn.Linear(2, 1))
+        >>> sorted(name for name, _ in torch.nn.utils.remove_weight_norm(layer).named_parameters())
+        ['bias', 'weight']
+    """
     removed_hook(WeightNorm, "weight_norm", module, name).remove(module)
     return module
 
