@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from docstring_coverage import NAMESPACES, Entry, entries
 import retrograd as torch
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-COMPLETE = [n for n in NAMESPACES if f"{n}.".startswith("nn.") and n != "nn.functional"]
+COMPLETE = [n for n in NAMESPACES if re.match(r"nn(?!\.functional)|optim", n)]
 
 
 def examples() -> Iterator[Entry]:

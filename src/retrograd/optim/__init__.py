@@ -1,10 +1,10 @@
 """Optimizers: what changes parameters, given their gradients."""
 
 from retrograd.optim import lr_scheduler, swa_utils
+from retrograd.optim.adafactor_muon import Adafactor, Muon
 from retrograd.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from retrograd.optim.adaptive import Adadelta, Adagrad, RMSprop, Rprop
 from retrograd.optim.lbfgs import LBFGS
-from retrograd.optim.matrices import Adafactor, Muon
 from retrograd.optim.optimizer import Optimizer
 from retrograd.optim.sgd import ASGD, SGD
 

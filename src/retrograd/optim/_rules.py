@@ -1,8 +1,8 @@
-"""What most optimizers are: a rule that updates each parameter from its gradient and its state.
+"""The base of most optimizers: a rule that updates each parameter from its gradient and its state.
 
-Such an optimizer says which state a parameter begins with, and which kernel of
-``arrays/_updates.py`` is to be called with which numbers. The rest is done here. Updates are made
-on raw arrays: no tensor is made and no operation is recorded.
+Such an optimizer defines the initial state of a parameter, and which kernel of
+``arrays/_updates.py`` to call with which numbers. Updates run on raw arrays: no tensor is created
+and no operation is recorded.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Group = dict[str, Any]
 State = dict[str, Any]
 Update = Callable[[Raw, Raw, State], None]
 
-NUMBERS = ("step", "mu_product", "eta", "mu")  # of a state, which are tensors of no dimensions
-# Options that came to PyTorch later. States saved before do not have them.
+NUMBERS = ("step", "mu_product", "eta", "mu")  # entries of a state that are scalar tensors
+# Options that older versions of PyTorch, and states saved by them, do not have.
 _LATER_OPTIONS = {
     "amsgrad": False, "capturable": False, "centered": False, "decoupled_weight_decay": False,
     "differentiable": False, "foreach": None, "fused": None, "maximize": False, "momentum": 0,
@@ -38,9 +38,9 @@ _FUSED = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
 
 
 class RuleOptimizer(Optimizer):
-    """An optimizer that updates each parameter by itself."""
+    """An optimizer that updates each parameter independently."""
 
-    # What else than the parameters must be on a device that can capture, in PyTorch's words.
+    # In the error for capturable=True: what must be on a device that supports it.
     _captured = "params and state_steps"
     _supports_xla = True
     _elementwise = True  # whether the tensors of a state have the shape of their parameter
@@ -68,25 +68,25 @@ class RuleOptimizer(Optimizer):
                     if name in NUMBERS and not isinstance(value, Tensor):
                         self.state[param][name] = number(value, group)
 
-    def _fitted(self, param: Any, group: Group, value: Any, key: Any = None) -> Any:
-        fitted = super()._fitted(param, group, value, key)
-        shaped = self._elementwise and isinstance(fitted, Tensor) and key not in NUMBERS
-        if shaped and fitted.shape != param.shape:
+    def _cast(self, param: Any, group: Group, value: Any, key: Any = None) -> Any:
+        cast = super()._cast(param, group, value, key)
+        shaped = self._elementwise and isinstance(cast, Tensor) and key not in NUMBERS
+        if shaped and cast.shape != param.shape:
             raise ValueError(
-                f"loaded state dict has {key!r} of shape {tuple(fitted.shape)} for a parameter of "
+                f"loaded state dict has {key!r} of shape {tuple(cast.shape)} for a parameter of "
                 f"shape {tuple(param.shape)}. The state belongs to another model, or the "
                 "parameters are in another order."
             )
-        return fitted
+        return cast
 
-    # -- what an optimizer says --------------------------------------------------------------------
+    # -- to be overridden --------------------------------------------------------------------------
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         """The state of a parameter before its first step."""
         raise NotImplementedError
 
     def _rule(self, group: Group) -> Update:
-        """The function of parameter, gradient and state that updates what is in this group."""
+        """The function of parameter, gradient and state that updates the parameters of a group."""
         raise NotImplementedError
 
     def _keeps_state(self, group: Group) -> bool:
@@ -95,13 +95,21 @@ class RuleOptimizer(Optimizer):
     # -- the step ----------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all parameters that have a gradient. A ``closure`` computes the loss first."""
+        """Update all parameters that have a gradient.
+
+        Args:
+            closure: clears the gradients, computes the loss, calls ``backward`` and returns the
+                loss.
+
+        Returns:
+            The loss, or None without a closure.
+        """
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
         self._check_groups()
-        place = user_place()
+        source = user_place()
         for group in self.param_groups:
             rule = self._rule(group)
             keeps_state = self._keeps_state(group)
@@ -111,24 +119,24 @@ class RuleOptimizer(Optimizer):
                     continue
                 state = self.state[param] if keeps_state else {}
                 if keeps_state and not state:
-                    state.update(self._begin(group, param))
+                    state.update(self._initial_state(group, param))
                 data = param._data
                 if not isinstance(data, arrays.ndarray):
                     data = param._data = arrays.writable(data)
                 rule(data, meta.grad._data, state)
-                note_write(param, place)
+                record_write(param, source)
         return loss
 
     def _check_groups(self) -> None:
-        """Look at everything that may be wrong before anything is changed."""
+        """Raise all errors before any parameter is changed."""
         for group in self.param_groups:
-            careful = switch.active or modes.running is not None or _any_inference(group["params"])
+            check = switch.active or modes.running is not None or _any_inference(group["params"])
             if group.get("capturable"):
                 devices = [d for d in _CAPTURABLE if self._supports_xla or d != "xla"]
                 raise AssertionError(
                     f"If capturable=True, {self._captured} must be on supported devices: {devices}."
                 )
-            for param in group["params"] if careful or group.get("fused") else ():
+            for param in group["params"] if check or group.get("fused") else ():
                 if param.grad is None:
                     continue
                 if group.get("fused") and not param.is_floating_point():
@@ -144,7 +152,7 @@ def _any_inference(params: list[Any]) -> bool:
 
 
 def check_may_write(optimizer: Optimizer, param: Any) -> None:
-    """RuntimeError for a parameter that must not be written where ``step`` is called."""
+    """Raise a RuntimeError if a parameter must not be written here."""
     if any(isinstance(x._data, Lifted) for x in (param, param.grad) if x is not None):
         raise RuntimeError(
             f"{type(optimizer).__name__}.step() cannot update a parameter inside of a function "
@@ -156,33 +164,33 @@ def check_may_write(optimizer: Optimizer, param: Any) -> None:
         check_write(param, False)
 
 
-def note_write(param: Any, place: Place) -> None:
-    """Tell whoever saved a parameter's value that it has been written, and where."""
+def record_write(param: Any, source: Place) -> None:
+    """Increment the version of a parameter, and note the line that wrote it."""
     version = param._version_counter
     if version is None:
         version = version_of(param)
     version.count += 1
-    version.written_at = place
+    version.written_at = source
 
 
 def number(value: float, group: Group) -> Any:
-    """A tensor that holds a number of a state: in double precision if that is the default."""
+    """A scalar tensor of a state, in double precision if that is the default dtype."""
     double = dtypes.get_default_dtype() is dtypes.float64 and not group.get("fused")
     return wrap(arrays.updates.scalar(float(value), double))
 
 
 def zeros_like(param: Any) -> Any:
-    """A state of zeros, laid out in memory as the parameter is."""
+    """A state of zeros with the memory layout of the parameter."""
     return wrap(arrays.updates.zeros_like(arrays.writable(param._data)))
 
 
 def set_number(tensor: Any, value: float) -> None:
-    """Write a number of a state."""
+    """Write a scalar of a state."""
     memory(tensor)[()] = value
 
 
 def advance(state: State) -> float:
-    """Count a step; the count."""
+    """Increment the step count and return it."""
     step = state["step"]
     count = float(step._data) + 1.0
     set_number(step, count)
@@ -192,23 +200,24 @@ def advance(state: State) -> float:
 def rule_of(
     kernel: Callable[..., None], names: tuple[str | None, ...], numbers: Callable[[float], Any]
 ) -> Update:
-    """The rule that calls a kernel with the named parts of a state, and with numbers that depend on
-    the count of steps. Most parameters of a group have the same count."""
-    known: dict[float, tuple[Any, ...]] = {}
+    """The rule that calls a kernel with the named entries of a state and with numbers that depend
+    on the step count. Most parameters of a group have the same count.
+    """
+    by_count: dict[float, tuple[Any, ...]] = {}
     update = arrays.updates.update
 
     def rule(param: Raw, grad: Raw, state: State) -> None:
         count = advance(state)
-        if count not in known:
-            known[count] = numbers(count)
+        if count not in by_count:
+            by_count[count] = numbers(count)
         parts = [None if name is None else memory(state[name]) for name in names]
-        update(kernel, (param, grad, *parts), known[count])
+        update(kernel, (param, grad, *parts), by_count[count])
 
     return rule
 
 
 def memory(tensor: Any) -> Raw:
-    """The array of a tensor of a state, to be written."""
+    """The array of a tensor of a state, writable."""
     data = tensor._data
     if not isinstance(data, arrays.ndarray):
         data = tensor._data = arrays.writable(data)
@@ -216,30 +225,36 @@ def memory(tensor: Any) -> Raw:
 
 
 def value_of(option: Any) -> Any:
-    """An option as a number. One that is given as a tensor keeps its dtype in arithmetic."""
+    """The value of an option. A tensor keeps its dtype in arithmetic."""
     return arrays.updates.as_number(option._data) if isinstance(option, Tensor) else option
 
 
-# -- checks of options ---------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------
+
+
+def options(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a constructor, which are its ``locals()``."""
+    return {n: v for n, v in arguments.items() if n not in ("self", "params", "__class__")}
+
 
 _WORDS = {"lr": "learning rate", "eps": "epsilon value"}
 
 
 def check_lr(lr: Any) -> None:
-    """ValueError for a learning rate of several elements."""
+    """Raise a ValueError for a learning rate with several elements."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
 
 
 def check_not_negative(**options: Any) -> None:
-    """ValueError for the first option below zero."""
+    """Raise a ValueError for the first negative option."""
     for name, value in options.items():
         if not value >= 0.0:
             raise ValueError(f"Invalid {_WORDS.get(name, f'{name} value')}: {value}")
 
 
 def check_betas(betas: Any) -> None:
-    """ValueError for a decay rate outside of [0, 1)."""
+    """Raise a ValueError for a decay rate outside of [0, 1)."""
     for i in (0, 1):
         if not 0.0 <= betas[i] < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")

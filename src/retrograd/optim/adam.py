@@ -1,4 +1,4 @@
-"""Adam and its kin: steps along an average of gradients, in units of their spread."""
+"""Adam and related optimizers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from retrograd.optim._rules import (
     check_not_negative,
     memory,
     number,
+    options,
     rule_of,
     value_of,
     zeros_like,
@@ -25,17 +26,16 @@ from retrograd.tensor._tensor import Tensor
 
 
 class _Averaging(RuleOptimizer):
-    """An optimizer whose state is an average of gradients and one of their size."""
+    """An optimizer with averages of the gradient and of its magnitude as state."""
 
     _names: tuple[str, ...] = ("exp_avg", "exp_avg_sq")
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         return {"step": number(0, group), **{name: zeros_like(param) for name in self._names}}
 
 
 def _decays(group: Group, lr: Any) -> tuple[float | None, float | None]:
-    """The two forms of weight decay: what is added to the gradient, times the parameter, and what
-    the parameter is multiplied by."""
+    """The two forms of weight decay: a term of the gradient, and a factor of the parameter."""
     decay = value_of(group["weight_decay"])
     if decay == 0:
         return None, None
@@ -45,15 +45,31 @@ def _decays(group: Group, lr: Any) -> tuple[float | None, float | None]:
 
 
 class Adam(_Averaging):
-    """Steps along the average of gradients, divided by the root of the average of their squares.
+    """Adam: adaptive estimates of the first and second moments of the gradient.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.Adam([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([0.9000, 1.9000], requires_grad=True)
+    With ``m`` and ``v`` the exponential averages of the gradient and of its square, both corrected
+    for their start at zero, a step is ``lr * m / (sqrt(v) + eps)``.
+
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        betas: decay rates of the two averages.
+        eps: added to the denominator.
+        weight_decay: this times the parameter is added to the gradient.
+        amsgrad: use the largest ``v`` so far.
+        foreach, fused: no effect.
+        maximize: ascend, rather than descend.
+        capturable, differentiable: not supported.
+        decoupled_weight_decay: shrink parameters separately, as ``AdamW``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.Adam([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([0.9000, 1.9000], requires_grad=True)
     """
 
     def __init__(
@@ -69,18 +85,13 @@ class Adam(_Averaging):
         check_not_negative(weight_decay=weight_decay)
         if not any(all(isinstance(b, kind) for b in betas) for kind in (float, Tensor)):
             raise ValueError("betas must be either both floats or both Tensors")
-        for i, beta in enumerate(betas):
-            _check_tensor(f"betas[{i}]", beta, foreach, capturable)
-        defaults = {
-            "lr": lr, "betas": tuple(b.squeeze() if isinstance(b, Tensor) else b for b in betas),
-            "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
-            "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
-            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        _check_tensor("betas[0]", betas[0], foreach, capturable)
+        _check_tensor("betas[1]", betas[1], foreach, capturable)
+        betas = (_as_scalar(betas[0]), _as_scalar(betas[1]))
+        super().__init__(params, options(locals()))
 
-    def _begin(self, group: Group, param: Any) -> State:
-        state = super()._begin(group, param)
+    def _initial_state(self, group: Group, param: Any) -> State:
+        state = super()._initial_state(group, param)
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(param)
         return state
@@ -100,8 +111,13 @@ class Adam(_Averaging):
         return rule_of(arrays.updates.adam, ("exp_avg", "exp_avg_sq", largest), numbers)
 
 
+def _as_scalar(beta: Any) -> Any:
+    return beta.squeeze() if isinstance(beta, Tensor) else beta
+
+
 def _check_tensor(name: str, value: Any, foreach: bool | None, capturable: bool) -> None:
-    """ValueError for an option that is a tensor where it must not be, or of several elements."""
+    """Raise a ValueError for an option that must not be a tensor, or not one with several elements.
+    """
     if not isinstance(value, Tensor):
         return
     if foreach and not capturable:
@@ -113,15 +129,27 @@ def _check_tensor(name: str, value: Any, foreach: bool | None, capturable: bool)
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameters by themselves, apart from the gradient.
+    """Adam with decoupled weight decay: parameters are multiplied by ``1 - lr * weight_decay``.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.AdamW([x], lr=0.1, weight_decay=0.5)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([0.8500, 1.8000], requires_grad=True)
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        betas: decay rates of the averages of the gradient and of its square.
+        eps: added to the denominator.
+        weight_decay: strength of the decay.
+        amsgrad: use the largest average of squares so far.
+        maximize: ascend, rather than descend.
+        foreach, fused: no effect.
+        capturable, differentiable: not supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.AdamW([x], lr=0.1, weight_decay=0.5)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([0.8500, 1.8000], requires_grad=True)
     """
 
     def __init__(
@@ -143,15 +171,26 @@ class AdamW(Adam):
 
 
 class Adamax(_Averaging):
-    """Adam with the largest gradient, which fades, in place of the average of squares.
+    """Adam with the infinity norm: a decaying maximum in place of the average of squares.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.Adamax([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> optimizer.state[x]["exp_inf"]
-    tensor([2., 4.])
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        betas: decay rates of the average and of the maximum.
+        eps: added to the denominator.
+        weight_decay: this times the parameter is added to the gradient.
+        foreach: no effect.
+        maximize: ascend, rather than descend.
+        differentiable, capturable: not supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.Adamax([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer.state[x]["exp_inf"]
+        tensor([2., 4.])
     """
 
     _names = ("exp_avg", "exp_inf")
@@ -165,11 +204,7 @@ class Adamax(_Averaging):
         check_not_negative(lr=lr, eps=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _rule(self, group: Group) -> Update:
         lr, (beta1, beta2) = value_of(group["lr"]), group["betas"]
@@ -184,15 +219,28 @@ class Adamax(_Averaging):
 
 
 class NAdam(_Averaging):
-    """Adam with Nesterov's momentum.
+    """Adam with Nesterov momentum.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.NAdam([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([0.8944, 1.8944], requires_grad=True)
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        betas: decay rates of the averages of the gradient and of its square.
+        eps: added to the denominator.
+        weight_decay: this times the parameter is added to the gradient.
+        momentum_decay: how fast the momentum approaches ``betas[0]``.
+        decoupled_weight_decay: shrink parameters separately, as ``AdamW``.
+        foreach: no effect.
+        maximize: ascend, rather than descend.
+        capturable, differentiable: not supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.NAdam([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([0.8944, 1.8944], requires_grad=True)
     """
 
     _captured = "params, mu_products and state_steps"
@@ -207,16 +255,10 @@ class NAdam(_Averaging):
         check_not_negative(lr=lr, eps=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay, momentum_decay=momentum_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
-    def _begin(self, group: Group, param: Any) -> State:
-        step, *averages = super()._begin(group, param).items()
+    def _initial_state(self, group: Group, param: Any) -> State:
+        step, *averages = super()._initial_state(group, param).items()
         return dict([step, ("mu_product", number(1, group)), *averages])
 
     def _rule(self, group: Group) -> Update:
@@ -244,15 +286,27 @@ class NAdam(_Averaging):
 
 
 class RAdam(_Averaging):
-    """Adam that does not trust the average of squares before enough of them are known.
+    """Rectified Adam: plain momentum until the variance of the average of squares is small enough.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.RAdam([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([0.8000, 1.6000], requires_grad=True)
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        betas: decay rates of the averages of the gradient and of its square.
+        eps: added to the denominator.
+        weight_decay: this times the parameter is added to the gradient.
+        decoupled_weight_decay: shrink parameters separately, as ``AdamW``.
+        foreach: no effect.
+        maximize: ascend, rather than descend.
+        capturable, differentiable: not supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.RAdam([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([0.8000, 1.6000], requires_grad=True)
     """
 
     def __init__(
@@ -265,12 +319,7 @@ class RAdam(_Averaging):
         check_not_negative(lr=lr, eps=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _rule(self, group: Group) -> Update:
         lr, (beta1, beta2) = value_of(group["lr"]), group["betas"]

@@ -1,4 +1,4 @@
-"""Optimizers that give every element a step size of its own, from the gradients it had."""
+"""Optimizers with a step size per element that depends on past gradients."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from retrograd.optim._rules import (
     check_lr,
     check_not_negative,
     number,
+    options,
     rule_of,
     value_of,
     zeros_like,
@@ -21,16 +22,28 @@ from retrograd.optim._rules import (
 
 
 class RMSprop(RuleOptimizer):
-    """The gradient divided by the root of the average of its squares; with ``centered``, by an
-    estimate of its spread.
+    """RMSprop: the gradient divided by the root of the average of its square.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.RMSprop([x], lr=0.01)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([0.9000, 1.9000], requires_grad=True)
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        alpha: decay rate of the average.
+        eps: added to the denominator.
+        weight_decay: this times the parameter is added to the gradient.
+        momentum: momentum.
+        centered: subtract the square of the average gradient, which estimates the variance.
+        capturable, differentiable: not supported.
+        foreach: no effect.
+        maximize: ascend, rather than descend.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.RMSprop([x], lr=0.01)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([0.9000, 1.9000], requires_grad=True)
     """
 
     def __init__(
@@ -43,14 +56,9 @@ class RMSprop(RuleOptimizer):
         check_not_negative(
             lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha
         )
-        defaults = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         state = {"step": number(0, group), "square_avg": zeros_like(param)}
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros_like(param)
@@ -71,15 +79,27 @@ class RMSprop(RuleOptimizer):
 
 
 class Adagrad(RuleOptimizer):
-    """The gradient divided by the root of the sum of all squares so far.
+    """Adagrad: the gradient divided by the root of the sum of all its squares so far.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.Adagrad([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> optimizer.state[x]["sum"]
-    tensor([ 4., 16.])
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        lr_decay: decay of the learning rate, ``lr / (1 + (step - 1) * lr_decay)``.
+        weight_decay: this times the parameter is added to the gradient.
+        initial_accumulator_value: initial value of the sum.
+        eps: added to the denominator.
+        foreach, fused: no effect.
+        maximize: ascend, rather than descend.
+        differentiable: not supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.Adagrad([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer.state[x]["sum"]
+        tensor([ 4., 16.])
     """
 
     def __init__(
@@ -92,17 +112,12 @@ class Adagrad(RuleOptimizer):
             lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
             initial_accumulator_value=initial_accumulator_value, eps=eps,
         )  # fmt: skip
-        defaults = {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
         for group in self.param_groups:
             for param in group["params"]:
-                self.state[param] = self._begin(group, param)
+                self.state[param] = self._initial_state(group, param)
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         begin = self.defaults["initial_accumulator_value"]
         total = arrays.updates.filled_like(arrays.writable(param._data), begin)
         return {"step": number(0, group), "sum": wrap(total)}
@@ -118,15 +133,26 @@ class Adagrad(RuleOptimizer):
 
 
 class Adadelta(RuleOptimizer):
-    """Steps as large as earlier steps were, compared with earlier gradients.
+    """Adadelta: the gradient times the ratio of the root mean squares of past steps and gradients.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.Adadelta([x])
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([0.9968, 1.9968], requires_grad=True)
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: factor of the step.
+        rho: decay rate of the averages.
+        eps: added to the averages.
+        weight_decay: this times the parameter is added to the gradient.
+        foreach: no effect.
+        capturable, differentiable: not supported.
+        maximize: ascend, rather than descend.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.Adadelta([x])
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([0.9968, 1.9968], requires_grad=True)
     """
 
     _supports_xla = False
@@ -141,13 +167,9 @@ class Adadelta(RuleOptimizer):
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         check_not_negative(eps=eps, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         return {
             "step": number(0, group), "square_avg": zeros_like(param),
             "acc_delta": zeros_like(param),
@@ -164,16 +186,27 @@ class Adadelta(RuleOptimizer):
 
 
 class Rprop(RuleOptimizer):
-    """Steps in the direction of the gradient's sign, which grow while the sign stays and shrink
-    when it changes.
+    """Resilient backpropagation: steps by the sign of the gradient, with a step size per element.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, -2.0], requires_grad=True)
-    >>> optimizer = torch.optim.Rprop([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([ 0.9000, -1.9000], requires_grad=True)
+    The step size grows while the sign stays the same and shrinks when it changes.
+
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: initial step size.
+        etas: factors by which the step size shrinks and grows.
+        step_sizes: smallest and largest step size.
+        capturable, differentiable: not supported.
+        foreach: no effect.
+        maximize: ascend, rather than descend.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, -2.0], requires_grad=True)
+        >>> optimizer = torch.optim.Rprop([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
     def __init__(
@@ -185,13 +218,9 @@ class Rprop(RuleOptimizer):
         check_not_negative(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         data, lr = arrays.writable(param._data), float(value_of(group["lr"]))
         sizes = wrap(arrays.updates.filled_like(data, lr))
         return {"step": number(0, group), "prev": zeros_like(param), "step_size": sizes}

@@ -1,4 +1,4 @@
-"""L-BFGS: Newton's method with a Hessian that is guessed from the last gradients."""
+"""L-BFGS: a quasi-Newton method that approximates the Hessian from recent gradients."""
 
 from __future__ import annotations
 
@@ -15,30 +15,44 @@ from retrograd.optim._rules import (
     check_lr,
     check_may_write,
     check_not_negative,
-    note_write,
+    record_write,
     value_of,
 )
 from retrograd.optim.optimizer import Optimizer
 from retrograd.tensor._tensor import Tensor
 
-# What is kept of a search from one step to the next, beside the numbers of evaluations.
+# Attributes of a search that are saved in the state, besides the numbers of evaluations.
 _KEPT = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
 
 
 class LBFGS(Optimizer):
-    """Limited-memory BFGS. A step evaluates the function several times, so it needs a closure.
+    """Limited-memory BFGS, a quasi-Newton method.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=100)
-    >>> def closure():
-    ...     optimizer.zero_grad()
-    ...     loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
-    ...     loss.backward()
-    ...     return loss
-    >>> loss = optimizer.step(closure)
-    >>> x.round(decimals=3)
-    tensor([1., 1.], grad_fn=<RoundBackward1>)
+    A step evaluates the function several times, so it needs a closure.
+
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options. Only
+            one group.
+        lr: step size of the search.
+        max_iter: largest number of iterations per step.
+        max_eval: largest number of evaluations per step; ``1.25 * max_iter`` by default.
+        tolerance_grad: stop when no element of the gradient is larger.
+        tolerance_change: stop when parameters or loss change less.
+        history_size: number of past steps that approximate the Hessian.
+        line_search_fn: None or "strong_wolfe".
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=100)
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+        ...     loss.backward()
+        ...     return loss
+        >>> loss = optimizer.step(closure)
+        >>> x.round(decimals=3)
+        tensor([1., 1.], grad_fn=<RoundBackward1>)
     """
 
     def __init__(
@@ -59,12 +73,20 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Search for a minimum for up to ``max_iter`` iterations; the loss at the start."""
+        """Search for a minimum.
+
+        Args:
+            closure: clears the gradients, computes the loss, calls ``backward`` and returns the
+                loss.
+
+        Returns:
+            The loss at the start.
+        """
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")
         params = group["params"]
-        # What is kept belongs to all parameters, and is found with the first.
+        # The state concerns all parameters, and is stored with the first.
         state = self.state[params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -76,8 +98,8 @@ class LBFGS(Optimizer):
 
 
 class _Search:
-    """One step: the function along the way, and what is known of its curvature. All vectors are raw
-    arrays of all parameters together."""
+    """The search of one step, with its approximation of the Hessian. All vectors are raw arrays of
+    all parameters together."""
 
     def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], state: Any) -> None:
         self.optimizer, self.closure, self.state = optimizer, closure, state
@@ -117,7 +139,7 @@ class _Search:
             check_may_write(self.optimizer, param)
         arrays.updates.add_flat(self.memory(), self.direction, size)
         for param in self.params:
-            note_write(param, self.place)
+            record_write(param, self.place)
 
     def along(self, size: Any) -> Point:
         """The function at some distance. The parameters are then put back."""
@@ -129,7 +151,7 @@ class _Search:
             for data, values in zip(self.memory(), before, strict=True):
                 arrays.write(data, values)
             for param in self.params:
-                note_write(param, self.place)
+                record_write(param, self.place)
         return Point(size, _number(loss), grad, grad @ self.direction)
 
     # -- the search ------------------------------------------------------------------------------
@@ -154,8 +176,8 @@ class _Search:
             if group["line_search_fn"] is not None:
                 start = Point(0, loss, grad, slope)
                 most, length = group["max_eval"] - evals, abs(self.direction).max()
-                found, _ = strong_wolfe(self.along, start, self.size, length, most)
-                self.size, loss, grad = found.at, found.value, found.grad
+                end, _ = strong_wolfe(self.along, start, self.size, length, most)
+                self.size, loss, grad = end.at, end.value, end.grad
                 self.move(self.size)
             else:
                 self.move(self.size)

@@ -45,7 +45,7 @@ def typename(value: Any) -> str:
 
 
 def _depth_of_user() -> int:
-    """For a warning of the caller's: how far up the user's code is, past constructors."""
+    """The ``stacklevel`` of a warning that points at the user's code."""
     depth = 1
     while is_own(sys._getframe(depth).f_code.co_filename):
         depth += 1
@@ -53,8 +53,9 @@ def _depth_of_user() -> int:
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` with the hooks around it. A step that a subclass calls as its parent's is part of
-    the subclass's, and runs without."""
+    """``step`` with its hooks. If a subclass calls it by ``super()``, hooks run only for the outer
+    call.
+    """
 
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
@@ -84,24 +85,30 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Optimizer:
-    """Base class of all optimizers. A subclass of one's own gives its options' defaults to
-    ``__init__`` and overrides ``step``:
+    """The base class of all optimizers.
 
-    >>> import retrograd as torch
-    >>> class Descent(torch.optim.Optimizer):
-    ...     def __init__(self, params, lr=0.1):
-    ...         super().__init__(params, {"lr": lr})
-    ...     @torch.no_grad()
-    ...     def step(self, closure=None):
-    ...         for group in self.param_groups:
-    ...             for param in group["params"]:
-    ...                 param -= group["lr"] * param.grad
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = Descent([x])
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x
-    tensor([0.8000, 1.6000], requires_grad=True)
+    A subclass passes the defaults of its options to ``__init__`` and overrides ``step``:
+
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        defaults: options of groups that do not set their own.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Descent(torch.optim.Optimizer):
+        ...     def __init__(self, params, lr=0.1):
+        ...         super().__init__(params, {"lr": lr})
+        ...     @torch.no_grad()
+        ...     def step(self, closure=None):
+        ...         for group in self.param_groups:
+        ...             for param in group["params"]:
+        ...                 param -= group["lr"] * param.grad
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = Descent([x])
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x
+        tensor([0.8000, 1.6000], requires_grad=True)
     """
 
     _optimizer_step_pre_hooks: Hooks
@@ -157,11 +164,23 @@ class Optimizer:
     # -- stepping --------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once. A ``closure`` computes the loss anew, with gradients."""
+        """Update the parameters once.
+
+        Args:
+            closure: clears the gradients, computes the loss, calls ``backward`` and returns the
+                loss.
+
+        Returns:
+            The loss, or None without a closure.
+        """
         raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Let go of all gradients, or set them to zero."""
+        """Reset the gradients of all parameters.
+
+        Args:
+            set_to_none: set them to None, rather than to zeros.
+        """
         for group in self.param_groups:
             for param in group["params"]:
                 grad = param.grad
@@ -179,14 +198,18 @@ class Optimizer:
     # -- groups ----------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own.
+        """Add a group of parameters.
 
-        >>> import retrograd as torch
-        >>> x, y = torch.zeros(2, requires_grad=True), torch.zeros(2, requires_grad=True)
-        >>> optimizer = torch.optim.SGD([x], lr=0.1)
-        >>> optimizer.add_param_group({"params": [y], "lr": 0.01})
-        >>> [group["lr"] for group in optimizer.param_groups]
-        [0.1, 0.01]
+        Args:
+            param_group: a dictionary with ``params`` and options.
+
+        Example:
+            >>> import retrograd as torch
+            >>> x, y = torch.zeros(2, requires_grad=True), torch.zeros(2, requires_grad=True)
+            >>> optimizer = torch.optim.SGD([x], lr=0.1)
+            >>> optimizer.add_param_group({"params": [y], "lr": 0.01})
+            >>> [group["lr"] for group in optimizer.param_groups]
+            [0.1, 0.01]
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -233,13 +256,18 @@ class Optimizer:
     # -- the state as a dictionary ---------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The options of all groups, and the state of all parameters by their number. Tensors share
-        memory with the optimizer's own.
+        """The options of all groups and the state of all parameters, by number.
 
-        >>> import retrograd as torch
-        >>> x = torch.zeros(2, requires_grad=True)
-        >>> torch.optim.SGD([x], lr=0.1).state_dict()["param_groups"][0]["params"]
-        [0]
+        Tensors share memory with the optimizer's own.
+
+        Returns:
+            A dictionary with ``state`` and ``param_groups``.
+
+        Example:
+            >>> import retrograd as torch
+            >>> x = torch.zeros(2, requires_grad=True)
+            >>> torch.optim.SGD([x], lr=0.1).state_dict()["param_groups"][0]["params"]
+            [0]
         """
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
@@ -260,7 +288,11 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that ``state_dict`` gave. Its tensors are copied."""
+        """Load a state. Its tensors are copied.
+
+        Args:
+            state_dict: what ``state_dict`` returned.
+        """
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             changed = hook(self, state_dict)
@@ -283,7 +315,7 @@ class Optimizer:
         for number, value in state_dict["state"].items():
             if number in owners:
                 param, group = owners[number]
-                state[param] = self._fitted(param, group, value)
+                state[param] = self._cast(param, group, value)
             else:
                 state[number] = value
         for own, new in pairs:
@@ -294,13 +326,14 @@ class Optimizer:
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
-    def _fitted(self, param: Any, group: dict[str, Any], value: Any, key: Any = None) -> Any:
-        """A copy of some state, with tensors in the dtype of the parameter. The count of steps
-        keeps its own."""
+    def _cast(self, param: Any, group: dict[str, Any], value: Any, key: Any = None) -> Any:
+        """A copy of a state with its tensors in the dtype of the parameter, except for the step
+        count.
+        """
         if isinstance(value, dict):
-            return {k: self._fitted(param, group, v, k) for k, v in value.items()}
+            return {k: self._cast(param, group, v, k) for k, v in value.items()}
         if isinstance(value, (list, tuple, set)):
-            return type(value)(self._fitted(param, group, v) for v in value)
+            return type(value)(self._cast(param, group, v) for v in value)
         if not isinstance(value, Tensor):
             if not hasattr(value, "__dlpack__"):
                 return value
@@ -313,44 +346,89 @@ class Optimizer:
     # -- hooks -----------------------------------------------------------------------------------
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return other arguments.
+        """Call ``hook(optimizer, args, kwargs)`` before each step.
 
-        >>> import retrograd as torch
-        >>> x = torch.zeros(1, requires_grad=True)
-        >>> optimizer = torch.optim.SGD([x], lr=0.1)
-        >>> handle = optimizer.register_step_pre_hook(lambda *given: print("stepping"))
-        >>> optimizer.step()
-        stepping
+        Args:
+            hook: may return new arguments, as a pair.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+
+        Example:
+            >>> import retrograd as torch
+            >>> x = torch.zeros(1, requires_grad=True)
+            >>> optimizer = torch.optim.SGD([x], lr=0.1)
+            >>> handle = optimizer.register_step_pre_hook(lambda *given: print("stepping"))
+            >>> optimizer.step()
+            stepping
         """
         return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        """Call ``hook(optimizer, args, kwargs)`` after each step.
+
+        Args:
+            hook: the function.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(optimizer)`` before ``state_dict``."""
+        """Call ``hook(optimizer)`` before ``state_dict``.
+
+        Args:
+            hook: the function.
+            prepend: run it before those registered earlier.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` after ``state_dict``; it may return another one."""
+        """Call ``hook(optimizer, state_dict)`` after ``state_dict``.
+
+        Args:
+            hook: may return another dictionary.
+            prepend: run it before those registered earlier.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` before ``load_state_dict``; it may return another
-        state to load."""
+        """Call ``hook(optimizer, state_dict)`` before ``load_state_dict``.
+
+        Args:
+            hook: may return another state to load.
+            prepend: run it before those registered earlier.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(optimizer)`` after ``load_state_dict``."""
+        """Call ``hook(optimizer)`` after ``load_state_dict``.
+
+        Args:
+            hook: the function.
+            prepend: run it before those registered earlier.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
 

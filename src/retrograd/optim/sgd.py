@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, and its average."""
+"""Stochastic gradient descent, plain and averaged."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from retrograd.optim._rules import (
     check_not_negative,
     memory,
     number,
+    options,
     set_number,
     value_of,
     zeros_like,
@@ -24,20 +25,32 @@ from retrograd.optim._rules import (
 
 
 class SGD(RuleOptimizer):
-    """Stochastic gradient descent, with momentum if asked for.
+    """Stochastic gradient descent, optionally with momentum.
 
-    With momentum, a running sum ``b = momentum * b + (1 - dampening) * grad`` takes the place of
-    the gradient; with ``nesterov``, ``grad + momentum * b`` does.
+    With momentum, ``b = momentum * b + (1 - dampening) * grad`` replaces the gradient; with
+    ``nesterov``, ``grad + momentum * b`` does.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.SGD([x], lr=0.1, momentum=0.9)
-    >>> for _ in range(2):
-    ...     optimizer.zero_grad()
-    ...     (x * x).sum().backward()
-    ...     optimizer.step()
-    >>> x
-    tensor([0.4600, 0.9200], requires_grad=True)
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: learning rate.
+        momentum: decay rate of the accumulated gradient ``b``.
+        dampening: reduces the weight of the current gradient in ``b``.
+        weight_decay: this times the parameter is added to the gradient.
+        nesterov: use Nesterov momentum.
+        maximize: ascend, rather than descend.
+        foreach, fused: no effect.
+        differentiable: not supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.SGD([x], lr=0.1, momentum=0.9)
+        >>> for _ in range(2):
+        ...     optimizer.zero_grad()
+        ...     (x * x).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([0.4600, 0.9200], requires_grad=True)
     """
 
     def __init__(
@@ -49,17 +62,12 @@ class SGD(RuleOptimizer):
         check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
-            "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _keeps_state(self, group: Group) -> bool:
         return bool(group["momentum"] != 0)
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         return {"momentum_buffer": None}
 
     def _rule(self, group: Group) -> Update:
@@ -84,16 +92,29 @@ class SGD(RuleOptimizer):
 
 
 class ASGD(RuleOptimizer):
-    """Averaged stochastic gradient descent: ``state[param]["ax"]`` is the average of the values
-    that a parameter had since step ``t0``.
+    """Averaged stochastic gradient descent.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> optimizer = torch.optim.ASGD([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> optimizer.state[x]["ax"]
-    tensor([0.8000, 1.6000])
+    ``state[param]["ax"]`` is the average of the parameter's values since step ``t0``.
+
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: initial learning rate.
+        lambd: rate at which parameters decay and the learning rate falls.
+        alpha: exponent of the learning rate's decay.
+        t0: step at which averaging begins.
+        weight_decay: this times the parameter is added to the gradient.
+        foreach: no effect.
+        maximize: ascend, rather than descend.
+        differentiable, capturable: not supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = torch.optim.ASGD([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer.state[x]["ax"]
+        tensor([0.8000, 1.6000])
     """
 
     _captured = "params, mus, etas, and state_steps"
@@ -105,14 +126,9 @@ class ASGD(RuleOptimizer):
     ) -> None:  # fmt: skip
         check_lr(lr)
         check_not_negative(lr=lr, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
-            "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         lr = value_of(group["lr"])
         return {
             "step": number(0, group), "eta": number(lr, group), "mu": number(1, group),

@@ -1,4 +1,4 @@
-"""Averages of a model's parameters over its training."""
+"""Stochastic weight averaging: averages of a model's parameters over its training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,22 @@ def _is_inexact(x: Any) -> bool:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """A ``multi_avg_fn`` for averages in which the past fades: all parameters at once."""
+    """A ``multi_avg_fn`` for exponential moving averages.
+
+    Args:
+        decay: weight of the average so far.
+
+    Returns:
+        The function.
+
+    Example:
+        >>> import retrograd as torch
+        >>> averages = [torch.tensor([1.0])]
+        >>> update = torch.optim.swa_utils.get_ema_multi_avg_fn(0.5)
+        >>> update(averages, [torch.tensor([3.0])], 1)
+        >>> averages
+        [tensor([2.])]
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -45,7 +60,18 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """A ``multi_avg_fn`` for averages in which all steps have the same weight."""
+    """A ``multi_avg_fn`` for averages with equal weights.
+
+    Returns:
+        The function.
+
+    Example:
+        >>> import retrograd as torch
+        >>> averages = [torch.tensor([1.0])]
+        >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [torch.tensor([3.0])], 1)
+        >>> averages
+        [tensor([2.])]
+    """
 
     @no_grad()
     def swa_update(averages: Any, current: Any, num_averaged: Any) -> None:
@@ -59,7 +85,20 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """An ``avg_fn`` for averages in which the past fades."""
+    """An ``avg_fn`` for exponential moving averages.
+
+    Args:
+        decay: weight of the average so far.
+
+    Returns:
+        The function.
+
+    Example:
+        >>> import retrograd as torch
+        >>> update = torch.optim.swa_utils.get_ema_avg_fn(0.5)
+        >>> update(torch.tensor(1.0), torch.tensor(3.0), 1)
+        tensor(2.)
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -70,7 +109,16 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """An ``avg_fn`` for averages in which all steps have the same weight."""
+    """An ``avg_fn`` for averages with equal weights.
+
+    Returns:
+        The function.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor(1.0), torch.tensor(3.0), 1)
+        tensor(2.)
+    """
 
     @no_grad()
     def swa_update(average: Any, current: Any, num_averaged: Any) -> Any:
@@ -80,19 +128,32 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of the model's.
+    """A copy of a model whose parameters are running averages of the model's.
 
-    >>> import retrograd as torch
-    >>> model = torch.nn.Linear(1, 1, bias=False)
-    >>> averaged = torch.optim.swa_utils.AveragedModel(model)
-    >>> for value in (1.0, 2.0, 6.0):
-    ...     model.load_state_dict({"weight": torch.tensor([[value]])})
-    ...     averaged.update_parameters(model)
-    <All keys matched successfully>
-    <All keys matched successfully>
-    <All keys matched successfully>
-    >>> averaged.module.weight.item()
-    3.0
+    Args:
+        model: the model.
+        device: must be the CPU.
+        avg_fn: function of the average, the current value and the count that returns the new
+            average.
+        multi_avg_fn: function of lists of averages and current values that updates the averages in
+            place.
+        use_buffers: average buffers, too, rather than copy them.
+
+    Shape:
+        As ``model``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> model = torch.nn.Linear(1, 1, bias=False)
+        >>> averaged = torch.optim.swa_utils.AveragedModel(model)
+        >>> for value in (1.0, 2.0, 6.0):
+        ...     model.load_state_dict({"weight": torch.tensor([[value]])})
+        ...     averaged.update_parameters(model)
+        <All keys matched successfully>
+        <All keys matched successfully>
+        <All keys matched successfully>
+        >>> averaged.module.weight.item()
+        3.0
     """
 
     n_averaged: Tensor
@@ -113,11 +174,15 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model computes."""
+        """Call the averaged model."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take a model's present parameters into the average."""
+        """Add the current parameters of a model to the average.
+
+        Args:
+            model: the model.
+        """
         pairs = [
             (mean.detach(), now.detach())
             for mean, now in zip(self._averaged(self.module), self._averaged(model), strict=False)
@@ -152,13 +217,19 @@ def _by_dtype(pairs: list[tuple[Any, Any]]) -> Iterable[list[tuple[Any, Any]]]:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of a model's batch norms anew, from one pass over the data.
+    """Recompute the running statistics of a model's batch norms in one pass over the data.
 
-    >>> import retrograd as torch
-    >>> model = torch.nn.BatchNorm1d(1)
-    >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]])], model)
-    >>> model.running_mean
-    tensor([2.])
+    Args:
+        loader: batches, or lists that begin with the inputs.
+        model: the model.
+        device: must be the CPU.
+
+    Example:
+        >>> import retrograd as torch
+        >>> model = torch.nn.BatchNorm1d(1)
+        >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]])], model)
+        >>> model.running_mean
+        tensor([2.])
     """
     norms = {m: m.momentum for m in model.modules() if isinstance(m, BatchNorm)}
     if not norms:
@@ -190,19 +261,27 @@ _ANNEALING = {"cos": _cosine, "linear": _linear}
 
 
 class SWALR(LRScheduler):
-    """From the present rate to ``swa_lr`` in ``anneal_epochs`` epochs, and then on with that.
+    """Anneal the learning rate to ``swa_lr``, and then keep it.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> Scheduler = torch.optim.swa_utils.SWALR
-    >>> scheduler = Scheduler(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += scheduler.get_last_lr()
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [1.0, 0.75, 0.5, 0.5]
+    Args:
+        optimizer: the optimizer.
+        swa_lr: the final rate, or a list with one for each group.
+        anneal_epochs: number of epochs until then.
+        anneal_strategy: "cos" or "linear".
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> Scheduler = torch.optim.swa_utils.SWALR
+        >>> scheduler = Scheduler(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.75, 0.5, 0.5]
     """
 
     def __init__(
@@ -223,14 +302,25 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def anneal_func(self, part: float) -> float:
-        """How far the rate has come after some part of the epochs."""
+        """The annealing function.
+
+        Args:
+            part: share of the epochs that have passed.
+
+        Returns:
+            The share of the change that has been made.
+        """
         return _ANNEALING[self._anneal_strategy](part)
 
     def _part(self, step: int) -> float:
         return self.anneal_func(max(0, min(1, step / max(1, self.anneal_epochs))))
 
     def get_lr(self) -> list[Any]:
-        """The rates for the present step, from those of the step before."""
+        """Compute the learning rates for the current step from those of the previous one.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         step = self._step_count - 1
         if self.anneal_epochs == 0:

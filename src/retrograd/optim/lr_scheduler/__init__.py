@@ -2,6 +2,7 @@
 
 from retrograd.optim.lr_scheduler._base import LRScheduler
 from retrograd.optim.lr_scheduler._combined import ChainedScheduler, SequentialLR
+from retrograd.optim.lr_scheduler._cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from retrograd.optim.lr_scheduler._cyclic import CyclicLR, OneCycleLR
 from retrograd.optim.lr_scheduler._factors import (
     ConstantLR,
@@ -14,7 +15,6 @@ from retrograd.optim.lr_scheduler._factors import (
     StepLR,
 )
 from retrograd.optim.lr_scheduler._plateau import ReduceLROnPlateau
-from retrograd.optim.lr_scheduler._waves import CosineAnnealingLR, CosineAnnealingWarmRestarts
 
 _LRScheduler = LRScheduler  # the name it had once
 

@@ -25,20 +25,26 @@ _MORE = (
 
 
 class LRScheduler:
-    """Base class of schedulers. A subclass of one's own says in ``get_lr`` what the rates of the
-    groups are in epoch ``self.last_epoch``:
+    """The base class of learning rate schedulers.
 
-    >>> import retrograd as torch
-    >>> class Harmonic(torch.optim.lr_scheduler.LRScheduler):
-    ...     def get_lr(self):
-    ...         return [lr / (1 + self.last_epoch) for lr in self.base_lrs]
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = Harmonic(optimizer)
-    >>> for _ in range(3):
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> scheduler.get_last_lr()
-    [0.25]
+    A subclass overrides ``get_lr``, which returns the rates for epoch ``self.last_epoch``:
+
+    Args:
+        optimizer: the optimizer.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Harmonic(torch.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [lr / (1 + self.last_epoch) for lr in self.base_lrs]
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = Harmonic(optimizer)
+        >>> for _ in range(3):
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
     """
 
     _get_lr_called_within_step = False
@@ -76,15 +82,27 @@ class LRScheduler:
             self._is_initial = False
 
     def get_last_lr(self) -> list[Any]:
-        """The rates that were set last, one for each group."""
+        """The learning rates that were set last.
+
+        Returns:
+            A rate for each group.
+        """
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``self.last_epoch``; to be overridden, and called by ``step`` only."""
+        """Compute the learning rates for ``self.last_epoch``. Override it; only ``step`` calls it.
+
+        Returns:
+            A rate for each group.
+        """
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on by one epoch, or whatever the unit is, and set the learning rates."""
+        """Advance by one epoch (or other unit) and set the learning rates.
+
+        Args:
+            epoch: the epoch to go to; deprecated.
+        """
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
@@ -93,7 +111,7 @@ class LRScheduler:
         self._update_lr(epoch)
 
     def _check_order(self) -> None:
-        """Warn if the optimizer has not made a step before the scheduler's first."""
+        """Warn if the scheduler's first step comes before the optimizer's."""
         optimizer = self.optimizer
         replaced = optimizer.__dict__.get("step")
         if replaced is not optimizer._step_when_scheduled:
@@ -139,32 +157,40 @@ class LRScheduler:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """Everything except the optimizer.
+
+        Returns:
+            A dictionary.
+        """
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that ``state_dict`` gave."""
+        """Load a state.
+
+        Args:
+            state_dict: what ``state_dict`` returned.
+        """
         self.__dict__.update(state_dict)
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """TypeError for what is not an optimizer."""
+    """Raise a TypeError for anything but an optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
 def copied(value: Any) -> Any:
-    """A value of a group; a tensor's own memory is written later, so a copy of it."""
+    """A copy of an option of a group, since tensors are written in place later."""
     return value.clone() if isinstance(value, Tensor) else value
 
 
 def values_of(optimizer: Optimizer, key: str) -> list[Any]:
-    """An option of all groups."""
+    """The value of an option in all groups."""
     return [copied(group[key]) for group in optimizer.param_groups]
 
 
 def set_value(group: dict[str, Any], key: str, value: Any) -> None:
-    """Set an option of a group. One that is a tensor stays that tensor."""
+    """Set an option of a group. A tensor is written in place."""
     if not isinstance(group[key], Tensor):
         group[key] = value
         return
@@ -173,7 +199,7 @@ def set_value(group: dict[str, Any], key: str, value: Any) -> None:
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """A value for each group, from a list of them or from one for all."""
+    """A value for each group, from a list or from one value for all."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         value = [value] * count
@@ -186,7 +212,7 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
 
 
 def state_of(function: Callable[..., Any] | None) -> dict[str, Any] | None:
-    """What of a user's function is saved: the attributes of an object that can be called."""
+    """The part of a user's function that is saved: the attributes of a callable object."""
     if function is None or isinstance(function, types.FunctionType):
         return None
     return function.__dict__.copy()

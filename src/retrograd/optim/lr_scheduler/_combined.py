@@ -1,4 +1,4 @@
-"""Schedulers made of other schedulers: one after the other, or all at once."""
+"""Schedulers made of other schedulers, in sequence or at once."""
 
 from __future__ import annotations
 
@@ -33,32 +33,47 @@ class _Combined(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the states of the schedulers."""
+        """Everything except the optimizer, with the states of the schedulers.
+
+        Returns:
+            A dictionary.
+        """
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that ``state_dict`` gave."""
+        """Load a state.
+
+        Args:
+            state_dict: what ``state_dict`` returned.
+        """
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(state)
 
 
 class SequentialLR(_Combined):
-    """One scheduler after the other; the next takes over at each of the ``milestones``.
+    """Run several schedulers one after the other.
 
-    >>> import retrograd as torch
-    >>> from retrograd.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> first = ConstantLR(optimizer, factor=0.5, total_iters=2)
-    >>> second = ExponentialLR(optimizer, gamma=0.5)
-    >>> scheduler = SequentialLR(optimizer, [first, second], milestones=[2])
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += scheduler.get_last_lr()
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [0.5, 0.5, 1.0, 0.5]
+    Args:
+        optimizer: the optimizer.
+        schedulers: the schedulers.
+        milestones: epochs at which the next scheduler takes over.
+        last_epoch: index of the last epoch when resuming.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> first = ConstantLR(optimizer, factor=0.5, total_iters=2)
+        >>> second = ExponentialLR(optimizer, gamma=0.5)
+        >>> scheduler = SequentialLR(optimizer, [first, second], milestones=[2])
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 0.5, 1.0, 0.5]
     """
 
     def __init__(
@@ -95,7 +110,7 @@ class SequentialLR(_Combined):
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
-        """Step the scheduler whose turn it is."""
+        """Step the active scheduler."""
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
@@ -107,17 +122,22 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedulers at once: each changes the rate that the one before it has set.
+    """Run several schedulers at once: each changes the rate that the one before has set.
 
-    >>> import retrograd as torch
-    >>> from retrograd.optim.lr_scheduler import ChainedScheduler, ConstantLR, ExponentialLR
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> schedulers = [ConstantLR(optimizer, factor=0.5), ExponentialLR(optimizer, gamma=0.5)]
-    >>> scheduler = ChainedScheduler(schedulers)
-    >>> optimizer.step()
-    >>> scheduler.step()
-    >>> scheduler.get_last_lr()
-    [0.25]
+    Args:
+        schedulers: the schedulers.
+        optimizer: the optimizer; that of the schedulers by default.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.optim.lr_scheduler import ChainedScheduler, ConstantLR, ExponentialLR
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> schedulers = [ConstantLR(optimizer, factor=0.5), ExponentialLR(optimizer, gamma=0.5)]
+        >>> scheduler = ChainedScheduler(schedulers)
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.25]
     """
 
     def __init__(

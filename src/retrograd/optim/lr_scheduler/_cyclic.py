@@ -1,4 +1,4 @@
-"""Schedulers that take the rate up and down again, and momentum the other way."""
+"""Schedulers that raise and lower the learning rate in cycles, and the momentum inversely."""
 
 from __future__ import annotations
 
@@ -45,19 +45,36 @@ class _Cycling(LRScheduler):
 
 
 class CyclicLR(_Cycling):
-    """Up from ``base_lr`` to ``max_lr`` and down again, over and over.
+    """Cycle the learning rate between ``base_lr`` and ``max_lr``.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
-    >>> Scheduler = torch.optim.lr_scheduler.CyclicLR
-    >>> scheduler = Scheduler(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
-    >>> rates = []
-    >>> for _ in range(5):
-    ...     rates += scheduler.get_last_lr()
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [0.0, 0.5, 1.0, 0.5, 0.0]
+    Args:
+        optimizer: the optimizer.
+        base_lr: lower bound, or a list with one for each group.
+        max_lr: upper bound, likewise.
+        step_size_up: number of steps from the lower to the upper bound.
+        step_size_down: number of steps back; ``step_size_up`` by default.
+        mode: "triangular", "triangular2" (the amplitude is halved after each cycle) or "exp_range"
+            (it is multiplied by ``gamma`` after each step).
+        gamma: factor for "exp_range".
+        scale_fn: function for the amplitude, in place of ``mode``.
+        scale_mode: whether ``scale_fn`` takes the "cycle" or the number of "iterations".
+        cycle_momentum: cycle the momentum in the opposite direction.
+        base_momentum: lower bound of the momentum.
+        max_momentum: upper bound of the momentum.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+        >>> Scheduler = torch.optim.lr_scheduler.CyclicLR
+        >>> scheduler = Scheduler(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
+        >>> rates = []
+        >>> for _ in range(5):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.0, 0.5, 1.0, 0.5, 0.0]
     """
 
     def __init__(
@@ -94,7 +111,14 @@ class CyclicLR(_Cycling):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """What the height of a cycle is multiplied by."""
+        """The factor of the amplitude.
+
+        Args:
+            x: number of the cycle or of the step, as ``scale_mode`` says.
+
+        Returns:
+            The factor.
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -102,7 +126,11 @@ class CyclicLR(_Cycling):
         return float(1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``self.last_epoch``. Sets momentum too."""
+        """Compute the learning rates for ``self.last_epoch``, and set the momentum.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -118,11 +146,19 @@ class CyclicLR(_Cycling):
         return [low + (high - low) * height * scale for low, high in pairs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of ``scale_fn``, the attributes if it is an object."""
+        """Everything except the optimizer and functions.
+
+        Returns:
+            A dictionary.
+        """
         return {**super().state_dict(), "_scale_fn_custom": state_of(self._scale_fn_custom)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that ``state_dict`` gave."""
+        """Load a state.
+
+        Args:
+            state_dict: what ``state_dict`` returned.
+        """
         given = dict(state_dict)
         of_function = given.pop("_scale_fn_custom", None)
         super().load_state_dict(given)
@@ -142,19 +178,38 @@ _ANNEALING = {"cos": _cosine, "linear": _linear}
 
 
 class OneCycleLR(_Cycling):
-    """Up to ``max_lr`` and down to nearly nothing, once. Meant to be stepped after each batch.
+    """One cycle: increase the learning rate to ``max_lr``, then decrease it to nearly zero.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
-    >>> Scheduler = torch.optim.lr_scheduler.OneCycleLR
-    >>> scheduler = Scheduler(optimizer, max_lr=1.0, total_steps=10)
-    >>> rates = []
-    >>> for _ in range(9):
-    ...     rates.append(round(scheduler.get_last_lr()[0], 2))
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [0.04, 0.52, 1.0, 0.95, 0.81, 0.61, 0.39, 0.19, 0.05]
+    Step it after each batch.
+
+    Args:
+        optimizer: the optimizer.
+        max_lr: the maximum, or a list with one for each group.
+        total_steps: number of steps of the cycle.
+        epochs: number of epochs, if ``total_steps`` is absent.
+        steps_per_epoch: number of steps per epoch, likewise.
+        pct_start: share of the steps in which the rate increases.
+        anneal_strategy: "cos" or "linear".
+        cycle_momentum: cycle the momentum in the opposite direction.
+        base_momentum: lower bound of the momentum.
+        max_momentum: upper bound of the momentum.
+        div_factor: the initial rate is ``max_lr / div_factor``.
+        final_div_factor: the final rate is the initial one divided by this.
+        three_phase: decrease to the initial rate first, then to the final one.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+        >>> Scheduler = torch.optim.lr_scheduler.OneCycleLR
+        >>> scheduler = Scheduler(optimizer, max_lr=1.0, total_steps=10)
+        >>> rates = []
+        >>> for _ in range(9):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 2))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.04, 0.52, 1.0, 0.95, 0.81, 0.61, 0.39, 0.19, 0.05]
     """
 
     def __init__(
@@ -187,7 +242,11 @@ class OneCycleLR(_Cycling):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``self.last_epoch``. Sets momentum too."""
+        """Compute the learning rates for ``self.last_epoch``, and set the momentum.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         step = self.last_epoch
         if step > self.total_steps:

@@ -1,7 +1,7 @@
 """Schedulers that multiply the learning rate by a factor.
 
-Each says by which factor the rate changes in an epoch, so that several can act on one optimizer,
-and what has become of the first rate by then, for those who ask for an epoch by its number.
+Each defines the factor from one epoch to the next, so that several can act on one optimizer, and
+the factor from the initial rate, for ``step(epoch)``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from retrograd.optim.optimizer import Optimizer
 
 class _Factors(LRScheduler):
     def _change(self) -> float | None:
-        """What the rate of the epoch before is multiplied by; None where it stays."""
+        """The factor from the previous epoch to this one; None for no change."""
         raise NotImplementedError
 
     def _whole_change(self) -> float:
-        """What the first rate is multiplied by."""
+        """The factor from the initial learning rate to that of this epoch."""
         raise NotImplementedError
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``self.last_epoch``."""
+        """Compute the learning rates for ``self.last_epoch``.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         change = self._change()
         if change is None:
@@ -38,18 +42,25 @@ class _Factors(LRScheduler):
 
 
 class StepLR(_Factors):
-    """The rate times ``gamma`` every ``step_size`` epochs.
+    """Multiply the learning rate by ``gamma`` every ``step_size`` epochs.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
-    >>> rates = []
-    >>> for _ in range(5):
-    ...     rates += scheduler.get_last_lr()
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [1.0, 1.0, 0.5, 0.5, 0.25]
+    Args:
+        optimizer: the optimizer.
+        step_size: number of epochs between changes.
+        gamma: the factor.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        >>> rates = []
+        >>> for _ in range(5):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
     def __init__(
@@ -67,7 +78,26 @@ class StepLR(_Factors):
 
 
 class MultiStepLR(_Factors):
-    """The rate times ``gamma`` at each of some epochs."""
+    """Multiply the learning rate by ``gamma`` at each of several epochs.
+
+    Args:
+        optimizer: the optimizer.
+        milestones: the epochs.
+        gamma: the factor.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], gamma=0.5)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.5, 0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
@@ -87,7 +117,26 @@ class MultiStepLR(_Factors):
 
 
 class ConstantLR(_Factors):
-    """The rate times ``factor`` until epoch ``total_iters``."""
+    """Multiply the learning rate by ``factor`` until epoch ``total_iters``.
+
+    Args:
+        optimizer: the optimizer.
+        factor: the factor.
+        total_iters: epoch from which on the initial rate is used.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+        >>> rates = []
+        >>> for _ in range(3):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 0.5, 1.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
@@ -109,18 +158,26 @@ class ConstantLR(_Factors):
 
 
 class LinearLR(_Factors):
-    """The rate times a factor that goes evenly from ``start_factor`` to ``end_factor``.
+    """Change a factor of the learning rate linearly over ``total_iters`` epochs.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates += scheduler.get_last_lr()
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [0.5, 0.75, 1.0, 1.0]
+    Args:
+        optimizer: the optimizer.
+        start_factor: factor at the start.
+        end_factor: factor from ``total_iters`` on.
+        total_iters: number of epochs until the end factor.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=2)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [0.5, 0.75, 1.0, 1.0]
     """
 
     def __init__(
@@ -153,7 +210,22 @@ class LinearLR(_Factors):
 
 
 class ExponentialLR(_Factors):
-    """The rate times ``gamma`` every epoch."""
+    """Multiply the learning rate by ``gamma`` every epoch.
+
+    Args:
+        optimizer: the optimizer.
+        gamma: the factor.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -167,7 +239,26 @@ class ExponentialLR(_Factors):
 
 
 class PolynomialLR(_Factors):
-    """The rate down to zero in ``total_iters`` epochs, as a power of what is left of them."""
+    """Decrease the learning rate to zero: ``lr * (1 - epoch / total_iters) ** power``.
+
+    Args:
+        optimizer: the optimizer.
+        total_iters: number of epochs until zero.
+        power: the exponent.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2)
+        >>> rates = []
+        >>> for _ in range(3):
+        ...     rates += scheduler.get_last_lr()
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -188,8 +279,10 @@ class PolynomialLR(_Factors):
 
 
 class _OfUsersFunctions(LRScheduler):
-    """A scheduler whose factors come from functions of the epoch, one for each group. Functions are
-    not saved; the attributes of objects that can be called are."""
+    """A scheduler whose factors come from functions of the epoch, one for each group.
+
+    Functions are not saved; attributes of callable objects are.
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
@@ -209,11 +302,11 @@ class _OfUsersFunctions(LRScheduler):
         return [lr * function(self.last_epoch) for function, lr in pairs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and the functions."""
+        """Everything except the optimizer and the functions."""
         return {**super().state_dict(), "lr_lambdas": [state_of(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that ``state_dict`` gave."""
+        """Load a state that ``state_dict`` returned."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for function, state in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=False):
             if state is not None:
@@ -221,25 +314,50 @@ class _OfUsersFunctions(LRScheduler):
 
 
 class LambdaLR(_OfUsersFunctions):
-    """The first rate times a function of the epoch.
+    """Multiply the initial learning rate by a function of the epoch.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
-    >>> optimizer.step()
-    >>> scheduler.step()
-    >>> scheduler.get_last_lr()
-    [0.5]
+    Args:
+        optimizer: the optimizer.
+        lr_lambda: the function, or a list with one for each group.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.5]
     """
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``self.last_epoch``."""
+        """Compute the learning rates for ``self.last_epoch``.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         return self._times(self.base_lrs)
 
 
 class MultiplicativeLR(_OfUsersFunctions):
-    """The last rate times a function of the epoch."""
+    """Multiply the current learning rate by a function of the epoch.
+
+    Args:
+        optimizer: the optimizer.
+        lr_lambda: the function, or a list with one for each group.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.5]
+    """
 
     def _check_functions(self) -> None:
         for function in self.lr_lambdas:
@@ -249,7 +367,11 @@ class MultiplicativeLR(_OfUsersFunctions):
                 )
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``self.last_epoch``."""
+        """Compute the learning rates for ``self.last_epoch``.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         rates = values_of(self.optimizer, "lr")
         return rates if self._is_initial else self._times(rates)

@@ -1,4 +1,4 @@
-"""A scheduler that waits until training makes no more progress."""
+"""A scheduler that lowers the learning rate when training stops improving."""
 
 from __future__ import annotations
 
@@ -17,16 +17,28 @@ from retrograd.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times ``factor`` when a measure has not improved for more than ``patience`` epochs.
+    """Multiply the learning rate by ``factor`` when a metric stops improving.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
-    >>> for loss in (3.0, 2.0, 2.0, 2.0):
-    ...     optimizer.step()
-    ...     scheduler.step(loss)
-    >>> scheduler.get_last_lr()
-    [0.1]
+    Args:
+        optimizer: the optimizer.
+        mode: "min" if the metric should fall, "max" if it should rise.
+        factor: the factor, less than 1.
+        patience: number of epochs without improvement that are tolerated.
+        threshold: smallest change that counts as an improvement.
+        threshold_mode: "rel" for a threshold relative to the best value, or "abs".
+        cooldown: number of epochs to wait after a change.
+        min_lr: lower bound of the rate, or a list with one for each group.
+        eps: smallest change that is applied.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+        >>> for loss in (3.0, 2.0, 2.0, 2.0):
+        ...     optimizer.step()
+        ...     scheduler.step(loss)
+        >>> scheduler.get_last_lr()
+        [0.1]
     """
 
     def __init__(
@@ -61,13 +73,18 @@ class ReduceLROnPlateau(LRScheduler):
         self._reset()
 
     def _reset(self) -> None:
-        """Forget what has been seen."""
+        """Forget all metrics."""
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Take in the measure of an epoch, and lower the rates if it is time to."""
+        """Record the metric of an epoch, and lower the learning rates if it has stopped improving.
+
+        Args:
+            metrics: the metric.
+            epoch: number of the epoch; deprecated.
+        """
         current = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1
@@ -107,7 +124,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the rates were lowered so recently that nothing is counted."""
+        """Whether the scheduler waits after a change."""
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:
@@ -119,6 +136,10 @@ class ReduceLROnPlateau(LRScheduler):
         return a < bound if self.mode == "min" else a > bound
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state that ``state_dict`` gave."""
+        """Load a state.
+
+        Args:
+            state_dict: what ``state_dict`` returned.
+        """
         super().load_state_dict(state_dict)
         self.mode_worse = math.inf if self.mode == "min" else -math.inf

@@ -1,4 +1,4 @@
-"""Schedulers along a cosine."""
+"""Schedulers that follow a cosine."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ from retrograd.optim.optimizer import Optimizer
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the first rate to ``eta_min`` in ``T_max`` epochs, along half a wave of a cosine.
+    """Decrease the learning rate to ``eta_min`` along a cosine.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
-    >>> rates = []
-    >>> for _ in range(3):
-    ...     rates.append(round(scheduler.get_last_lr()[0], 6))
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [1.0, 0.5, 0.0]
+    ``eta_min + (lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
+
+    Args:
+        optimizer: the optimizer.
+        T_max: number of epochs until the minimum.
+        eta_min: the minimum.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+        >>> rates = []
+        >>> for _ in range(3):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 6))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.0]
     """
 
     def __init__(
@@ -35,7 +44,11 @@ class CosineAnnealingLR(LRScheduler):
         return 1 + math.cos(math.pi * epoch / self.T_max)
 
     def get_lr(self) -> list[Any]:
-        """The rates for ``self.last_epoch``, from those of the epoch before."""
+        """Compute the learning rates for ``self.last_epoch`` from those of the previous epoch.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         if self._is_initial:
             return values_of(self.optimizer, "lr")
@@ -55,20 +68,27 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """From the first rate to ``eta_min`` along a cosine and back at once, first in ``T_0`` epochs
-    and then each time in ``T_mult`` times as many. ``step`` takes fractions of epochs.
+    """Decrease the learning rate along a cosine, and restart.
 
-    >>> import retrograd as torch
-    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    >>> Scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts
-    >>> scheduler = Scheduler(optimizer, T_0=2, T_mult=2)
-    >>> rates = []
-    >>> for _ in range(4):
-    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [1.0, 0.5, 1.0, 0.8536]
+    Args:
+        optimizer: the optimizer.
+        T_0: number of epochs until the first restart.
+        T_mult: factor by which the period grows after each restart.
+        eta_min: the minimum.
+        last_epoch: index of the last epoch when resuming; -1 to start.
+
+    Example:
+        >>> import retrograd as torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> Scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts
+        >>> scheduler = Scheduler(optimizer, T_0=2, T_mult=2)
+        >>> rates = []
+        >>> for _ in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     scheduler.step()
+        >>> rates
+        [1.0, 0.5, 1.0, 0.8536]
     """
 
     def __init__(
@@ -91,13 +111,21 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """The rates at ``self.T_cur`` of the present period."""
+        """Compute the learning rates at ``self.T_cur`` in the current period.
+
+        Returns:
+            A rate for each group.
+        """
         self._warn_unless_stepping()
         height, low = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2, self.eta_min
         return [low + (base_lr - low) * height for base_lr in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one epoch, or to some epoch, which may be between two."""
+        """Advance by one epoch, or to a given epoch.
+
+        Args:
+            epoch: the epoch, which may be a fraction.
+        """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

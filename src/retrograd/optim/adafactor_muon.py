@@ -1,4 +1,4 @@
-"""Optimizers that look at a parameter as a matrix: Adafactor and Muon."""
+"""Optimizers for matrices: Adafactor and Muon."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from retrograd.optim._rules import (
     check_lr,
     memory,
     number,
+    options,
     value_of,
     zeros_like,
 )
@@ -33,16 +34,28 @@ def _check_real(self: Any, param: Any) -> None:
 
 
 class Adafactor(RuleOptimizer):
-    """Adaptive steps in little memory: of the squares of a matrix's gradients, only the averages
-    over rows and columns are kept.
+    """Adafactor: adaptive steps with little memory.
 
-    >>> import retrograd as torch
-    >>> x = torch.ones(2, 3, requires_grad=True)
-    >>> optimizer = torch.optim.Adafactor([x], lr=0.1)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> [tuple(optimizer.state[x][name].shape) for name in ("row_var", "col_var")]
-    [(2, 1), (1, 3)]
+    Of the squared gradients of a matrix, only the averages over rows and columns are stored.
+
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options.
+        lr: largest learning rate.
+        beta2_decay: exponent of the step count in the decay rate of the averages.
+        eps: lower bounds of the squared gradient and of the root mean square of a parameter.
+        d: bound of the root mean square of an update.
+        weight_decay: strength of decoupled weight decay.
+        foreach: no effect.
+        maximize: ascend, rather than descend.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.ones(2, 3, requires_grad=True)
+        >>> optimizer = torch.optim.Adafactor([x], lr=0.1)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> [tuple(optimizer.state[x][name].shape) for name in ("row_var", "col_var")]
+        [(2, 1), (1, 3)]
     """
 
     _elementwise = False
@@ -61,11 +74,7 @@ class Adafactor(RuleOptimizer):
         _check_at_least(0, "epsilon2", eps[1])
         _check_at_least(1, "Clipping threshold d", d)
         _check_at_least(0, "weight_decay", weight_decay)
-        defaults = {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d,
-            "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _check_groups(self) -> None:
         super()._check_groups()
@@ -74,7 +83,7 @@ class Adafactor(RuleOptimizer):
                 if param.grad is not None:
                     _check_real(self, param)
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         shape = tuple(param.shape)
         state = {"step": number(0, group)}
         if len(shape) < 2:
@@ -106,16 +115,31 @@ class Adafactor(RuleOptimizer):
 
 
 class Muon(RuleOptimizer):
-    """Momentum for matrices, made orthogonal before each step: all directions get about the same
-    weight. Meant for hidden layers; biases, embeddings and the like are left to another optimizer.
+    """Muon: momentum for matrices, orthogonalized before each step.
 
-    >>> import retrograd as torch
-    >>> x = torch.eye(2).requires_grad_()
-    >>> optimizer = torch.optim.Muon([x], lr=0.1, weight_decay=0)
-    >>> (x * x).sum().backward()
-    >>> optimizer.step()
-    >>> x.diagonal() < 1
-    tensor([True, True])
+    Meant for the weights of hidden layers. Use another optimizer for biases, embeddings and output
+    layers.
+
+    Args:
+        params: the parameters, or groups of them: dictionaries with ``params`` and options. All are
+            matrices.
+        lr: learning rate.
+        weight_decay: strength of decoupled weight decay.
+        momentum: decay rate of the accumulated gradient.
+        nesterov: use Nesterov momentum.
+        ns_coefficients: coefficients of the Newton-Schulz iteration.
+        eps: lower bound of the norm that divides the matrix.
+        ns_steps: number of Newton-Schulz iterations.
+        adjust_lr_fn: "original" or "match_rms_adamw": how the step depends on the shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.eye(2).requires_grad_()
+        >>> optimizer = torch.optim.Muon([x], lr=0.1, weight_decay=0)
+        >>> (x * x).sum().backward()
+        >>> optimizer.step()
+        >>> x.diagonal() < 1
+        tensor([True, True])
     """
 
     def __init__(
@@ -130,12 +154,7 @@ class Muon(RuleOptimizer):
         _check_at_least(0, "weight decay", weight_decay)
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
         for group in self.param_groups:
             for param in group["params"]:
                 if param.ndim != 2:
@@ -159,7 +178,7 @@ class Muon(RuleOptimizer):
             if with_grad and len(group["ns_coefficients"]) != 3:
                 raise ValueError("Coefficients must be a tuple of exactly 3 values")
 
-    def _begin(self, group: Group, param: Any) -> State:
+    def _initial_state(self, group: Group, param: Any) -> State:
         return {"momentum_buffer": zeros_like(param)}
 
     def _rule(self, group: Group) -> Update:
