@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import retrograd
-from retrograd.ops._index import INDEX, names_of
+from retrograd.ops._index import INDEX
 from retrograd.ops._operation import TABLE, Operation
-from retrograd.tensor._methods import PUBLIC
+from retrograd.tensor._public import names_in
 from retrograd.viz._expressions import definition_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
@@ -81,11 +81,11 @@ def page() -> str:
 def ours() -> dict[str, list[str]]:
     """The public names of each namespace."""
     found = {
-        "torch": {*PUBLIC, *names_of("torch", "both")},
+        "torch": set(names_in("torch")),
         "Tensor": {n for n in dir(retrograd.Tensor) if not n.startswith("_")},
     }
     for space in SPACES[2:]:
-        found[space] = set(names_of(space))
+        found[space] = set(names_in(space.removeprefix("nn.")))
     return {space: sorted(names) for space, names in found.items()}
 
 

@@ -20,8 +20,7 @@ import pytest
 from operations_page import page, pytorch_names
 
 import retrograd
-from retrograd.ops._index import names_of
-from retrograd.tensor._methods import PUBLIC
+from retrograd.tensor._public import names_in
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -102,10 +101,12 @@ def test_code_that_is_named_exists(document: Path) -> None:
 
 def public_functions() -> dict[str, Any]:
     """Every function of the namespaces, by its name in PyTorch."""
-    names = {n: getattr(retrograd, n) for n in [*PUBLIC, *names_of("torch", "both")]}
+    names = {n: getattr(retrograd, n) for n in names_in("torch")}
+    names.update({f"Tensor.{n}": getattr(retrograd.Tensor, n) for n in names_in("method")})
     for space in ("linalg", "fft", "special", "nn.functional"):
         module = importlib.import_module(f"retrograd.{space}")
-        names.update({f"{space}.{n}": getattr(module, n) for n in names_of(space)})
+        there = names_in(space.removeprefix("nn."))
+        names.update({f"{space}.{n}": getattr(module, n) for n in there})
     return names
 
 

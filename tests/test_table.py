@@ -21,10 +21,10 @@ from samples._pool import FIXED, SMOOTH, evaluate, names_in, weights_for
 import retrograd
 from retrograd import _modes
 from retrograd.autograd._forward import push_forward
-from retrograd.ops._index import INDEX, names_of
+from retrograd.ops._index import INDEX
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops.elementwise import elementwise
-from retrograd.tensor._methods import PUBLIC
+from retrograd.tensor._public import names_in as public_names
 
 for module in INDEX:
     importlib.import_module(f"retrograd.ops.{module}")
@@ -174,8 +174,8 @@ def test_an_operation_without_samples_is_noticed() -> None:
 
 
 SPACES = {
-    "special": ("special",), "linalg": ("linalg",), "fft": ("fft",),
-    "nn.functional": ("nn.functional",), "torch": ("torch", "both"),
+    "special": "special", "linalg": "linalg", "fft": "fft", "nn.functional": "functional",
+    "torch": "torch",
 }  # fmt: skip
 
 
@@ -184,24 +184,20 @@ def test_every_public_name_has_samples() -> None:
     called = set(re.findall(r"torch\.([\w.]+)\(", text))
     methods = set(re.findall(r"\.(\w+)\b", text)) | set(re.findall(r", '(\w+)'", text))
     lacking = []
-    for space, parts in SPACES.items():
-        prefix = "" if space == "torch" else f"{space}."
+    for module, space in SPACES.items():
+        prefix = "" if space == "torch" else f"{module}."
         known = called if prefix else called | methods
-        lacking += [prefix + n for n in names_of(*parts) if prefix + n not in known]
-    lacking += [n for n in names_of("method") if n not in methods]
-    lacking += [f"{n}_" for n in names_of("in_place") if f"{n}_" not in methods]
-    lacking += [n for n in PUBLIC if n not in called | methods]
+        lacking += [prefix + n for n in public_names(space) if prefix + n not in known]
+    lacking += [n for n in public_names("method") if n not in methods]
     assert lacking == []
 
 
 def test_every_public_name_is_pytorchs() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-    unknown = [n for n in [*PUBLIC, *names_of("torch", "both")] if not hasattr(torch, n)]
-    unknown += [n for n in names_of("both", "method") if not hasattr(torch.Tensor, n)]
-    unknown += [n for n in names_of("in_place") if not hasattr(torch.Tensor, f"{n}_")]
-    for space in ("special", "linalg", "fft", "nn.functional"):
-        module = importlib.import_module(f"torch.{space}")
-        unknown += [n for n in names_of(space) if not hasattr(module, n)]
+    unknown = [n for n in public_names("method") if not hasattr(torch.Tensor, n)]
+    for name, space in SPACES.items():
+        module = torch if space == "torch" else importlib.import_module(f"torch.{name}")
+        unknown += [n for n in public_names(space) if not hasattr(module, n)]
     assert unknown == []
 
 

@@ -21,7 +21,7 @@ try:
     # in, that happened to be amid NumPy's own import, which then took half as long again.
     from retrograd import arrays as _arrays  # noqa: F401
     from retrograd import autograd
-    from retrograd.tensor import PUBLIC as _PUBLIC
+    from retrograd import tensor as _tensor  # noqa: F401
 finally:
     if _collects:
         _gc.enable()
@@ -79,6 +79,7 @@ from retrograd.tensor._creation import (
     zeros,
     zeros_like,
 )
+from retrograd.tensor._public import names_in as _names_in
 from retrograd.tensor._public import namespace as _namespace
 from retrograd.tensor._queries import (
     detach,
@@ -94,9 +95,8 @@ from retrograd.tensor._queries import (
 )
 from retrograd.tensor._tensor import Size, Tensor, device
 
-# The operations of the table. Among them are names that Python has too (sum, abs, all...), so
-# nothing in this module may use those names for Python's own.
-globals().update(_PUBLIC)
+# Functions of tensors are put into this module when they are first used. Among them are names that
+# Python has too (sum, abs, all...), so nothing in this module may use those for Python's own.
 bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32  # noqa: A001
 contiguous_format, preserve_format, strided = "contiguous", "preserve", "strided"
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
@@ -129,7 +129,7 @@ _MODULES = (
     "cuda", "distributed", "fft", "files", "func", "linalg", "nn", "optim", "pipeline", "random",
     "special", "utils", "viz",
 )  # fmt: skip
-_operation, _OPERATIONS = _namespace("retrograd", "torch", "both")
+_function, _FUNCTIONS = _namespace("retrograd", "torch")
 
 
 def __getattr__(name: str) -> _Any:
@@ -138,13 +138,13 @@ def __getattr__(name: str) -> _Any:
     if name in _MODULES:
         return importlib.import_module(f"retrograd.{name}")
     if name not in _LATER:
-        return _operation(name)
+        return _function(name)
     value = globals()[name] = getattr(importlib.import_module(f"retrograd.{_LATER[name]}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return list({*globals(), *_LATER, *_MODULES, *_OPERATIONS})
+    return list({*globals(), *_LATER, *_MODULES, *_names_in("torch")})
 
 
 __all__ = [
@@ -254,4 +254,4 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]  # fmt: skip
-__all__ += [*_MODULES, *_PUBLIC, *_OPERATIONS]
+__all__ += [*_MODULES, *_FUNCTIONS]

@@ -57,6 +57,7 @@ SHAPES = [
         cube.narrow(?) <- 1, 0, 2; -1, 1, 1; 1, 3, 0; 1, -2, 2; 0, 0, 2
         torch.narrow(tran, 1, 1, 2); mat.flip(0); mat.flip(0, 1); mat.flip((1,))
         torch.flip(cube, (0, -1)); sc.flip(()); mat.contiguous(); tran.contiguous()
+        mat.cpu(); sc.cpu()
     """),
 ]  # fmt: skip
 COPIES = [
@@ -66,10 +67,11 @@ COPIES = [
         mat.to(?) <- torch.float16; 'cpu'; dtype=torch.float64
         i.to(?) <- torch.float32; torch.bool; torch.uint8; torch.complex64; torch.int32
         k.to(torch.float32)
-        mat.?() <- double; float; half
+        mat.?() <- double; float; half; cdouble
         i.?() <- float; double; bool; int; short; char; byte
         vec.type_as(f64); mat.to(torch.float64, copy=True); mat.to(torch.complex128).abs()
-        f64.to(torch.float32)
+        f64.to(torch.float32); mat.type(torch.float64)
+        mat.equal(mat2); mat.equal(mat); f64.half().cfloat(); i.cfloat()
     """),
 ]  # fmt: skip
 BITS = [

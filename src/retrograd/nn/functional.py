@@ -2,7 +2,7 @@
 
 from retrograd.tensor._public import namespace as _namespace
 
-__getattr__, __all__ = _namespace(__name__, "nn.functional")
+__getattr__, __all__ = _namespace(__name__, "functional")
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation, Target, TensorLike, raw
+from retrograd.ops._public import declare
 from retrograd.ops._refusals import Check, check_alpha
 
 _TENSORS = (TensorLike, Lifted, *arrays.RAW_TYPES)
@@ -76,19 +77,6 @@ def factor(common: Any, alpha: Any) -> Any:
     return element(alpha, common) if common.kind in "iu" else alpha
 
 
-def on_tensor(operation: Operation, doc: str) -> Callable[..., Any]:
-    """``operation`` as users call it, with one tensor."""
-    name = operation.name
-
-    def function(input: Any) -> Any:
-        check_tensor(name, "input", 1, input)
-        return operation(input)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
 def with_number(check: Check) -> Check:
     """A check of operands, for an operation that takes one of them as an option."""
     return lambda *operands, **numbers: check(*operands, *numbers.values())
@@ -105,38 +93,37 @@ def check_target(input: Any, other: Any) -> None:
             )
 
 
-def on_either(operation: Operation, doc: str) -> Callable[..., Any]:
-    """``operation`` as users call it, where either operand, but not both, may be a number."""
-    name = operation.name
+def checked(operation: Operation, accepts: str, name: str) -> Callable[..., Any]:
+    """An operation of two operands as users call it by a name, which looks at what it is given
+    first. ``accepts`` is one of the words of ``_public.ACCEPTS``."""
+    one_kind = operation.dtypes == "promote"
 
-    def function(input: Any, other: Any) -> Any:
+    def tensors(input: Any, other: Any) -> Any:
+        check_tensor(name, "input", 1, input)
+        check_tensor(name, "other", 2, other)
+        if one_kind:
+            check_target(input, other)
+        return operation(input, other)
+
+    def either(input: Any, other: Any) -> Any:
         check_operands(name, input, other)
         check_target(input, other)
         return operation(input, other)
 
+    def tensor_first(input: Any, other: Any) -> Any:
+        if not isinstance(input, TensorLike):
+            raise invalid_combination(name, input, other)
+        return operation.function(input, other)  # type: ignore[misc]
+
+    ways = {"tensors": tensors, "either": either, "tensor first": tensor_first}
+    function = ways[accepts]
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-def on_tensors(operation: Operation, doc: str) -> Callable[..., Any]:
-    """``operation`` as users call it, with two tensors and no numbers."""
-    name = operation.name
-
-    def function(input: Any, other: Any) -> Any:
-        check_tensor(name, "input", 1, input)
-        check_tensor(name, "other", 2, other)
-        if operation.dtypes == "promote":
-            check_target(input, other)
-        return operation(input, other)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = operation.doc
     return function
 
 
 def either_number(
-    name: str, both: Operation, first: Operation, second: Operation, doc: str
+    name: str, both: Operation, first: Operation, second: Operation, doc: str, **face: Any
 ) -> Callable[..., Any]:
     """``f(input, other)`` where either may be a number, which has an operation of its own."""
 
@@ -148,4 +135,5 @@ def either_number(
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
+    declare(function, name, **face)
     return function

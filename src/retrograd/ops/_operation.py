@@ -33,6 +33,15 @@ every mode. Its forward and its rules are then no more than a faster way to the 
 What an operation does to a whole batch of inputs follows from the family and from the names of its
 options, where these speak of dimensions. Otherwise ``batch`` says it: the name of one of the ways
 in ``_batching``, or a function as described there.
+
+What users call and read is declared here too: ``public``, ``alias``, ``in_place``, ``out``,
+``accepts`` and ``doc`` are described in ``_public``. Besides:
+
+- ``heavy``: it takes one array, and is worth sharing between threads if that is large.
+- ``words``: what its rule does, in words, for pictures of graphs.
+- ``rearranges``: the result has the values of the input, in another shape, order or dtype.
+- ``writes``: what it does to the tensor that it writes in place, if not every element is computed
+  from those at the same index. See ``WRITES``.
 """
 
 from __future__ import annotations
@@ -46,6 +55,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._lifted import Lifted, highest_level
 from retrograd.ops._lifted import TensorLike as TensorLike
 from retrograd.ops._lifted import raw as raw
+from retrograd.ops._public import declare
 
 
 class Target(TensorLike):
@@ -168,10 +178,10 @@ class Operation:
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
     __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "definition",
-                 "differentiable", "dtypes", "fits", "forward", "function", "fused", "has_rules",
-                 "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name", "number",
-                 "of_elements", "options", "output_names", "random", "rules", "saves",
-                 "view")  # fmt: skip
+                 "differentiable", "doc", "dtypes", "fits", "forward", "function", "fused",
+                 "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name",
+                 "number", "of_elements", "options", "output_names", "random", "rearranges",
+                 "rules", "saves", "view", "words", "writes")  # fmt: skip
 
     def __init__(
         self,
@@ -194,6 +204,12 @@ class Operation:
         random: bool = False,
         definition: Callable[..., Any] | None = None,
         fused: bool = False,
+        doc: str | None = None,
+        heavy: bool = False,
+        words: str = "",
+        rearranges: bool = False,
+        writes: str = "",
+        **face: Any,
     ) -> None:
         code = forward.__code__ if hasattr(forward, "__code__") else None
         self.name = name
@@ -212,7 +228,12 @@ class Operation:
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
         # Whether gradients may have to be brought to the shape and dtype of what they are for.
         self.fits = self.broadcasts or joint is not None or (dtypes == "free" and len(inputs) > 1)
-        self.heavy = False  # of one array, and worth sharing between threads if that is large
+        self.doc = doc
+        self.heavy = heavy
+        self.words = words
+        self.rearranges = rearranges
+        self.writes = frozenset(writes.split(", "))
+        assert not writes or self.writes <= WRITES.keys(), f"{name}: writes={writes!r}"
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
@@ -231,6 +252,8 @@ class Operation:
         TABLE[name] = self
         if Operation.bind is not None:  # declared in a module that was loaded later
             Operation.bind(self)
+        if face:
+            declare(self, name, is_operation=True, doc=doc, **face)
 
     def _who_needs_what(self) -> dict[str, tuple[int, ...]]:
         """For each value that some rule names, the inputs whose gradients it is needed for."""
@@ -277,6 +300,13 @@ def _any_tensor(values: Any) -> bool:
 
 
 TABLE: dict[str, Operation] = {}
+
+WRITES = {
+    "one value": "writes one value to every element, whatever else lies in the same memory",
+    "some": "leaves some elements as they were",
+    "a value read before": "reads one value, before anything is written",
+    "elements of others": "would read what it has written, if it took elements from its target",
+}
 
 
 class Elementwise(Operation):

@@ -53,10 +53,24 @@ def _rsub(self: Raw, other: Any) -> Raw:
         return arrays.wrapped(other, self.dtype) - self
 
 
-add = elementwise("add", arrays.add, lambda g: g, lambda g: g, dtypes="promote")
+add = elementwise(
+    "add", arrays.add, lambda g: g, lambda g: g, dtypes="promote",
+    doc="""``input + alpha * other``.
+
+    >>> import retrograd as torch
+    >>> torch.add(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
+    tensor([11., 22.])
+    """,
+)  # fmt: skip
 sub = elementwise(
-    "sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote", check=no_bool_subtraction
-)
+    "sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote", check=no_bool_subtraction,
+    doc="""``input - alpha * other``.
+
+    >>> import retrograd as torch
+    >>> torch.sub(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
+    tensor([ -9., -18.])
+    """,
+)  # fmt: skip
 add_scaled = elementwise(
     "add_scaled", _add, lambda g: g, lambda g, alpha: g * alpha,
     node="AddBackward0", dtypes="promote",
@@ -73,6 +87,13 @@ mul = multilinear(
     "mul", arrays.multiply,
     {"self": lambda g, other: g * other, "other": lambda g, self: g * self}, dtypes="promote",
     broadcasts=True,
+    public="torch method", alias="multiply", in_place=True,
+    doc="""``input * other``.
+
+    >>> import retrograd as torch
+    >>> torch.mul(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
+    tensor([10., 40.])
+    """,
 )  # fmt: skip
 
 
@@ -89,10 +110,26 @@ div = elementwise(
     lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other),
     jvp=_div_tangent, dtypes="float",
 )  # fmt: skip
-neg = elementwise("neg", arrays.negative, lambda g: -g)
+neg = elementwise(
+    "neg", arrays.negative, lambda g: -g,
+    public="torch method", alias="negative", in_place="torch method",
+    doc="""Each element with the other sign.
+
+    >>> import retrograd as torch
+    >>> torch.neg(torch.tensor([1., -2.]))
+    tensor([-1.,  2.])
+    """,
+)  # fmt: skip
 reciprocal = elementwise(
-    "reciprocal", lambda self: 1 / self, lambda g, result: -g * (result * result), dtypes="float"
-)
+    "reciprocal", lambda self: 1 / self, lambda g, result: -g * (result * result), dtypes="float",
+    public="torch method", in_place="torch method",
+    doc="""1 over each element.
+
+    >>> import retrograd as torch
+    >>> torch.reciprocal(torch.tensor([2., 4.]))
+    tensor([0.5000, 0.2500])
+    """,
+)  # fmt: skip
 
 # -- powers ----------------------------------------------------------------------------------
 
@@ -191,31 +228,135 @@ def power_of_number(base: Any, exponent: Any) -> Any:
     return pow_of_number(exponent, self=complex(base) if _is_complex(exponent) else base)
 
 
-sqrt = elementwise("sqrt", arrays.sqrt, lambda g, result: g / (result + result), dtypes="float")
+sqrt = elementwise(
+    "sqrt", arrays.sqrt, lambda g, result: g / (result + result), dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""The square root of each element.
+
+    >>> import retrograd as torch
+    >>> torch.sqrt(torch.tensor([4., 9.]))
+    tensor([2., 3.])
+    """,
+)  # fmt: skip
 rsqrt = elementwise(
     "rsqrt", lambda self: 1 / arrays.sqrt(self),
     lambda g, result: -0.5 * g * (result * result * result), dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""1 over the square root of each element.
+
+    >>> import retrograd as torch
+    >>> torch.rsqrt(torch.tensor([4., 16.]))
+    tensor([0.5000, 0.2500])
+    """,
 )  # fmt: skip
 
 # -- exponentials and logarithms -------------------------------------------------------------
 
 _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 
-exp = elementwise("exp", arrays.exp, lambda g, result: g * result, dtypes="float")
-exp2 = elementwise("exp2", arrays.exp2, lambda g, result: g * result * _LN2, dtypes="float")
-expm1 = elementwise("expm1", arrays.expm1, lambda g, result: g * (result + 1), dtypes="float")
-log = elementwise("log", arrays.log, lambda g, self: g / self, dtypes="float")
-log2 = elementwise("log2", arrays.log2, lambda g, self: g / (self * _LN2), dtypes="float")
-log10 = elementwise("log10", arrays.log10, lambda g, self: g / (self * _LN10), dtypes="float")
+exp = elementwise(
+    "exp", arrays.exp, lambda g, result: g * result, dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""e to the power of each element.
+
+    >>> import retrograd as torch
+    >>> torch.exp(torch.tensor([0., 1.]))
+    tensor([1.0000, 2.7183])
+    """,
+)  # fmt: skip
+exp2 = elementwise(
+    "exp2", arrays.exp2, lambda g, result: g * result * _LN2, dtypes="float",
+    public="torch method special", in_place="torch method", heavy=True,
+    doc="""2 to the power of each element.
+
+    >>> import retrograd as torch
+    >>> torch.exp2(torch.tensor([0., 3.]))
+    tensor([1., 8.])
+    """,
+)  # fmt: skip
+expm1 = elementwise(
+    "expm1", arrays.expm1, lambda g, result: g * (result + 1), dtypes="float",
+    public="torch method special", in_place="torch method", heavy=True,
+    doc="""``exp(x) - 1``, exact also where x is small.
+
+    >>> import retrograd as torch
+    >>> torch.expm1(torch.tensor([0., 1.]))
+    tensor([0.0000, 1.7183])
+    """,
+)  # fmt: skip
+log = elementwise(
+    "log", arrays.log, lambda g, self: g / self, dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""The natural logarithm of each element.
+
+    >>> import retrograd as torch
+    >>> torch.log(torch.tensor([1., 10.]))
+    tensor([0.0000, 2.3026])
+    """,
+)  # fmt: skip
+log2 = elementwise(
+    "log2", arrays.log2, lambda g, self: g / (self * _LN2), dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""The logarithm to base 2.
+
+    >>> import retrograd as torch
+    >>> torch.log2(torch.tensor([1., 8.]))
+    tensor([0., 3.])
+    """,
+)  # fmt: skip
+log10 = elementwise(
+    "log10", arrays.log10, lambda g, self: g / (self * _LN10), dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""The logarithm to base 10.
+
+    >>> import retrograd as torch
+    >>> torch.log10(torch.tensor([1., 20.]))
+    tensor([0.0000, 1.3010])
+    """,
+)  # fmt: skip
 log1p = elementwise(
-    "log1p", arrays.log1p, lambda g, self: g / (self + 1), node="Log1PBackward0", dtypes="float"
-)
+    "log1p", arrays.log1p, lambda g, self: g / (self + 1), node="Log1PBackward0", dtypes="float",
+    public="torch method special", in_place="torch method", heavy=True,
+    doc="""``log(1 + x)``, exact also where x is small.
+
+    >>> import retrograd as torch
+    >>> torch.log1p(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.6931])
+    """,
+)  # fmt: skip
 
 # -- trigonometry ----------------------------------------------------------------------------
 
-sin = elementwise("sin", arrays.sin, lambda g, self: g * cos(self), dtypes="float")
-cos: Elementwise = elementwise("cos", arrays.cos, lambda g, self: -g * sin(self), dtypes="float")
-tan = elementwise("tan", arrays.tan, lambda g, result: g * (result * result + 1), dtypes="float")
+sin = elementwise(
+    "sin", arrays.sin, lambda g, self: g * cos(self), dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""The sine of each element.
+
+    >>> import retrograd as torch
+    >>> torch.sin(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.8415])
+    """,
+)  # fmt: skip
+cos: Elementwise = elementwise(
+    "cos", arrays.cos, lambda g, self: -g * sin(self), dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""The cosine of each element.
+
+    >>> import retrograd as torch
+    >>> torch.cos(torch.tensor([0., 1.]))
+    tensor([1.0000, 0.5403])
+    """,
+)  # fmt: skip
+tan = elementwise(
+    "tan", arrays.tan, lambda g, result: g * (result * result + 1), dtypes="float",
+    public="torch method", in_place="torch method", heavy=True,
+    doc="""The tangent of each element.
+
+    >>> import retrograd as torch
+    >>> torch.tan(torch.tensor([0., 1.]))
+    tensor([0.0000, 1.5574])
+    """,
+)  # fmt: skip
 
 
 def _arc(x: Any) -> Any:
@@ -224,9 +365,36 @@ def _arc(x: Any) -> Any:
     return rsqrt(-(x - 1)) * rsqrt(x - -1) if _is_complex(x) else rsqrt(1 - x * x)
 
 
-asin = elementwise("asin", arrays.arcsin, lambda g, self: g * _arc(self), dtypes="float")
-acos = elementwise("acos", arrays.arccos, lambda g, self: -g * _arc(self), dtypes="float")
-atan = elementwise("atan", arrays.arctan, lambda g, self: g / (self * self + 1), dtypes="float")
+asin = elementwise(
+    "asin", arrays.arcsin, lambda g, self: g * _arc(self), dtypes="float",
+    public="torch method", alias="arcsin", in_place="torch method",
+    doc="""The inverse of the sine.
+
+    >>> import retrograd as torch
+    >>> torch.asin(torch.tensor([0., 1.]))
+    tensor([0.0000, 1.5708])
+    """,
+)  # fmt: skip
+acos = elementwise(
+    "acos", arrays.arccos, lambda g, self: -g * _arc(self), dtypes="float",
+    public="torch method", alias="arccos", in_place="torch method",
+    doc="""The inverse of the cosine.
+
+    >>> import retrograd as torch
+    >>> torch.acos(torch.tensor([0., 1.]))
+    tensor([1.5708, 0.0000])
+    """,
+)  # fmt: skip
+atan = elementwise(
+    "atan", arrays.arctan, lambda g, self: g / (self * self + 1), dtypes="float",
+    public="torch method", alias="arctan", in_place="torch method",
+    doc="""The inverse of the tangent.
+
+    >>> import retrograd as torch
+    >>> torch.atan(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.7854])
+    """,
+)  # fmt: skip
 
 
 def _over_square(x: Any, self: Any, other: Any) -> Any:
@@ -240,14 +408,50 @@ atan2 = elementwise(
     lambda g, self, other: g * _over_square(other, self, other),
     lambda g, self, other: -g * _over_square(self, self, other), dtypes="float",
     check=kernel("atan2_cpu"),
+    public="torch method", alias="arctan2", in_place=True, accepts="tensors",
+    doc="The angle of the point ``(other, input)``.",
 )  # fmt: skip
-sinh = elementwise("sinh", arrays.sinh, lambda g, self: g * cosh(self), dtypes="float")
-cosh: Elementwise = elementwise("cosh", arrays.cosh, lambda g, self: g * sinh(self), dtypes="float")
-tanh = elementwise("tanh", arrays.tanh, lambda g, result: g - g * (result * result), dtypes="float")
+sinh = elementwise(
+    "sinh", arrays.sinh, lambda g, self: g * cosh(self), dtypes="float",
+    public="torch method", in_place="torch method",
+    doc="""The hyperbolic sine of each element.
+
+    >>> import retrograd as torch
+    >>> torch.sinh(torch.tensor([0., 1.]))
+    tensor([0.0000, 1.1752])
+    """,
+)  # fmt: skip
+cosh: Elementwise = elementwise(
+    "cosh", arrays.cosh, lambda g, self: g * sinh(self), dtypes="float",
+    public="torch method", in_place="torch method",
+    doc="""The hyperbolic cosine of each element.
+
+    >>> import retrograd as torch
+    >>> torch.cosh(torch.tensor([0., 1.]))
+    tensor([1.0000, 1.5431])
+    """,
+)  # fmt: skip
+tanh = elementwise(
+    "tanh", arrays.tanh, lambda g, result: g - g * (result * result), dtypes="float",
+    public="torch method functional", in_place="torch method",
+    doc="""The hyperbolic tangent of each element.
+
+    >>> import retrograd as torch
+    >>> torch.tanh(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.7616])
+    """,
+)  # fmt: skip
 # Subtracting -1 keeps the sign of an imaginary part of zero, and so the side of the cut.
 asinh = elementwise(
-    "asinh", arrays.arcsinh, lambda g, self: g * rsqrt(self * self - -1), dtypes="float"
-)
+    "asinh", arrays.arcsinh, lambda g, self: g * rsqrt(self * self - -1), dtypes="float",
+    public="torch method", alias="arcsinh", in_place="torch method",
+    doc="""The inverse of the hyperbolic sine.
+
+    >>> import retrograd as torch
+    >>> torch.asinh(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.8814])
+    """,
+)  # fmt: skip
 
 
 def _acosh_rule(g: Any, self: Any) -> Any:
@@ -256,14 +460,39 @@ def _acosh_rule(g: Any, self: Any) -> Any:
     return g * rsqrt(self * self - 1)
 
 
-acosh = elementwise("acosh", arrays.arccosh, _acosh_rule, dtypes="float")
-atanh = elementwise("atanh", arrays.arctanh, lambda g, self: g / (1 - self * self), dtypes="float")
+acosh = elementwise(
+    "acosh", arrays.arccosh, _acosh_rule, dtypes="float",
+    public="torch method", alias="arccosh", in_place="torch method",
+    doc="""The inverse of the hyperbolic cosine.
+
+    >>> import retrograd as torch
+    >>> torch.acosh(torch.tensor([1., 2.]))
+    tensor([0.0000, 1.3170])
+    """,
+)  # fmt: skip
+atanh = elementwise(
+    "atanh", arrays.arctanh, lambda g, self: g / (1 - self * self), dtypes="float",
+    public="torch method", alias="arctanh", in_place="torch method",
+    doc="""The inverse of the hyperbolic tangent.
+
+    >>> import retrograd as torch
+    >>> torch.atanh(torch.tensor([0., 0.5]))
+    tensor([0.0000, 0.5493])
+    """,
+)  # fmt: skip
 
 # -- activations -----------------------------------------------------------------------------
 
 sigmoid = elementwise(
-    "sigmoid", arrays.sigmoid, lambda g, result: g * (result - result * result), dtypes="float"
-)
+    "sigmoid", arrays.sigmoid, lambda g, result: g * (result - result * result), dtypes="float",
+    public="torch method special.expit functional", in_place="torch method", heavy=True,
+    doc="""``1 / (1 + exp(-x))``.
+
+    >>> import retrograd as torch
+    >>> torch.sigmoid(torch.tensor([0., 1.]))
+    tensor([0.5000, 0.7311])
+    """,
+)  # fmt: skip
 # The rule of relu, as an operation: zero wherever the result is, also in its own derivatives.
 threshold_backward: Elementwise = elementwise(
     "threshold_backward", arrays.where_positive,
@@ -274,11 +503,14 @@ relu = elementwise(
     "relu", arrays.relu, lambda g, result: threshold_backward(g, result),
     check=both(refuses("b", "Boolean inputs not supported for relu", RuntimeError),
                refuses("c", "clamp is not supported for complex types")),
-)  # fmt: skip
+    public="torch method", in_place="torch method", out="no",
+    doc="""Each element that is positive, 0 for the others.
 
-# Of the others NumPy does a million so fast that threads gain little.
-for _operation in (exp, exp2, expm1, log, log2, log10, log1p, sin, cos, tan, sigmoid, sqrt, rsqrt):
-    _operation.heavy = True
+    >>> import retrograd as torch
+    >>> torch.relu(torch.tensor([-1., 2.]))
+    tensor([0., 2.])
+    """,
+)  # fmt: skip
 
 # -- pieces: sign, rounding, choice ----------------------------------------------------------
 
@@ -296,25 +528,70 @@ def _real_product(a: Any, b: Any) -> Any:
     return real(conj(a) * b) if _is_complex(a) else a * b
 
 
-def _rounding(name: str, forward: Any, complexes: str) -> Elementwise:
+def _rounding(name: str, forward: Any, complexes: str, **face: Any) -> Elementwise:
     """Steps: flat wherever they have a derivative at all."""
     check = both(kernel(f"{name}_vml_cpu", "b"), refuses("c", complexes))
-    return elementwise(name, forward, lambda g: zeros_like(g), check=check)
+    return elementwise(name, forward, lambda g: zeros_like(g), check=check, **face)
 
 
-sgn = elementwise("sgn", arrays.sgn, _sgn_rule, adjoint=True, jvp=_sgn_rule)
+sgn = elementwise(
+    "sgn", arrays.sgn, _sgn_rule, adjoint=True, jvp=_sgn_rule,
+    public="torch method", in_place=True,
+    doc="The sign; for complex numbers, the point of the unit circle.",
+)  # fmt: skip
 abs = elementwise(
     "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True,
     jvp=lambda t, self: _real_product(sgn(self), t), check=kernel("abs_cpu", "b"),
+    public="torch method", alias="absolute", out="computed, or complex",
+    doc="""The absolute value of each element.
+
+    >>> import retrograd as torch
+    >>> torch.abs(torch.tensor([-1., 2.]))
+    tensor([1., 2.])
+    """,
 )  # fmt: skip
 sign = elementwise(
     "sign", arrays.sgn, lambda g: zeros_like(g),
     check=refuses("c", "Unlike NumPy, torch.sign is not intended to support complex numbers. "
                        "Please use torch.sgn instead."),
+    public="torch method", in_place=True,
+    doc="""-1, 0 or 1, as the sign of each element says.
+
+    >>> import retrograd as torch
+    >>> torch.sign(torch.tensor([-3., 0., 2.]))
+    tensor([-1.,  0.,  1.])
+    """,
 )  # fmt: skip
-floor = _rounding("floor", arrays.floor, "floor is not supported for complex inputs")
-ceil = _rounding("ceil", arrays.ceil, "ceil is not supported for complex inputs")
-trunc = _rounding("trunc", arrays.trunc, "trunc is not supported for complex inputs")
+floor = _rounding(
+    "floor", arrays.floor, "floor is not supported for complex inputs",
+    public="torch method", in_place="torch method",
+    doc="""The largest whole number that is not above.
+
+    >>> import retrograd as torch
+    >>> torch.floor(torch.tensor([1.5, -1.5]))
+    tensor([ 1., -2.])
+    """,
+)  # fmt: skip
+ceil = _rounding(
+    "ceil", arrays.ceil, "ceil is not supported for complex inputs",
+    public="torch method", in_place="torch method",
+    doc="""The smallest whole number that is not below.
+
+    >>> import retrograd as torch
+    >>> torch.ceil(torch.tensor([1.5, -1.5]))
+    tensor([ 2., -1.])
+    """,
+)  # fmt: skip
+trunc = _rounding(
+    "trunc", arrays.trunc, "trunc is not supported for complex inputs",
+    public="torch method", alias="fix", in_place="torch method",
+    doc="""Each element without its fraction.
+
+    >>> import retrograd as torch
+    >>> torch.trunc(torch.tensor([1.5, -1.5]))
+    tensor([ 1., -1.])
+    """,
+)  # fmt: skip
 round = _rounding("round", arrays.rint, "\"round_vml_cpu\" not implemented for '{}'")
 
 
@@ -347,12 +624,14 @@ maximum = elementwise(
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)),
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)), dtypes="promote",
     check=refuses("c", "maximum not implemented for complex tensors.", RuntimeError),
+    public="torch method", accepts="tensors", doc="The greater of two elements; NaN if one is.",
 )  # fmt: skip
 minimum = elementwise(
     "minimum", lambda self, other: arrays.minimum(other, self),
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)),
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)), dtypes="promote",
     check=refuses("c", "minimum not implemented for complex tensors.", RuntimeError),
+    public="torch method", accepts="tensors", doc="The smaller of two elements; NaN if one is.",
 )  # fmt: skip
 
 
@@ -437,10 +716,11 @@ masked_fill = Elementwise(
         "self": lambda g, mask: where(mask, zeros_like(g), g),
         "value": lambda g, mask: where(mask, g, zeros_like(g)),
     }, node="MaskedFillBackward1", dtypes="free", check=_check_fill,
+    in_place=True, writes="one value, some",
     number=Elementwise(
         "masked_fill_number", _masked_fill, inputs=("self", "mask"),
         rules={"self": lambda g, mask: where(mask, zeros_like(g), g)},
-        node="MaskedFillBackward0", dtypes="free", check=_check_fill,
+        node="MaskedFillBackward0", dtypes="free", check=_check_fill, writes="one value, some",
     ),
 )  # fmt: skip
 
@@ -460,7 +740,7 @@ imag: Elementwise = elementwise(
 
 # -- copies ----------------------------------------------------------------------------------
 
-clone = elementwise("clone", arrays.copy, lambda g: g)
+clone = elementwise("clone", arrays.copy, lambda g: g, rearranges=True)
 zeros_like: Constant = asking("zeros_like", lambda self: arrays.zeros_like(self))
 
 
@@ -470,6 +750,7 @@ def _cast(self: Raw, dtype: Any) -> Raw:
 
 to_dtype: Elementwise = elementwise(
     "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, dtypes="free",
+    rearranges=True,
     jvp=lambda t, dtype: to_dtype(t, dtype=dtype),
 )  # fmt: skip
 
@@ -504,48 +785,177 @@ fill = Elementwise(
     "fill", lambda self, value: arrays.cast(value, self.dtype), inputs=("self", "value"),
     rules={"self": lambda g, shape: new_zeros(g, shape), "value": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
-    dtypes="free", adjoint=True, node="FillBackward3",
+    dtypes="free", adjoint=True, node="FillBackward3", writes="a value read before",
 )  # fmt: skip
 fill_number = elementwise(
     "fill_number", _fill, lambda g, shape: new_zeros(g, shape), dtypes="free", node="FillBackward2",
-    jvp=lambda t: None,
+    jvp=lambda t: None, writes="one value",
 )  # fmt: skip
 zero = elementwise(
-    "zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g), jvp=lambda t: None
-)
+    "zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g), jvp=lambda t: None,
+    writes="one value",
+)  # fmt: skip
 
 # -- comparisons and logic: constant wherever they have a derivative at all ------------------
 
 _PAIR = ("self", "other")
 
 
-def _comparison(name: str, forward: Any, check: Any = None) -> Constant:
+def _comparison(name: str, forward: Any, check: Any = None, **face: Any) -> Constant:
     """A comparison. Its rules are for ``eq_`` and its kin, which write over a value."""
     rules = {n: (lambda g: zeros_like(g)) for n in _PAIR}
     return Constant(name, forward, inputs=_PAIR, rules=rules, node=f"{name.capitalize()}Backward1",
-                    dtypes="promote", broadcasts=True, check=check)  # fmt: skip
+                    dtypes="promote", broadcasts=True, check=check, public="torch method",
+                    in_place=True, accepts="tensor first", out="any", **face)  # fmt: skip
 
 
-eq = _comparison("eq", arrays.equal)
-ne = _comparison("ne", arrays.not_equal)
-lt: Constant = _comparison("lt", arrays.less, kernel("lt_cpu"))
-le = _comparison("le", arrays.less_equal, kernel("le_cpu"))
-gt: Constant = _comparison("gt", arrays.greater, kernel("gt_cpu"))
-ge = _comparison("ge", arrays.greater_equal, kernel("ge_cpu"))
-logical_and = asking("logical_and", arrays.logical_and, _PAIR)
-logical_or = asking("logical_or", arrays.logical_or, _PAIR)
-logical_xor = asking("logical_xor", arrays.logical_xor, _PAIR)
-logical_not = asking("logical_not", arrays.logical_not)
+def _logic(name: str, forward: Any, doc: str) -> Constant:
+    return asking(name, forward, _PAIR, public="torch method", in_place=True, accepts="tensors",
+                  out="any", doc=doc)  # fmt: skip
 
 
-def _bitwise(name: str, forward: Any) -> Constant:
-    return asking(name, forward, _PAIR, dtypes="promote", check=kernel(f"{name}_cpu", "fc"))
+def _bitwise(name: str, forward: Any, doc: str) -> Constant:
+    return asking(name, forward, _PAIR, dtypes="promote", check=kernel(f"{name}_cpu", "fc"),
+                  public="torch method", in_place=True, accepts="either", out="cast",
+                  doc=doc)  # fmt: skip
 
 
-bitwise_and = _bitwise("bitwise_and", arrays.bitwise_and)
-bitwise_or = _bitwise("bitwise_or", arrays.bitwise_or)
-bitwise_xor = _bitwise("bitwise_xor", arrays.bitwise_xor)
-bitwise_not = asking("bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc"))
-isnan = asking("isnan", arrays.isnan)
-isinf = asking("isinf", arrays.isinf)
-isfinite = asking("isfinite", arrays.isfinite)
+eq = _comparison(
+    "eq", arrays.equal,
+    doc="""Where two tensors are equal.
+
+    >>> import retrograd as torch
+    >>> torch.eq(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
+    tensor([ True, False])
+    """,
+)  # fmt: skip
+ne = _comparison(
+    "ne", arrays.not_equal,
+    alias="not_equal",
+    doc="""Where two tensors differ.
+
+    >>> import retrograd as torch
+    >>> torch.ne(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
+    tensor([False,  True])
+    """,
+)  # fmt: skip
+lt: Constant = _comparison(
+    "lt", arrays.less, kernel("lt_cpu"),
+    alias="less",
+    doc="""Where ``input < other``.
+
+    >>> import retrograd as torch
+    >>> torch.lt(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
+    tensor([False,  True])
+    """,
+)  # fmt: skip
+le = _comparison(
+    "le", arrays.less_equal, kernel("le_cpu"),
+    alias="less_equal",
+    doc="""Where ``input <= other``.
+
+    >>> import retrograd as torch
+    >>> torch.le(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
+    tensor([True, True])
+    """,
+)  # fmt: skip
+gt: Constant = _comparison(
+    "gt", arrays.greater, kernel("gt_cpu"),
+    alias="greater",
+    doc="""Where ``input > other``.
+
+    >>> import retrograd as torch
+    >>> torch.gt(torch.tensor([1., 2.]), torch.tensor([1., 0.]))
+    tensor([False,  True])
+    """,
+)  # fmt: skip
+ge = _comparison(
+    "ge", arrays.greater_equal, kernel("ge_cpu"),
+    alias="greater_equal",
+    doc="""Where ``input >= other``.
+
+    >>> import retrograd as torch
+    >>> torch.ge(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
+    tensor([ True, False])
+    """,
+)  # fmt: skip
+logical_and = _logic("logical_and", arrays.logical_and, "Whether both are true (not zero).")
+logical_or = _logic("logical_or", arrays.logical_or, "Whether one is true (not zero).")
+logical_xor = _logic("logical_xor", arrays.logical_xor, "Whether exactly one is true (not zero).")
+logical_not = asking(
+    "logical_not", arrays.logical_not,
+    public="torch method", in_place=True, out="any",
+    doc="""Whether each element is 0.
+
+    >>> import retrograd as torch
+    >>> torch.logical_not(torch.tensor([0., 2.]))
+    tensor([ True, False])
+    """,
+)  # fmt: skip
+bitwise_and = _bitwise(
+    "bitwise_and", arrays.bitwise_and,
+    doc="""The bits that both have.
+
+    >>> import retrograd as torch
+    >>> torch.bitwise_and(torch.tensor([6, 3]), torch.tensor([3, 3]))
+    tensor([2, 3])
+    """,
+)  # fmt: skip
+bitwise_or = _bitwise(
+    "bitwise_or", arrays.bitwise_or,
+    doc="""The bits that one of both has.
+
+    >>> import retrograd as torch
+    >>> torch.bitwise_or(torch.tensor([6, 3]), torch.tensor([3, 3]))
+    tensor([7, 3])
+    """,
+)  # fmt: skip
+bitwise_xor = _bitwise(
+    "bitwise_xor", arrays.bitwise_xor,
+    doc="""The bits that exactly one of both has.
+
+    >>> import retrograd as torch
+    >>> torch.bitwise_xor(torch.tensor([6, 3]), torch.tensor([3, 3]))
+    tensor([5, 0])
+    """,
+)  # fmt: skip
+bitwise_not = asking(
+    "bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc"),
+    public="torch method", in_place=True,
+    doc="""Every bit of each element turned.
+
+    >>> import retrograd as torch
+    >>> torch.bitwise_not(torch.tensor([0, 5]))
+    tensor([-1, -6])
+    """,
+)  # fmt: skip
+isnan = asking(
+    "isnan", arrays.isnan,
+    public="torch method", out="no",
+    doc="""Whether each element is NaN.
+
+    >>> import retrograd as torch
+    >>> torch.isnan(torch.tensor([1., torch.nan]))
+    tensor([False,  True])
+    """,
+)  # fmt: skip
+isinf = asking(
+    "isinf", arrays.isinf,
+    public="torch method", out="no",
+    doc="""Whether each element is infinite.
+
+    >>> import retrograd as torch
+    >>> torch.isinf(torch.tensor([1., torch.inf]))
+    tensor([False,  True])
+    """,
+)  # fmt: skip
+isfinite = asking(
+    "isfinite", arrays.isfinite,
+    public="torch method", out="no",
+    doc="""Whether each element is neither infinite nor NaN.
+
+    >>> import retrograd as torch
+    >>> torch.isfinite(torch.tensor([1., torch.inf]))
+    tensor([ True, False])
+    """,
+)  # fmt: skip

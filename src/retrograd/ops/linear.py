@@ -109,36 +109,42 @@ def sum_to_shape(g: Any, shape: Sequence[int]) -> Any:
     return view(sum_dim(g, dim=dims, keepdim=False), size=tuple(shape))
 
 
-view = linear("view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", view=True)
-reshape_alias = linear(
-    "reshape_alias", _view, lambda g, shape: reshape(g, shape), node="ReshapeAliasBackward0",
-    view=True,
-)  # fmt: skip
+def _rearranging(name: str, forward: Any, transpose: Any, view: bool = True, **face: Any) -> Linear:
+    """The values of the input in another shape or order, and usually a view of it."""
+    return linear(name, forward, transpose, view=view, rearranges=True, **face)
+
+
+view = _rearranging("view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0")
+reshape_alias = _rearranging(
+    "reshape_alias", _view, lambda g, shape: reshape(g, shape), node="ReshapeAliasBackward0"
+)
 # Of an array that nobody else can see, and so, for all that anybody can tell, no view.
-unsafe_view = linear(
-    "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0"
-)
-permute: Linear = linear(
-    "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims)), view=True
-)
-transpose: Linear = linear(
-    "transpose", _transpose,
-    lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1), view=True,
+unsafe_view = _rearranging(
+    "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0",
+    view=False,
 )  # fmt: skip
-t: Linear = linear("t", lambda self: arrays.permute(self, None), lambda g: t(g), view=True)
-expand = linear("expand", _expand, lambda g, shape: sum_to_shape(g, shape), view=True)
-unsqueeze = linear("unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)), view=True)
-squeeze: Linear = linear("squeeze", _squeeze, lambda g, shape: reshape(g, shape), view=True)
-squeeze_dim = linear(
-    "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1", view=True
+permute: Linear = _rearranging(
+    "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims))
 )
-squeeze_dims = linear(
-    "squeeze_dims", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward2", view=True
+transpose: Linear = _rearranging(
+    "transpose", _transpose,
+    lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1),
+)  # fmt: skip
+t: Linear = _rearranging("t", lambda self: arrays.permute(self, None), lambda g: t(g))
+expand = _rearranging("expand", _expand, lambda g, shape: sum_to_shape(g, shape))
+unsqueeze = _rearranging("unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)))
+squeeze: Linear = _rearranging("squeeze", _squeeze, lambda g, shape: reshape(g, shape))
+squeeze_dim = _rearranging(
+    "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1"
+)
+squeeze_dims = _rearranging(
+    "squeeze_dims", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward2"
 )
 # Of an array that nobody else can see, as unsafe_view.
-unsafe_squeeze = linear(
-    "unsafe_squeeze", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward4"
-)
+unsafe_squeeze = _rearranging(
+    "unsafe_squeeze", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward4",
+    view=False,
+)  # fmt: skip
 alias = linear("alias", _alias, lambda g: g, view=True)
 view_as_real = linear(
     "view_as_real", _view_as_real, lambda g: view_as_complex(g), view=True, adjoint=True
@@ -435,5 +441,5 @@ def _put_values(g: Any, where: tuple[Any, ...]) -> Any:
 index_put = Linear(
     "index_put", _index_put, inputs=("self", "values"),
     rules={"self": _without, "values": _put_values},
-    dtypes="first", broadcasts=True,
+    dtypes="first", broadcasts=True, writes="one value, some, elements of others",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from retrograd import arrays
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._operation import Multilinear, multilinear, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 
 type_word = arrays.dtypes.type_word
@@ -55,6 +56,7 @@ def _outer(self: Any, vec2: Any) -> Any:
 # -- what users call -------------------------------------------------------------------------
 
 
+@public("torch method", alias="ger", out="cast")
 def outer(self: Any, vec2: Any) -> Any:
     """The product of every element of one vector with every one of another."""
     if not (hasattr(self, "shape") and hasattr(vec2, "shape")):
@@ -65,6 +67,7 @@ def outer(self: Any, vec2: Any) -> Any:
     return _outer(self, vec2)
 
 
+@public("torch.dot method.dot", out="same")
 def _dot(self: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements.
 
@@ -95,6 +98,7 @@ def check_dot(self: Any, tensor: Any) -> None:
         )
 
 
+@public("torch.mv method.mv", out="same")
 def _mv(self: Any, vec: Any) -> Any:
     """A matrix times a vector.
 
@@ -119,6 +123,7 @@ def _mv(self: Any, vec: Any) -> Any:
     return mv(self, vec)
 
 
+@public("torch.mm method.mm", out="same")
 def _mm(self: Any, mat2: Any) -> Any:
     """The product of two matrices.
 
@@ -143,6 +148,7 @@ def _mm(self: Any, mat2: Any) -> Any:
     return mm(self, mat2)
 
 
+@public("torch.bmm method.bmm", out="same")
 def _bmm(self: Any, mat2: Any) -> Any:
     """The products of matrices, pair by pair.
 
@@ -183,6 +189,7 @@ def _sizes(x: Any) -> str:
     return "x".join(str(s) for s in x.shape)
 
 
+@public("torch method", out="same")
 def matmul(self: Any, other: Any) -> Any:
     """The matrix product, over leading batch dimensions if there are any.
 

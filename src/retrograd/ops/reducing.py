@@ -9,6 +9,7 @@ from retrograd.ops import general, linear, selecting
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import Dims, is_integer, many_dims, one_dim
 from retrograd.ops._operation import Planned, Target, TensorLike, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import maximum, minimum, to_dtype
@@ -48,6 +49,7 @@ def _refuse(
     refuses(kinds, words, error)(raw(self))
 
 
+@public("torch method", out="its dtype")
 def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum of all elements, or along dimensions."""
     self = in_dtype(self, dtype)
@@ -66,6 +68,7 @@ def check_mean_dtype(name: str, dtype: Any) -> None:
         )
 
 
+@public("torch method", out="cast")
 def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean of all elements, or along dimensions."""
     check_mean_dtype("mean", dtype)
@@ -81,6 +84,7 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     return linear.mean_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
 
 
+@public("torch method", out="its dtype")
 def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The product of all elements, or along a dimension."""
     self = in_dtype(self, dtype)
@@ -90,12 +94,14 @@ def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any
     return narrowed(product, dtype)
 
 
+@public("torch method", out="same")
 def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The largest elements along dimensions; equal ones share their gradient."""
     dims = _extreme_dims(self, "amax", "max_values_cpu", dim)
     return selecting.amax_dim(self, dim=dims, keepdim=bool(keepdim))
 
 
+@public("torch method", out="same")
 def amin(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The smallest elements along dimensions; equal ones share their gradient."""
     dims = _extreme_dims(self, "amin", "min_values_cpu", dim)
@@ -147,6 +153,7 @@ def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
     return other
 
 
+@public("torch method", out="same")
 def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; or values and indices along ``dim``; or of two tensors elementwise."""
     other = _other("max", self, dim, other)
@@ -161,6 +168,7 @@ def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
     return Max(selecting.max_dim(self, dim=plain, keepdim=bool(keepdim)))
 
 
+@public("torch method", out="same")
 def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; or values and indices along ``dim``; or of two tensors elementwise."""
     other = _other("min", self, dim, other)
@@ -175,6 +183,7 @@ def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
     return Min(selecting.min_dim(self, dim=plain, keepdim=bool(keepdim)))
 
 
+@public("torch method", out="same, constant")
 def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Where the (first) largest element is."""
     _refuse(self, "b", "argmax(): does not support bool input", RuntimeError)
@@ -184,6 +193,7 @@ def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return selecting.argmax_at(self, dim=plain, keepdim=bool(keepdim))
 
 
+@public("torch method", out="same, constant")
 def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Where the (first) smallest element is."""
     _refuse(self, "b", "argmin(): does not support bool input", RuntimeError)
@@ -193,11 +203,13 @@ def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return selecting.argmin_at(self, dim=plain, keepdim=bool(keepdim))
 
 
+@public("torch method", out="same, constant")
 def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements are true (non-zero)."""
     return selecting.all_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
 
 
+@public("torch method", out="same, constant")
 def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element is true (non-zero)."""
     return selecting.any_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
@@ -215,6 +227,7 @@ def check_running_dtype(name: str, dtype: Any) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
+@public("torch method", in_place=True, out="its dtype")
 def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along a dimension."""
     self = in_dtype(self, dtype)

@@ -14,6 +14,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import _randomness
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Elementwise, Operation, TensorLike, constant, elementwise, raw
+from retrograd.ops._public import public
 from retrograd.ops._randomness import of_batch, of_rows, over_batch
 from retrograd.ops._refusals import without_complex_history
 from retrograd.ops.elementwise import zeros_like
@@ -104,6 +105,7 @@ normal_over = elementwise(
 )  # fmt: skip
 
 
+@public(in_place=True)
 def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> Any:
     """Numbers between two bounds, 0 and 1 unless said otherwise."""
     low, high = _arguments(bounds, named, {"from": 0.0, "to": 1.0})
@@ -111,6 +113,7 @@ def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> A
     return uniform_over(self, arguments=(float(low), float(high)), generator=generator)
 
 
+@public(in_place="method.normal")
 def normal_in_place(
     self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
 ) -> Any:
@@ -119,6 +122,7 @@ def normal_in_place(
     return normal_over(self, mean=float(mean), std=float(std), generator=generator)
 
 
+@public(in_place=True)
 def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
     """Waiting times, ``lambd`` events in a unit of time."""
     return exponential_over(
@@ -126,6 +130,7 @@ def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
     )
 
 
+@public(in_place=True)
 def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
     """Numbers of Cauchy's distribution."""
     return cauchy_over(
@@ -135,6 +140,7 @@ def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any
     )
 
 
+@public(in_place=True)
 def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
     """Numbers whose logarithms are normal."""
     return log_normal_over(
@@ -144,6 +150,7 @@ def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any
     )
 
 
+@public(in_place=True)
 def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
     """How many trials it takes to the first success, each with probability ``p``."""
     return geometric_over(
@@ -151,6 +158,7 @@ def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
     )
 
 
+@public(in_place=True)
 def random(self: Any, *bounds: int, generator: Any = None, **named: Any) -> Any:
     """Whole numbers: below ``to``, from ``from`` to below ``to``, or any that the dtype holds."""
     generator = checked_over(self, "random_", generator)
@@ -220,6 +228,7 @@ bernoulli_like = elementwise(
 )  # fmt: skip
 
 
+@public("torch method", out="any")
 def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> Any:
     """Ones and zeros: each a one with the probability that ``input`` has there, or with ``p``.
 
@@ -233,6 +242,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
     return without_complex_history("bernoulli", bernoulli_of(input, generator=generator))
 
 
+@public(in_place="method.bernoulli")
 def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
     """Ones and zeros: each a one with probability ``p``, a number or a tensor of them."""
     generator = checked_over(self, "bernoulli_", generator)
@@ -324,6 +334,7 @@ poisson_of = elementwise(
 )  # fmt: skip
 
 
+@public("torch")
 def poisson(input: Any, generator: Any = None) -> Any:
     """How many events there are, where ``input`` are to be expected.
 
@@ -357,6 +368,7 @@ binomial_of = Elementwise(
 )  # fmt: skip
 
 
+@public("torch")
 def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     """How many of ``count`` trials succeed, each with probability ``prob``."""
     return binomial_of(count, prob, generator=checked("binomial", generator))
@@ -369,6 +381,7 @@ def _multinomial(self: Raw, num_samples: int, replacement: bool, generator: Any)
 multinomial_of: Operation = constant("multinomial_of", _multinomial, random=True, batch=of_rows)
 
 
+@public("torch method", out="same, constant")
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
 ) -> Any:

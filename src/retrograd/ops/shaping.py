@@ -13,8 +13,10 @@ from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import as_shape, infer, is_integer, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import TensorLike, constant, raw
+from retrograd.ops._public import public
 
 
+@public("method")
 def view(self: Any, *shape: Any, dtype: Any = None, size: Any = None) -> Any:
     """The same elements in another shape, sharing memory; RuntimeError where that cannot be.
 
@@ -90,6 +92,7 @@ as_dtype = constant(
 )  # fmt: skip
 
 
+@public("torch method")
 def reshape(self: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in another shape, without copying where that can be."""
     if shape is not None:
@@ -100,6 +103,7 @@ def reshape(self: Any, *sizes: Any, shape: Any = None) -> Any:
     return linear.reshape(self, infer(as_shape(sizes), numel(self.shape)))
 
 
+@public("torch method")
 def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Several neighbouring dimensions as one."""
     shape = raw(self).shape
@@ -115,12 +119,14 @@ def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return linear.reshape(self, (*shape[:start], joined, *shape[end + 1 :]))
 
 
+@public("torch method", in_place="method method.swapaxes method.swapdims")
 def transpose(self: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
     ndim = raw(self).ndim
     return linear.transpose(self, dim0=one_dim(dim0, ndim), dim1=one_dim(dim1, ndim))
 
 
+@public("torch method", in_place=True)
 def t(self: Any) -> Any:
     """The transpose of a matrix; vectors and scalars stay as they are."""
     ndim = raw(self).ndim
@@ -129,6 +135,7 @@ def t(self: Any) -> Any:
     return linear.t(self)
 
 
+@public("torch method")
 def permute(self: Any, *places: Any, dims: Any = None) -> Any:
     """The dimensions in another order."""
     order, ndim = as_shape(places if dims is None else (dims,)), raw(self).ndim
@@ -144,6 +151,7 @@ def permute(self: Any, *places: Any, dims: Any = None) -> Any:
     return linear.permute(self, dims=plain)
 
 
+@public("torch method", alias="moveaxis")
 def movedim(self: Any, source: Any, destination: Any) -> Any:
     """Dimensions moved to new places, the others keeping their order."""
     ndim = len(self.shape)
@@ -171,6 +179,7 @@ def movedim(self: Any, source: Any, destination: Any) -> Any:
     return linear.permute(self, dims=order)
 
 
+@public("method")
 def expand(self: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """Size-1 dimensions repeated to the sizes given, without copying; -1 keeps a size."""
     target, have = as_shape(sizes if size is None else (size,)), raw(self).shape
@@ -204,16 +213,19 @@ def _describe(self: Any) -> str:
     return f"torch.{arrays.dtypes.type_word(raw(self).dtype)}Tensor{{{list(self.shape)}}}"
 
 
+@public("torch method")
 def broadcast_to(self: Any, size: Sequence[int]) -> Any:
     """Expand to a shape."""
     return expand(self, size)
 
 
+@public("torch method", in_place=True)
 def unsqueeze(self: Any, dim: int) -> Any:
     """A new dimension of size 1."""
     return linear.unsqueeze(self, dim=one_dim(dim, raw(self).ndim + 1))
 
 
+@public("torch method", in_place=True)
 def squeeze(self: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1, or those of them that ``dim`` names."""
     shape = raw(self).shape
@@ -243,6 +255,7 @@ def _listed(name: str, tensors: Any) -> list[Any]:
     return list(tensors)
 
 
+@public("torch", alias="concat concatenate", out="joined, apart")
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors joined along a dimension that they have."""
     tensors = _listed("cat", tensors)
@@ -276,6 +289,7 @@ def _check_joinable(first: tuple[int, ...], shape: tuple[int, ...], number: int,
             )
 
 
+@public("torch", out="joined, apart")
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension."""
     tensors = _listed("stack", tensors)
@@ -292,6 +306,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     return linear.stack(tensors, dim=one_dim(dim, len(first) + 1))
 
 
+@public("torch.split")
 def split_function(
     tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -299,6 +314,7 @@ def split_function(
     return split(tensor, split_size_or_sections, dim)
 
 
+@public("method")
 def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Pieces of one size (the last may be smaller) or of the sizes given."""
     if not hasattr(split_size, "__index__"):
@@ -346,6 +362,7 @@ def checked_sizes(self: Any, sizes: tuple[int, ...], dim: int) -> tuple[tuple[in
     return sizes, plain
 
 
+@public("torch method")
 def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most ``chunks`` pieces of equal size, but for the last."""
     return split(self, size_of_chunks(self, chunks, dim), dim)
@@ -361,6 +378,7 @@ def size_of_chunks(self: Any, chunks: int, dim: int) -> int | tuple[int, ...]:
     return -(-length // chunks) if length else (0,) * chunks
 
 
+@public("torch method")
 def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
     """The slices along a dimension, which they lose."""
     plain = one_dim(dim, len(self.shape))
@@ -369,6 +387,7 @@ def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
     return tuple(linear.unbind(self, dim=plain))
 
 
+@public("torch method")
 def select(self: Any, dim: int, index: int) -> Any:
     """The slice at ``index`` along a dimension, which it loses."""
     plain, place = checked_selection(self, dim, index)
@@ -389,6 +408,7 @@ def checked_selection(self: Any, dim: int, index: int) -> tuple[int, int]:
     return plain, operator.index(index) % size
 
 
+@public("torch method")
 def narrow(self: Any, dim: int, start: int, length: int) -> Any:
     """``length`` slices from ``start`` on along a dimension."""
     return linear.slice_(self, where=checked_narrowing(self, dim, start, length))
@@ -421,6 +441,7 @@ def checked_narrowing(self: Any, dim: int, start: int, length: int) -> tuple[sli
     return (*(slice(None),) * plain, slice(start, start + length))
 
 
+@public("torch method")
 def flip(self: Any, *places: Any, dims: Any = None) -> Any:
     """The elements in reverse order along dimensions."""
     if not places and dims is None:
@@ -432,6 +453,7 @@ def flip(self: Any, *places: Any, dims: Any = None) -> Any:
 # -- complex tensors as real ones ------------------------------------------------------------
 
 
+@public("torch")
 def view_as_real(self: Any) -> Any:
     """The same memory as pairs of real numbers along a new last dimension."""
     if raw(self).dtype.kind != "c":
@@ -439,6 +461,7 @@ def view_as_real(self: Any) -> Any:
     return linear.view_as_real(self)
 
 
+@public("torch")
 def view_as_complex(self: Any) -> Any:
     """The same memory as complex numbers, each made of a pair along the last dimension."""
     values = raw(self)
@@ -462,11 +485,13 @@ def view_as_complex(self: Any) -> Any:
     return linear.view_as_complex(self)
 
 
+@public("torch")
 def real(self: Any) -> Any:
     """The real part, sharing memory; a real tensor is its own."""
     return _part(self, 0) if raw(self).dtype.kind == "c" else self
 
 
+@public("torch")
 def imag(self: Any) -> Any:
     """The imaginary part, sharing memory."""
     if raw(self).dtype.kind != "c":

@@ -18,7 +18,6 @@ from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
 from retrograd.autograd._node import orders
 from retrograd.autograd._versions import UNCHANGING, Version
-from retrograd.ops._docs import DOCSTRINGS
 from retrograd.ops._operation import Operation
 from retrograd.ops._refusals import takes_floats
 from retrograd.tensor._calls import (
@@ -349,6 +348,8 @@ def general(op: Operation) -> Callable[..., Any]:
                 raws.append(None)
                 continue
             if not isinstance(x, Tensor):
+                if len(op.inputs) == 1 and not several_inputs and not hasattr(x, "dtype"):
+                    raise wrong_argument(op, x, 0)
                 return apply(op, args, options)
             data = x._data
             own = data.dtype
@@ -469,6 +470,6 @@ def bind(op: Operation) -> Callable[..., Any]:
         builder = binary
     function = builder(op)
     function.__name__ = function.__qualname__ = op.name
-    function.__doc__ = DOCSTRINGS.get(op.name)
+    function.__doc__ = op.doc
     op.function = function
     return function

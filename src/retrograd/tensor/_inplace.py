@@ -72,7 +72,7 @@ Operation.write = staticmethod(write_in_place)
 
 def write(op: Operation, memory: Any, result: Any) -> None:
     """Put the result where it belongs."""
-    if op.name in WRITES_SOME_PLACES and arrays.overlaps_itself(memory):
+    if "some" in op.writes and arrays.overlaps_itself(memory):
         # Several elements are one: those that the operation left as they were must not undo it.
         is_number = (result == result) | (memory == memory)
         changed = (result != memory) & is_number
@@ -81,29 +81,22 @@ def write(op: Operation, memory: Any, result: Any) -> None:
         arrays.write(memory, result)
 
 
-WRITES_SOME_PLACES = ("index_put", "masked_fill", "masked_fill_number")
-WRITES_ONE_VALUE = ("fill_number", "zero", *WRITES_SOME_PLACES)
-# What would read elements that it has written, if it took them from its target.
-PUTS_ELEMENTS = ("index_put", "index_add", "index_copy", "index_reduce", "scatter", "scatter_add",
-                 "scatter_reduce")  # fmt: skip
-
-
 def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
     """Refuse writes whose result would depend on the order of elements, as PyTorch does."""
     memory = target._data
     if not isinstance(memory, arrays.ndarray):
         return
-    if op.name not in WRITES_ONE_VALUE and arrays.overlaps_itself(memory):
+    if "one value" not in op.writes and arrays.overlaps_itself(memory):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
-    for other in () if op.name == "fill" else others:  # one value, read before it is written
+    for other in () if "a value read before" in op.writes else others:
         shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
         if not shared or (target._version_counter is None and other is not target):
             continue
         how = "full" if other is target else arrays.overlap(memory, other._data)
-        if how == "partial" or (how == "full" and op.name in PUTS_ELEMENTS):
+        if how == "partial" or (how == "full" and "elements of others" in op.writes):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "

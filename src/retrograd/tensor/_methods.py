@@ -8,45 +8,62 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, linear, products, reducing, shaping
+from retrograd.ops import elementwise, linear, products, shaping
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
     element,
     invalid_combination,
     is_number,
-    on_tensor,
-    on_tensors,
 )
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import TABLE, Operation
+from retrograd.ops._operation import TABLE, Operation, Target, TensorLike
+from retrograd.ops._public import public
 from retrograd.ops.pointwise import dividing
 from retrograd.tensor import _writing
 from retrograd.tensor._calls import apply, is_operand
 from retrograd.tensor._fast import binary, bind
 from retrograd.tensor._indexing import getitem, setitem
-from retrograd.tensor._inplace import in_place_of
-from retrograd.tensor._public import bind_methods, public
+from retrograd.tensor._public import bind_methods
 from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor, device
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {name: bind(op) for name, op in TABLE.items()}
+for _operation in TABLE.values():
+    bind(_operation)
 Operation.bind = staticmethod(bind)  # for those that are declared later
+
+
+def _function(op: Operation) -> Callable[..., Any]:
+    """What to call on Tensors for an operation: the fast way, past ``Operation.__call__``."""
+    assert op.function is not None
+    return op.function
+
 
 # -- functions whose arguments need a word before the operation is called --------------------
 
 
-def _alpha(plain: Operation, scaled: Operation) -> Callable[..., Any]:
+def _alpha(plain: Operation, scaled: Operation, name: str, alias: str = "") -> Callable[..., Any]:
+    once, times = _function(plain), _function(scaled)
+
     def function(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         if type(alpha) is int and alpha == 1:
-            return plain.function(input, other)  # type: ignore[misc]
-        return scaled(input, other, alpha=alpha)
+            return once(input, other)
+        return times(input, other, alpha=alpha)
 
-    function.__name__ = function.__qualname__ = plain.name
-    function.__doc__ = plain.function.__doc__
-    return function
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = plain.doc
+    return public("torch method", alias=alias, out="cast")(function)
 
 
+add = _alpha(elementwise.add, elementwise.add_scaled, "add")
+sub = _alpha(elementwise.sub, elementwise.sub_scaled, "sub", "subtract")
+_pow_scalar, _rsub = _function(elementwise.pow_scalar), _function(elementwise.rsub)
+_mm, _div = _function(products.mm), _function(elementwise.div)
+_where, _clamp = _function(elementwise.where), _function(elementwise.clamp)
+_masked_fill = _function(elementwise.masked_fill)
+
+
+@public("torch method", in_place=True, out="cast")
 def pow(input: Any, exponent: Any) -> Any:
     """``input ** exponent``; either may be a number.
 
@@ -54,31 +71,27 @@ def pow(input: Any, exponent: Any) -> Any:
     >>> torch.pow(torch.tensor([1., 3.]), 2)
     tensor([1., 9.])
     """
-    if not isinstance(input, Tensor):
+    if not isinstance(input, TensorLike):
         check_operands("pow", input, exponent)
         return elementwise.power_of_number(input, exponent)
     if is_number(exponent):
-        return _pow_scalar(input, exponent=exponent)
+        operation = elementwise.pow_scalar if type(input) is Target else _pow_scalar
+        return operation(input, exponent=exponent)
     if not is_operand(exponent):
         raise invalid_combination("pow", input, exponent)
     return elementwise.pow_tensor(input, exponent)
 
 
-_pow_scalar, _rsub = FUNCTIONS["pow_scalar"], FUNCTIONS["rsub"]
-_mm = TABLE["mm"].function or products.mm
-
-
+@public("torch method", alias="divide true_divide", in_place=True, out="cast")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """``input / other``, rounded to ``"trunc"`` or ``"floor"`` on request."""
     if rounding_mode is None:
-        return _div(input, other)
+        return (elementwise.div if type(input) is Target else _div)(input, other)
     dividing.check_rounding_mode(rounding_mode)
     return dividing.div_rounded(input, other, rounding_mode=rounding_mode)
 
 
-_div = FUNCTIONS["div"]
-
-
+@public("torch", out="computed")
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """``input`` where ``condition`` holds and ``other`` elsewhere; without them, the places where
     it holds, as one tensor of indices for each dimension."""
@@ -106,27 +119,24 @@ def _of_one_dtype(input: Any, other: Any) -> tuple[Any, Any]:
     return first, second
 
 
-_where = FUNCTIONS["where"]
-
-
+@public("torch method", alias="clip", in_place="torch method", out="computed")
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """Every element moved into ``[min, max]``; the bounds are numbers or tensors."""
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         if is_number(min) or is_number(max):
             raise invalid_combination("clamp", input, min, max)
         return elementwise.clamp_tensor(input, min, max)
-    return _clamp(input, min=min, max=max)
+    return (elementwise.clamp if type(input) is Target else _clamp)(input, min=min, max=max)
 
 
-_clamp = FUNCTIONS["clamp"]
-
-
+@public("torch method")
 def conj(input: Any) -> Any:
     """The complex conjugate; a real tensor is its own."""
     check_tensor("conj", "input", 1, input)
     return elementwise.conj(input) if input.is_complex() else input
 
 
+@public("torch method")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy that gradients flow through."""
     check_tensor("clone", "input", 1, input)
@@ -144,25 +154,26 @@ def _contiguous_clone(input: Any) -> Any:
     return result
 
 
+@public("method")
 def contiguous(input: Any, memory_format: Any = None) -> Any:
     """The tensor itself if its elements lie in reading order, else a copy whose do."""
     return input if input.is_contiguous() else _contiguous_clone(input)
 
 
+@public("torch method")
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """``value`` where ``mask`` holds, ``input`` elsewhere."""
     return _masked_fill(input, mask, value)
 
 
-_masked_fill = FUNCTIONS["masked_fill"]
-
-
+@public("torch method", in_place="torch method", out="cast")
 def square(input: Any) -> Any:
     """``input ** 2``."""
     check_tensor("square", "input", 1, input)
     return elementwise.pow_scalar(input, exponent=2)
 
 
+@public("torch method", in_place="torch method", out="computed")
 def round(input: Any, *, decimals: int | None = None) -> Any:
     """To the nearest integer, or to a number of ``decimals``; a half goes to the even side.
 
@@ -176,6 +187,7 @@ def round(input: Any, *, decimals: int | None = None) -> Any:
     return elementwise.round_decimals(input, decimals=decimals)
 
 
+@public("torch method")
 def positive(input: Any) -> Any:
     """The tensor itself."""
     check_tensor("positive", "input", 1, input)
@@ -184,82 +196,40 @@ def positive(input: Any) -> Any:
     return input
 
 
-FUNCTIONS.update(
-    add=_alpha(elementwise.add, elementwise.add_scaled),
-    sub=_alpha(elementwise.sub, elementwise.sub_scaled),
-    pow=pow, div=div, where=where, clamp=clamp, conj=conj, clone=clone,
-    masked_fill=masked_fill, square=square, round=round, positive=positive, fmod=dividing.fmod,
-    maximum=on_tensors(elementwise.maximum, "The greater of two elements; NaN if one is."),
-    minimum=on_tensors(elementwise.minimum, "The smaller of two elements; NaN if one is."),
-    sgn=on_tensor(elementwise.sgn, "The sign; for complex numbers, the point of the unit circle."),
-    atan2=on_tensors(elementwise.atan2, "The angle of the point ``(other, input)``."),
-    logical_and=on_tensors(elementwise.logical_and, "Whether both are true (not zero)."),
-    logical_or=on_tensors(elementwise.logical_or, "Whether one is true (not zero)."),
-    logical_xor=on_tensors(elementwise.logical_xor, "Whether exactly one is true (not zero)."),
-    matmul=products.matmul, mm=products._mm,
-    mv=products._mv, dot=products._dot, bmm=products._bmm, outer=products.outer,
-)  # fmt: skip
-for module, names in (
-    (shaping, "reshape flatten transpose t permute movedim broadcast_to unsqueeze squeeze cat "
-              "stack split chunk unbind select narrow flip view_as_real view_as_complex real imag"),
-    (reducing, "sum mean prod amax amin max min argmax argmin all any cumsum"),
-):  # fmt: skip
-    FUNCTIONS.update({name: getattr(module, name) for name in names.split()})
-_ALIASES = {
-    "negative": "neg", "absolute": "abs", "fix": "trunc", "arcsin": "asin", "arccos": "acos",
-    "arctan": "atan",
-    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "clip": "clamp",
-    "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub", "greater": "gt",
-    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "concat": "cat",
-    "concatenate": "cat", "moveaxis": "movedim",
-}  # fmt: skip
-FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})
-_INTERNAL = {
-    "add_scaled", "sub_scaled", "pow_scalar", "pow_tensor", "pow_of_number", "to_dtype", "copy",
-    "fill", "zero", "view", "expand", "slice", "unsafe_view", "squeeze_dim", "alias", "put_zeros",
-    "take_flat", "add_flat", "split_with_sizes", "sum_dim", "mean_dim", "prod_dim", "max_dim",
-    "min_dim", "index_add_zeros", "scatter_zeros", "index", "gather", "index_put", "zeros_like",
-    "div_rounded", "remainder_number", "floor_divide_number", "threshold_backward", "clamp_tensor",
-    "masked_fill_number", "fill_number", "reshape_alias", "squeeze_dims", "unsafe_squeeze", "rsub",
-    "cumsum_from_end", "view_dtype", "round_decimals", "fmod_number", "same_value",
-}  # fmt: skip
-PUBLIC = {name: f for name, f in FUNCTIONS.items() if name not in _INTERNAL}
-
-
 # -- methods ---------------------------------------------------------------------------------
 
 
-_TAKES_AXIS = "sum mean prod amax amin max min argmax argmin all any cumsum unbind squeeze"
-for _name in _TAKES_AXIS.split():
-    PUBLIC[_name] = public(PUBLIC[_name])
-_NOT_METHODS = {"cat", "stack", "concat", "concatenate"}
-for _name, _function in PUBLIC.items():
-    if _name not in _NOT_METHODS:
-        setattr(Tensor, _name, _function)
+@public("method.where")
+def _where_method(self: Tensor, condition: Any, other: Any) -> Any:
+    """The elements of this tensor where ``condition`` holds, and of ``other`` elsewhere."""
+    return where(condition, self, other)
 
 
-def _of_tensor(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A comparison as a function, of which only the second argument may be a number."""
-
-    def function(input: Any, other: Any) -> Any:
-        if not isinstance(input, Tensor):
-            raise invalid_combination(name, input, other)
-        return method(input, other)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = method.__doc__
-    return function
+@public("method")
+def expand_as(self: Tensor, other: Any) -> Any:
+    """This tensor expanded to the shape of another."""
+    return shaping.expand(self, other.shape)
 
 
-_COMPARING = "eq ne lt le gt ge greater greater_equal less less_equal not_equal"
-PUBLIC.update({name: _of_tensor(name, PUBLIC[name]) for name in _COMPARING.split()})
-PUBLIC["split"] = shaping.split_function  # whose arguments have other names than the method's
-PUBLIC = {
-    name: function if hasattr(function, "__wrapped__") else public(function, name)
-    for name, function in PUBLIC.items()
-}
+@public("method")
+def view_as(self: Tensor, other: Any) -> Any:
+    """A view of this tensor in the shape of another."""
+    return shaping.view(self, other.shape)
 
 
+@public("method")
+def reshape_as(self: Tensor, other: Any) -> Any:
+    """This tensor in the shape of another."""
+    return shaping.reshape(self, other.shape)
+
+
+@public("method")
+def cpu(self: Tensor) -> Tensor:
+    """The tensor itself: everything is on the CPU."""
+    return self
+
+
+@public("method")
 def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignored: Any) -> Any:
     """The tensor in another dtype (or of another tensor's); itself if there is nothing to do."""
     for a in args:
@@ -281,14 +251,27 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
     return result
 
 
-def _caster(target: dtypes.dtype) -> Callable[[Tensor], Any]:
+def _caster(name: str, target: dtypes.dtype) -> None:
+    """Declare the method that converts to a dtype."""
+
     def method(self: Tensor) -> Any:
         return to(self, target)
 
-    method.__name__ = target.name
-    return method
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The tensor converted to {target.name}."
+    public("method")(method)
 
 
+for _name, _dtype in {
+    "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
+    "long": dtypes.int64, "int": dtypes.int32, "short": dtypes.int16, "char": dtypes.int8,
+    "byte": dtypes.uint8, "bool": dtypes.bool_, "cfloat": dtypes.complex64,
+    "cdouble": dtypes.complex128,
+}.items():  # fmt: skip
+    _caster(_name, _dtype)
+
+
+@public("method.type")
 def type_(self: Tensor, dtype: Any = None) -> Any:
     """The type's name, as ``torch.FloatTensor``, or the tensor converted to a dtype."""
     if dtype is not None:
@@ -296,6 +279,7 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     return f"torch.{dtypes.type_word(self._data.dtype)}Tensor"
 
 
+@public("method")
 def type_as(self: Tensor, other: Tensor) -> Any:
     """The tensor in the dtype of another."""
     return to(self, other.dtype)
@@ -308,7 +292,7 @@ def rsub(self: Tensor, other: Any) -> Any:
     """``other - self``."""
     if isinstance(other, (bool, int, float, complex)):
         return _rsub(self, other=other)
-    return FUNCTIONS["sub"](wrap(other), self) if arrays.is_raw(other) else NotImplemented
+    return sub(wrap(other), self) if arrays.is_raw(other) else NotImplemented
 
 
 def rdiv(self: Tensor, other: Any) -> Any:
@@ -341,7 +325,7 @@ def invert(self: Tensor) -> Any:
         raise TypeError(
             "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
         )
-    return FUNCTIONS["bitwise_not"](self)
+    return elementwise.bitwise_not(self)
 
 
 def rmatmul(self: Tensor, other: Any) -> Any:
@@ -358,8 +342,9 @@ def _reflected(name: str) -> Callable[..., Any]:
     return method
 
 
-def _known(function: Callable[..., Any], otherwise: Any = NotImplemented) -> Callable[..., Any]:
+def _known(called: Callable[..., Any], otherwise: Any = NotImplemented) -> Callable[..., Any]:
     """An operator that leaves operands it does not know to the other side."""
+    function = _function(called) if isinstance(called, Operation) else called
 
     def method(self: Tensor, other: Any) -> Any:
         return function(self, other) if is_operand(other) else otherwise
@@ -386,9 +371,9 @@ _OPERATORS = {
     "__add__": _HOT["add"], "__radd__": _HOT["add"], "__mul__": _HOT["mul"],
     "__rmul__": _HOT["mul"], "__sub__": _HOT["sub"], "__rsub__": rsub, "__truediv__": _HOT["div"],
     "__rtruediv__": rdiv, "__pow__": _known(pow), "__rpow__": rpow, "__rmatmul__": rmatmul,
-    "__matmul__": matmul, "__floordiv__": _known(FUNCTIONS["floor_divide"]),
-    "__mod__": _known(FUNCTIONS["remainder"]), "__and__": _known(FUNCTIONS["bitwise_and"]),
-    "__or__": _known(FUNCTIONS["bitwise_or"]), "__xor__": _known(FUNCTIONS["bitwise_xor"]),
+    "__matmul__": matmul, "__floordiv__": _known(dividing.floor_divide),
+    "__mod__": _known(dividing.remainder), "__and__": _known(elementwise.bitwise_and),
+    "__or__": _known(elementwise.bitwise_or), "__xor__": _known(elementwise.bitwise_xor),
     "__rmod__": _reflected("remainder"), "__rfloordiv__": _reflected("floor_divide"),
     "__rand__": _reflected("bitwise_and"), "__ror__": _reflected("bitwise_or"),
     "__rxor__": _reflected("bitwise_xor"),
@@ -398,10 +383,11 @@ _OPERATORS = {
     "__rrshift__": _known(lambda self, other: _shift("right", other, self)),
     "__ilshift__": _augmented("bitwise_left_shift_"),
     "__irshift__": _augmented("bitwise_right_shift_"),
-    "__eq__": _known(FUNCTIONS["eq"], False), "__ne__": _known(FUNCTIONS["ne"], True),
-    "__lt__": _known(FUNCTIONS["lt"]), "__le__": _known(FUNCTIONS["le"]),
-    "__gt__": _known(FUNCTIONS["gt"]), "__ge__": _known(FUNCTIONS["ge"]),
-    "__neg__": FUNCTIONS["neg"], "__pos__": positive, "__abs__": FUNCTIONS["abs"],
+    "__eq__": _known(elementwise.eq, False), "__ne__": _known(elementwise.ne, True),
+    "__lt__": _known(elementwise.lt), "__le__": _known(elementwise.le),
+    "__gt__": _known(elementwise.gt), "__ge__": _known(elementwise.ge),
+    "__neg__": _function(elementwise.neg), "__pos__": positive,
+    "__abs__": _function(elementwise.abs),
     "__invert__": invert, "__getitem__": getitem, "__setitem__": setitem,
     "__iadd__": _augmented("add_"), "__isub__": _augmented("sub_"), "__imul__": _augmented("mul_"),
     "__itruediv__": _augmented("div_"), "__ipow__": _augmented("pow_"),
@@ -409,20 +395,6 @@ _OPERATORS = {
     "__ixor__": _augmented("bitwise_xor_"), "__ifloordiv__": _augmented("floor_divide_"),
     "__imod__": _augmented("remainder_"), "__rdiv__": rdiv, "__div__": _HOT["div"],
     "__idiv__": _augmented("div_"),
-}  # fmt: skip
-_METHODS = {
-    "where": lambda self, condition, other: where(condition, self, other),
-    "expand": shaping.expand, "to": to, "type": type_, "equal": equal,
-    "expand_as": lambda self, other: shaping.expand(self, other.shape),
-    "view_as": lambda self, other: shaping.view(self, other.shape),
-    "type_as": type_as, "square_": in_place_of(square), "round_": in_place_of(round),
-    "contiguous": contiguous, "cpu": lambda self: self,
-    "reshape_as": lambda self, other: shaping.reshape(self, other.shape),
-    **{name: _caster(d) for name, d in {
-        "float": dtypes.float32, "double": dtypes.float64, "half": dtypes.float16,
-        "long": dtypes.int64, "int": dtypes.int32, "short": dtypes.int16, "char": dtypes.int8,
-        "byte": dtypes.uint8, "bool": dtypes.bool_, "cfloat": dtypes.complex64,
-        "cdouble": dtypes.complex128}.items()},
 }  # fmt: skip
 
 
@@ -457,10 +429,7 @@ _PROPERTIES = {
     "mH": property(lambda self: conj(_matrices_transposed(self, "mH"))),
     "imag": property(shaping.imag, _writing.set_imag),
 }  # fmt: skip
-for _name, _member in {**_writing.METHODS, **_METHODS, **_OPERATORS, **_PROPERTIES}.items():
-    setattr(Tensor, _name, _member)
+public("method")(equal)
 bind_methods()
-for _alias, _name in _ALIASES.items():
-    if hasattr(Tensor, f"{_name}_"):
-        setattr(Tensor, f"{_alias}_", getattr(Tensor, f"{_name}_"))
-PUBLIC.update({name: public(function) for name, function in _writing.FUNCTIONS.items()})
+for _name, _member in {**_OPERATORS, **_PROPERTIES}.items():
+    setattr(Tensor, _name, _member)

@@ -11,66 +11,54 @@ from retrograd.arrays import dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation
+from retrograd.ops._public import Face
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import NamedResult, named_result
 from retrograd.tensor._calls import any_requires_grad
 from retrograd.tensor._tensor import Tensor
 
-# What is computed in the dtype of the tensor given, whichever that is.
-_IN_DTYPE_OF_OUT = {"sum", "prod", "cumsum", "cumprod"}
-# What is written into any dtype, and what into those that it can be cast to. Operations on elements
-# are among these too, as their declarations say.
-_INTO_ANY = {
-    "eq", "ne", "lt", "le", "gt", "ge", "greater", "greater_equal", "less", "less_equal",
-    "not_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "bernoulli",
-}  # fmt: skip
-# What has no derivative: the inputs may require grad.
-_NO_DERIVATIVE = {
-    "all", "any", "argmax", "argmin", "bucketize", "eq", "ge", "greater",
-    "greater_equal", "gt", "histc", "isin", "isneginf", "isposinf", "le", "less",
-    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "multinomial",
-    "ne", "nonzero", "not_equal", "searchsorted", "signbit",
-}  # fmt: skip
-_JOINING = {
-    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "row_stack",
-    "column_stack",
-}  # fmt: skip
-_CAST = {
-    "pow", "square", "subtract", "multiply", "divide", "true_divide", "lerp", "outer", "ger",
-    "kron", "mean", "diff", "var", "std", "logsumexp", "nansum", "nanmean", "cholesky", "gcd",
-    "lcm", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
-}  # fmt: skip
-_AS_COMPUTED = {"clamp", "clip", "clamp_min", "clamp_max"}
-_ABSOLUTE = {"abs", "absolute"}  # of complex numbers they are real, or complex in a complex tensor
-# What reads elements of its inputs after it has written some of its result.
-_NO_OVERLAP = _JOINING | {"gather", "index_select", "take_along_dim", "masked_select"}
-
 
 def written(
-    name: str, function: Callable[..., Any], out: Any, args: tuple[Any, ...], named: dict[str, Any]
-) -> Any:
+    face: Face, name: str, function: Callable[..., Any], out: Any, args: tuple[Any, ...],
+    named: dict[str, Any],
+) -> Any:  # fmt: skip
     """The results of a call, written into the tensors given for them."""
+    words = words_of(face)
     targets: Sequence[Tensor] = out if isinstance(out, (tuple, list)) else (out,)
     given = [*args, *named.values()]
-    recorded = targets if name in _NO_DERIVATIVE else (*_flat(given), *targets)
+    recorded = targets if "constant" in words else (*_flat(given), *targets)
     if modes.grad_enabled and any_requires_grad(recorded):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
         )
-    if name in _IN_DTYPE_OF_OUT and named.get("dtype") is None:
+    if "its dtype" in words and named.get("dtype") is None:
         named = {**named, "dtype": targets[0].dtype}
     result = function(*args, **named)
     pairs = list(zip(targets, result if targets is out else (result,), strict=True))
     for target, value in pairs:
-        if not (name in _ABSOLUTE and args and args[0].dtype == target.dtype):
-            _check_dtype(name, target, value)
-        _check_overlap(name, target, value, _flat(given))
+        if not ("or complex" in words and args and args[0].dtype == target.dtype):
+            _check_dtype(words, target, value)
+        _check_overlap(face, words, target, value, _flat(given))
     for target, value in pairs:
         write_out(target, value)
     if isinstance(result, NamedResult):
         return named_result(f"{type(result).__name__}_out", *result.fields)(targets)
     return out
+
+
+def words_of(face: Face) -> set[str]:
+    """What a declaration says about ``out=``. What an operation on elements does not say follows
+    from what it says about dtypes."""
+    words = set(face.out.split(", ")) - {""}
+    if face.is_operation:
+        op = face.target
+        if not op.differentiable:
+            words.add("constant")
+        if not face.out:
+            casts = op.dtypes in ("promote", "float")
+            words.add("same" if not _by_element(op) else "cast" if casts else "computed")
+    return words
 
 
 def write_out(target: Tensor, value: Tensor) -> None:
@@ -103,27 +91,24 @@ def _flat(given: Sequence[Any]) -> list[Any]:
     return [y for x in given for y in (x if isinstance(x, (list, tuple)) else (x,))]
 
 
-def _check_dtype(name: str, target: Tensor, value: Tensor) -> None:
+def _check_dtype(words: set[str], target: Tensor, value: Tensor) -> None:
     have, wanted = value._data.dtype, target._data.dtype
-    if have == wanted or name in _INTO_ANY:
+    if have == wanted or "any" in words:
         return
-    words = [dtypes.type_word(d) for d in (have, wanted)]
-    operation = TABLE.get(name)
-    by_element = operation is not None and _by_element(operation)
-    casts = by_element and operation is not None and operation.dtypes in ("promote", "float")
-    if name in _AS_COMPUTED or (by_element and not casts and name not in _CAST):
-        raise RuntimeError(f"Found dtype {words[1]} but expected {words[0]}")
-    if not casts and name not in _JOINING | _CAST:
+    kinds = [dtypes.type_word(d) for d in (have, wanted)]
+    if "computed" in words:
+        raise RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")
+    if words.isdisjoint(("cast", "joined")):
         raise RuntimeError(
             f"Expected out tensor to have dtype {c_name(have)}, but got {c_name(wanted)} instead"
         )
     if not dtypes.can_cast(value.dtype, target.dtype):
-        if name in _JOINING:
+        if "joined" in words:
             raise TypeError(
-                f"torch.cat(): input types can't be cast to the desired output type {words[1]}"
+                f"torch.cat(): input types can't be cast to the desired output type {kinds[1]}"
             )
         raise RuntimeError(
-            f"result type {words[0]} can't be cast to the desired output type {words[1]}"
+            f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}"
         )
 
 
@@ -131,18 +116,20 @@ def _by_element(operation: Operation) -> bool:
     return operation.family == "elementwise" or operation.name == "mul"
 
 
-def _check_overlap(name: str, target: Tensor, value: Tensor, given: Sequence[Any]) -> None:
+def _check_overlap(
+    face: Face, words: set[str], target: Tensor, value: Tensor, given: Sequence[Any]
+) -> None:
     """Refuse to write over inputs in another place than where they are read."""
     memory = target._data
-    operation = TABLE.get(name)
+    operation = face.target if face.is_operation else TABLE.get(face.name)
     by_element = operation is not None and _by_element(operation)
-    if not (by_element or name in _NO_OVERLAP) or memory.shape != value._data.shape:
+    if not (by_element or "apart" in words) or memory.shape != value._data.shape:
         return
     for other in given:
         if not isinstance(other, Tensor) or not isinstance(memory, arrays.ndarray):
             continue
         how = "full" if other is target else arrays.overlap(memory, other._data)
-        if how == "partial" or (how == "full" and name in _NO_OVERLAP):
+        if how == "partial" or (how == "full" and "apart" in words):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "

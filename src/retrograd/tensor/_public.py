@@ -4,11 +4,15 @@ whose modules are loaded when they are first used."""
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.ops._index import Place, names_of
+from retrograd.ops import _public
+from retrograd.ops._arguments import checked
+from retrograd.ops._index import names_of
 from retrograd.ops._operation import Operation
+from retrograd.ops._public import NAMES, Face
 from retrograd.tensor._inplace import in_place, in_place_of
 from retrograd.tensor._out import written
 from retrograd.tensor._tensor import Tensor
@@ -16,83 +20,181 @@ from retrograd.tensor._tensor import Tensor
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
 
 
-def public(
-    function: Callable[..., Any], name: str | None = None, module: str = "retrograd"
-) -> Callable[..., Any]:
-    """``function`` with the arguments that PyTorch takes everywhere: ``out``, a tensor to write the
-    result into; ``input`` by name; ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``."""
-    code = getattr(function, "__code__", None)
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
-    label = name or function.__name__
-    takes_input = "input" in parameters  # by that name; if not, it is the first
+def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., Any]:
+    """What a face shows, with the arguments that PyTorch takes everywhere: ``out``, a tensor to
+    write the result into; ``input`` by name; ``axis`` and ``keepdims`` for ``dim`` and
+    ``keepdim``."""
+    function = plain(face, name)
+    takes_input = "input" in _parameters(function)  # by that name; if not, it is the first
+    takes_out = face.out != "no"
 
     def called(*args: Any, **named: Any) -> Any:
         if not named:
             return function(*args)
-        out = named.pop("out", None)
         if "input" in named and not takes_input:
             args = (named.pop("input"), *args)
         for theirs, ours in _SPELLINGS.items():
             if theirs in named:
                 named[ours] = named.pop(theirs)
+        out = named.pop("out", None) if takes_out else None
         if out is None:
             return function(*args, **named)
-        return written(label, function, out, args, named)
+        return written(face, name, function, out, args, named)
 
     called.__module__ = module  # where pickle looks for it by its name
-    called.__name__ = called.__qualname__ = label
+    called.__name__ = called.__qualname__ = name
     called.__doc__ = function.__doc__
     called.__wrapped__ = function  # type: ignore[attr-defined]
+    called.__signature__ = signature(face, function)  # type: ignore[attr-defined]
     return called
 
 
-def load(place: Place) -> Callable[..., Any]:
-    """What a place of the index names, as a function on Tensors."""
-    found = getattr(importlib.import_module(f"retrograd.ops.{place.module}"), place.attribute)
-    if isinstance(found, Operation):
-        assert found.function is not None, "the tensor layer is not loaded"
-        return found.function
-    function: Callable[..., Any] = found
-    return function
+def plain(face: Face, name: str) -> Callable[..., Any]:
+    """The function on Tensors that a face shows, without what ``public`` adds."""
+    if face.writes:
+        return _writing(face, name)
+    if not face.is_operation:
+        function: Callable[..., Any] = face.target
+        return function
+    if face.accepts:
+        return checked(face.target, face.accepts, name)
+    return _named(face.target)
 
 
-def load_in_place(place: Place) -> Callable[..., Any]:
-    """The in-place method made from what a place of the index names."""
-    found = getattr(importlib.import_module(f"retrograd.ops.{place.module}"), place.attribute)
-    return in_place(found) if isinstance(found, Operation) else in_place_of(found)
-
-
-def _later(name: str, place: Place, loader: Callable[[Place], Any]) -> Callable[..., Any]:
-    """A method that puts the real one in its place when it is first called."""
-
-    def method(self: Any, *args: Any, **named: Any) -> Any:
-        real = loader(place)
-        if loader is load:
-            real = public(real)
-        setattr(Tensor, name, real)
-        return real(self, *args, **named)
-
+def _writing(face: Face, name: str) -> Callable[..., Any]:
+    function = face.target
+    if face.is_operation and face.accepts in ("", "tensor first"):
+        method = in_place(function)
+        method.__wrapped__ = _named(function)  # type: ignore[attr-defined]
+    else:
+        if face.is_operation:
+            function = checked(function, face.accepts, name[:-1])
+        method = in_place_of(function)
+        method.__wrapped__ = function  # type: ignore[attr-defined]
     method.__name__ = method.__qualname__ = name
     return method
 
 
+def _named(op: Operation) -> Callable[..., Any]:
+    """An operation as users call it: its arguments have names."""
+    function: Any = op.function
+    if not function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return function  # type: ignore[no-any-return]
+
+    def called(*args: Any, **named: Any) -> Any:
+        if named:
+            args = (*args, *[named.pop(n) for n in op.inputs[len(args) :] if n in named])
+        return function(*args, **named)
+
+    called.__name__ = called.__qualname__ = op.name
+    called.__doc__ = op.doc
+    called.__signature__ = inspect.Signature(_of_operation(op))  # type: ignore[attr-defined]
+    return called
+
+
+def signature(face: Face, function: Callable[..., Any]) -> inspect.Signature:
+    """How a public function is called."""
+    kinds = inspect.Parameter
+    parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].name == "self":
+        parameters[0] = parameters[0].replace(name="input", kind=kinds.POSITIONAL_OR_KEYWORD)
+    if face.out != "no" and not face.writes:
+        out = kinds("out", kinds.KEYWORD_ONLY, default=None, annotation="Any")
+        end = -1 if parameters and parameters[-1].kind is kinds.VAR_KEYWORD else len(parameters)
+        parameters.insert(end, out)
+    return inspect.Signature(parameters, return_annotation="Any")
+
+
+def _of_operation(op: Operation) -> list[inspect.Parameter]:
+    kinds = inspect.Parameter
+    found = [kinds(n, kinds.POSITIONAL_OR_KEYWORD, annotation="Any") for n in op.inputs]
+    defaults = op.forward.__defaults__ or () if op.options else ()
+    values = [kinds.empty] * (len(op.options) - len(defaults)) + list(defaults)
+    for name, value in zip(op.options, values, strict=True):
+        found.append(kinds(name, kinds.KEYWORD_ONLY, default=value, annotation="Any"))
+    return found
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = getattr(function, "__code__", None)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+
+
+# -- methods ---------------------------------------------------------------------------------
+
+
+def bind_method(name: str, face: Face) -> None:
+    """Give the Tensor class a method that has been declared."""
+    if face.accepts == "tensor first":  # as it always is
+        face = face._replace(accepts="")
+    function = plain(face, name)
+    if not set(_SPELLINGS.values()).isdisjoint(_parameters(function)):
+        function = _with_spellings(function)
+    setattr(Tensor, name, function)
+
+
+def _with_spellings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that also knows NumPy's names of arguments."""
+
+    def method(*args: Any, **named: Any) -> Any:
+        for theirs, ours in _SPELLINGS.items():
+            if theirs in named:
+                named[ours] = named.pop(theirs)
+        return function(*args, **named)
+
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__ = function.__doc__
+    method.__wrapped__ = function  # type: ignore[attr-defined]
+    return method
+
+
+class Later:
+    """A method whose module is loaded when somebody looks at it. Loading declares the method,
+    which takes the place of this."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, name: str, module: str) -> None:
+        self.name = name
+        self.module = module
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        load(self.module)
+        assert self.name in NAMES["method"], f"{self.name}: run tests/generate_index.py"
+        return getattr(owner if instance is None else instance, self.name)
+
+
 def bind_methods() -> None:
-    """Give the Tensor class the methods of the index."""
-    for name, place in names_of("both", "method").items():
-        setattr(Tensor, name, _later(name, place, load))
-    for name, place in names_of("in_place").items():
-        setattr(Tensor, f"{name}_", _later(f"{name}_", place, load_in_place))
+    """Give the Tensor class its methods: those that are declared, and those of the index."""
+    for name, module in names_of("method").items():
+        setattr(Tensor, name, Later(name, module))
+    _public.bind_methods(bind_method)
 
 
-def namespace(module: str, *spaces: str) -> tuple[Callable[[str], Any], list[str]]:
-    """``__getattr__`` and ``__all__`` for a module whose names are those of the index."""
-    places = names_of(*spaces)
+def load(module: str) -> None:
+    """Import a module of the index."""
+    importlib.import_module(f"retrograd.ops.{module}")
+
+
+# -- namespaces ------------------------------------------------------------------------------
+
+
+def names_in(space: str) -> list[str]:
+    """The names of a namespace, loaded or not."""
+    return list({**NAMES[space], **names_of(space)})
+
+
+def namespace(module: str, space: str) -> tuple[Callable[[str], Any], list[str]]:
+    """``__getattr__`` and ``__all__`` for a module whose names are those of a namespace."""
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - what Python calls it
-        if name not in places:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = public(load(places[name]), name, module)
+        if name not in NAMES[space]:
+            place = names_of(space).get(name)
+            if place is None:
+                raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            load(place)
+        value = public(NAMES[space][name], name, module)
         setattr(importlib.import_module(module), name, value)
         return value
 
-    return __getattr__, list(places)
+    return __getattr__, names_in(space)

@@ -18,13 +18,6 @@ from retrograd.autograd.function import FunctionCtx
 
 MOST_NAMED = 4  # of what there are many
 
-# What changes how values lie or are kept, and not the values.
-ONLY_SHAPE = frozenset([
-    "clone", "contiguous", "expand", "flatten", "movedim", "permute", "reshape", "squeeze",
-    "squeeze_dim", "squeeze_dims", "swapaxes", "t", "to_dtype", "transpose", "unflatten",
-    "unsqueeze", "view",
-])  # fmt: skip
-
 
 def operation_name(node: Node) -> str:
     """What a user calls the operation that made a node: ``mul`` for ``MulBackward0``."""
@@ -147,7 +140,7 @@ def into_nowhere(nodes: Iterable[Node]) -> Node | None:
 
 def only_reshaped(node: Node | None) -> AccumulateGrad | None:
     """The leaf of which a node's result is the same values in another shape or dtype."""
-    while isinstance(node, OperationNode) and node.operation.name in ONLY_SHAPE:
+    while isinstance(node, OperationNode) and node.operation.rearranges:
         node = node.next_nodes[0]
     return node if isinstance(node, AccumulateGrad) else None
 

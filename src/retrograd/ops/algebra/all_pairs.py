@@ -10,6 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import Multilinear, Operation, multilinear, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.algebra._batches import in_front
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
@@ -82,6 +83,7 @@ _MODES = {
 _FEW_ROWS = 25  # up to so many, differences are taken one by one, which is more exact
 
 
+@public("torch")
 def cdist(
     x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> Any:
@@ -146,6 +148,7 @@ linalg_cross: Multilinear = multilinear(
 )  # fmt: skip
 
 
+@public("linalg", out="same")
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The cross product of vectors of three elements.
 
@@ -173,6 +176,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     return linalg_cross(input, other, dim=plain - ndim)
 
 
+@public("torch.cross method.cross", out="same")
 def cross_of_torch(input: Any, other: Any, dim: int | None = None) -> Any:
     """``torch.cross``: the cross product along ``dim``, or the first dimension of size 3."""
     check_tensors("cross", input=input, other=other)

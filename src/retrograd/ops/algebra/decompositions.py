@@ -17,6 +17,7 @@ from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, raw
+from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import (
     adjoint,
@@ -175,6 +176,7 @@ def _check_svd(A: Any) -> None:
     check_kernel("linalg_svd_cpu", A)
 
 
+@public("linalg", out="same")
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """``A`` as ``U @ diag(S) @ Vh``: rotations and, in descending order, singular values.
 
@@ -199,6 +201,7 @@ def _records(x: Any) -> bool:
     return bool(getattr(x, "requires_grad", False))
 
 
+@public("linalg", out="same")
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
     """The singular values, in descending order.
 
@@ -211,6 +214,7 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
     return linalg_svd(A, full_matrices=False)[1] if _records(A) else singular_values(A)
 
 
+@public("torch.svd method.svd", out="same")
 def svd_of_torch(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """``torch.svd``: as ``torch.linalg.svd``, but gives ``V`` where that gives its adjoint."""
     check_tensors("svd", input=input)
@@ -297,6 +301,7 @@ def _check_eigh(A: Any, UPLO: str) -> str:
     return UPLO.upper()
 
 
+@public("linalg", out="same")
 def eigh(input: Any, UPLO: str = "L") -> Any:
     """The eigenvalues, ascending, and eigenvectors of a symmetric or Hermitian matrix, of which
     only the lower (``"L"``) or upper (``"U"``) triangle is read.
@@ -310,6 +315,7 @@ def eigh(input: Any, UPLO: str = "L") -> Any:
     return named_result("linalg_eigh", "eigenvalues", "eigenvectors")(found)
 
 
+@public("linalg", out="same")
 def eigvalsh(input: Any, UPLO: str = "L") -> Any:
     """The eigenvalues, ascending, of a symmetric or Hermitian matrix."""
     check_tensors("linalg_eigvalsh", input=input)
@@ -376,6 +382,7 @@ def _check_eig(function: str, A: Any) -> None:
     check_kernel("linalg_eig_out_cpu", A)
 
 
+@public("linalg", out="same")
 def eig(input: Any) -> Any:
     """The eigenvalues and eigenvectors, complex, of a square matrix.
 
@@ -388,6 +395,7 @@ def eig(input: Any) -> Any:
     return named_result("linalg_eig", "eigenvalues", "eigenvectors")(linalg_eig(input))
 
 
+@public("linalg", out="same")
 def eigvals(input: Any) -> Any:
     """The eigenvalues, complex, of a square matrix."""
     check_tensors("linalg_eigvals", input=input)
@@ -477,6 +485,7 @@ linalg_qr = Operation(
 )  # fmt: skip
 
 
+@public("linalg", out="same")
 def qr(A: Any, mode: str = "reduced") -> Any:
     """``A`` as ``Q @ R``: a matrix with orthonormal columns and an upper triangular one.
 
@@ -496,6 +505,7 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     return named_result("linalg_qr", "Q", "R")(linalg_qr(A, mode=mode))
 
 
+@public("torch.qr method.qr", out="same")
 def qr_of_torch(input: Any, some: bool = True) -> Any:
     """``torch.qr``: as ``torch.linalg.qr``, complete unless ``some``."""
     check_tensors("qr", input=input)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from retrograd.ops import linear, products
 from retrograd.ops._dims import numel
+from retrograd.ops._public import public
 from retrograd.ops.shapes import diagonals
 
 LETTERS = ascii_uppercase + ascii_lowercase
@@ -28,6 +29,7 @@ class Equation(NamedTuple):
     output: str | None
 
 
+@public("torch")
 def einsum(*args: Any) -> Any:
     """Products of tensors, summed over the labels that the result lacks.
 

@@ -8,6 +8,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._operation import Operation, raw
+from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import adjoint, check_kernel, columns_of, lower
 from retrograd.ops.elementwise import zeros_like
@@ -15,6 +16,7 @@ from retrograd.ops.elementwise import zeros_like
 _word = arrays.dtypes.type_word
 
 
+@public("torch.orgqr method.orgqr linalg", out="same")
 def householder_product(input: Any, tau: Any) -> Any:
     """The first columns of the product of the reflections ``I - tau v vᴴ``, where the vectors ``v``
     are the columns of ``input`` below its diagonal, with a 1 on it.
@@ -37,9 +39,6 @@ def householder_product(input: Any, tau: Any) -> Any:
         along = products.matmul(adjoint(vector), product)
         product = product - scale * products.matmul(vector, along)
     return product
-
-
-orgqr = householder_product
 
 
 def _check(input: Any, tau: Any) -> None:
@@ -91,6 +90,7 @@ geqrf_op = Operation(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def geqrf(input: Any) -> Any:
     """The QR decomposition as LAPACK keeps it: R on and above the diagonal, the vectors of the
     reflections that make Q below it, and their scales."""

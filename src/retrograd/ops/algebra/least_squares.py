@@ -12,6 +12,7 @@ from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation, raw
+from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
 from retrograd.ops.algebra._matrix import (
@@ -120,6 +121,7 @@ linalg_lstsq = Operation(
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@public("linalg")
 def lstsq(input: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The X for which ``input @ X`` is closest to ``b``; what is left over; the rank; and the
     singular values. The last three only where the driver of LAPACK finds them.

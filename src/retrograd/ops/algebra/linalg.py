@@ -14,6 +14,7 @@ from retrograd.ops import linear, products
 from retrograd.ops._dims import many_dims, numel, one_dim
 from retrograd.ops._lifted import Later, bare
 from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import in_front
@@ -130,6 +131,7 @@ linalg_det = Operation(
 )  # fmt: skip
 
 
+@public("linalg", out="same")
 def det(A: Any) -> Any:
     """The determinant of a square matrix.
 
@@ -144,6 +146,7 @@ def det(A: Any) -> Any:
     return linalg_det(A)[0]
 
 
+@public("torch.det method.det")
 def det_of_torch(input: Any) -> Any:
     """``torch.det``: the determinant of a square matrix."""
     check_tensors("det", input=input)
@@ -193,6 +196,7 @@ def _checked_slogdet(function: str, A: Any) -> Any:
     return linalg_slogdet(A)[:2]
 
 
+@public("linalg", out="same")
 def slogdet(A: Any) -> Any:
     """The sign of the determinant, and the logarithm of its absolute value.
 
@@ -206,12 +210,14 @@ def slogdet(A: Any) -> Any:
     )
 
 
+@public("torch.slogdet method.slogdet", out="same")
 def slogdet_of_torch(input: Any) -> Any:
     """``torch.slogdet``: the same as ``torch.linalg.slogdet``."""
     check_tensors("slogdet", input=input)
     return named_result("slogdet", "sign", "logabsdet")(_checked_slogdet("linalg.slogdet", input))
 
 
+@public("torch method")
 def logdet(input: Any) -> Any:
     """The logarithm of the determinant; NaN if that is negative.
 
@@ -229,6 +235,7 @@ def logdet(input: Any) -> Any:
 # -- powers and exponentials -----------------------------------------------------------------
 
 
+@public("linalg", out="same")
 def matrix_power(input: Any, n: int) -> Any:
     """``input`` times itself ``n`` times; of its inverse if ``n`` is negative.
 
@@ -241,6 +248,7 @@ def matrix_power(input: Any, n: int) -> Any:
     return _power("linalg_matrix_power", input, n)
 
 
+@public("torch.matrix_power method.matrix_power", out="same")
 def matrix_power_of_torch(input: Any, n: int) -> Any:
     """``torch.matrix_power``: the same as ``torch.linalg.matrix_power``."""
     check_tensors("matrix_power", input=input)
@@ -295,6 +303,7 @@ exponential: Operation = Operation(
 )  # fmt: skip
 
 
+@public("torch method linalg")
 def matrix_exp(input: Any) -> Any:
     """The exponential of a square matrix: the sum of its powers, each over a factorial.
 
@@ -312,6 +321,7 @@ def matrix_exp(input: Any) -> Any:
 # -- products of several ---------------------------------------------------------------------
 
 
+@public("linalg", out="same")
 def multi_dot(tensors: Any) -> Any:
     """The product of several matrices, in the order that takes the fewest multiplications. The
     first and the last may be vectors.
@@ -406,6 +416,7 @@ def _multiplied(matrices: list[Any], splits: dict[tuple[int, int], int], i: int,
     return products.mm(left, right)
 
 
+@public("torch", out="same")
 def chain_matmul(*matrices: Any) -> Any:
     """The product of several matrices: an older name of ``torch.linalg.multi_dot``."""
     if not matrices:
@@ -416,6 +427,7 @@ def chain_matmul(*matrices: Any) -> Any:
     return matrices[0].clone() if len(matrices) == 1 else _chain(list(matrices))
 
 
+@public("linalg", out="same")
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """The dot products of vectors along a dimension, the first of them conjugated.
 
@@ -434,6 +446,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     return linear.sum_dim(product, dim=dims, keepdim=False)
 
 
+@public("linalg", out="same")
 def matmul(input: Any, other: Any) -> Any:
     """The same as ``torch.matmul``."""
     check_tensors("linalg_matmul", input=input, other=other)

@@ -12,6 +12,7 @@ from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, TensorLike, constant, raw
+from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import of_systems
 from retrograd.ops.algebra._matrix import adjoint as _adjoint  # which is the name of an option, too
@@ -172,6 +173,7 @@ def _check_lu(function: str, A: Any, pivot: bool) -> None:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
 
 
+@public("linalg", out="same")
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """As ``lu_factor``, and where U first has a zero on its diagonal (0 for nowhere)."""
     check_tensors("linalg_lu_factor_ex", A=A)
@@ -189,6 +191,7 @@ def _factored(function: str, A: Any, pivot: bool, check_errors: bool) -> Any:
     return found
 
 
+@public("linalg", out="same")
 def lu_factor(A: Any, *, pivot: bool = True) -> Any:
     """L and U of ``A = P @ L @ U`` in one tensor, and the exchanges of rows that make P.
 
@@ -202,6 +205,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> Any:
     return named_result("linalg_lu_factor", "LU", "pivots")(found[:2])
 
 
+@public("torch.lu method.lu", out="same")
 def lu_of_torch(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """``torch.lu``: the same as ``torch.linalg.lu_factor``."""
     check_tensors("lu", A=A)
@@ -234,6 +238,7 @@ linalg_lu = Operation(
 )  # fmt: skip
 
 
+@public("linalg", out="same")
 def lu(A: Any, *, pivot: bool = True) -> Any:
     """``A`` as ``P @ L @ U``: a permutation, a lower and an upper triangular matrix.
 
@@ -290,6 +295,7 @@ unpacked = Operation(
 )  # fmt: skip
 
 
+@public("torch", out="same")
 def lu_unpack(
     LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
@@ -366,6 +372,7 @@ def solved_with_transposed(LU: Any, pivots: Any, B: Any, left: bool = True) -> A
     return conj(lu_solved(LU, pivots, conj(B), left=left, adjoint=True))
 
 
+@public("linalg", out="same")
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """X of ``A @ X = B`` (or, if not ``left``, of ``X @ A = B``) from the factors of ``A``, which
     stands for its adjoint if ``adjoint``."""
@@ -392,6 +399,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return lu_solved(LU, pivots, B, left=bool(left), adjoint=bool(adjoint))
 
 
+@public("torch.lu_solve method.lu_solve", out="same")
 def lu_solve_of_torch(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """``torch.lu_solve``: X of ``A @ X = input`` from the factors of ``A``."""
     check_tensors("lu_solve", input=input, LU_data=LU_data, LU_pivots=LU_pivots)

@@ -13,6 +13,7 @@ from retrograd.ops._arguments import element
 from retrograd.ops._batching import BatchLevel, bare, definition_on, folded, unfolded
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, composite, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, check_alpha, kernel
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
 from retrograd.ops.elementwise import conj
@@ -28,6 +29,7 @@ vdot_of = composite(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def vdot(input: Any, other: Any) -> Any:
     """The dot product of two vectors, the first of them conjugated.
 
@@ -40,6 +42,7 @@ def vdot(input: Any, other: Any) -> Any:
     return vdot_of(input, other)
 
 
+@public("torch method", out="same")
 def inner(input: Any, other: Any) -> Any:
     """The dot products of the last dimensions.
 
@@ -58,6 +61,7 @@ def inner(input: Any, other: Any) -> Any:
     return tensordot(input, other, ([-1], [-1]))
 
 
+@public("torch method", out="cast")
 def kron(input: Any, other: Any) -> Any:
     """The Kronecker product: every element of ``input`` times all of ``other``, in blocks.
 
@@ -204,6 +208,7 @@ def _broadcasts(shape: tuple[int, ...], size: tuple[int, ...]) -> bool:
     return len(shape) <= len(size) and all(s in (1, n) for s, n in pairs)
 
 
+@public("torch method", in_place=True, out="same")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)``.
 
@@ -236,6 +241,7 @@ def _check_addmm_dtypes(self: Raw, a: Raw, b: Raw) -> None:
             )
 
 
+@public("torch method", in_place="torch method", out="same")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * (mat @ vec)``."""
     check_tensors("addmv", input=input, mat=mat, vec=vec)
@@ -259,6 +265,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
     return addmv_of(input, mat, vec, beta=beta, alpha=alpha)
 
 
+@public("torch method", in_place=True, out="same")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * outer(vec1, vec2)``."""
     check_tensors("addr", input=input, vec1=vec1, vec2=vec2)
@@ -282,6 +289,7 @@ def check_beta(common: Any, beta: Any) -> None:
         raise RuntimeError(str(error).replace("alpha", "beta")) from None
 
 
+@public("torch method", in_place=True, out="same")
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
     check_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
@@ -306,6 +314,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     return baddbmm_of(input, batch1, batch2, beta=beta, alpha=alpha)
 
 
+@public("torch method", in_place=True, out="same")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * sum(batch1 @ batch2)``: the products of a batch, added up."""
     check_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
@@ -333,6 +342,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 # -- contracting dimensions ------------------------------------------------------------------
 
 
+@public("torch")
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Sums of products over dimensions of both: the last of ``a`` and first of ``b``, or as listed.
 

@@ -11,6 +11,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._operation import Operation, constant, raw
+from retrograd.ops._public import public
 from retrograd.ops.algebra._matrix import (
     adjoint,
     check_square,
@@ -78,6 +79,7 @@ linalg_pinv = Operation(
 )  # fmt: skip
 
 
+@public("linalg", out="same")
 def pinv(
     A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Any:
@@ -103,6 +105,7 @@ def pinv(
     return linalg_pinv(A, atol=absolute, rtol=relative, hermitian=bool(hermitian))
 
 
+@public("torch method")
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """``torch.pinverse``: the pseudo-inverse with a relative tolerance."""
     check_tensors("pinverse", input=input)
@@ -136,6 +139,7 @@ def _matrix_rank(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
 rank_of = constant("matrix_rank", _matrix_rank, batch=_with_tolerances)
 
 
+@public("linalg", out="same")
 def matrix_rank(
     input: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Any:
@@ -166,6 +170,7 @@ def matrix_rank(
 # -- condition -------------------------------------------------------------------------------
 
 
+@public("linalg", out="same")
 def cond(input: Any, p: Any = None) -> Any:
     """How much a matrix magnifies errors: its norm times that of its inverse.
 

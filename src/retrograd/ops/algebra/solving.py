@@ -16,6 +16,7 @@ from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Later, bare
 from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
+from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
 from retrograd.ops.algebra._matrix import (
@@ -143,6 +144,7 @@ def _check_solve(A: Any, B: Any, left: bool) -> None:
     check_kernel("lu_cpu", A)
 
 
+@public("linalg", out="same")
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """X of ``A @ X = B``, or, if not ``left``, of ``X @ A = B``.
 
@@ -156,6 +158,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return solved(A, B, bool(left))
 
 
+@public("linalg", out="same")
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """As ``solve``, but says where it failed instead of raising an error."""
     check_tensors("linalg_solve_ex", A=A, B=B)
@@ -187,6 +190,7 @@ def _inverted(function: str, A: Any, check_errors: bool) -> Any:
     return found
 
 
+@public("linalg", out="same")
 def inv(A: Any) -> Any:
     """The inverse of a square matrix.
 
@@ -199,12 +203,14 @@ def inv(A: Any) -> Any:
     return _inverted("linalg.inv", A, True)[0]
 
 
+@public("torch method", out="same")
 def inverse(input: Any) -> Any:
     """``torch.inverse``: the inverse of a square matrix."""
     check_tensors("inverse", input=input)
     return inv(input)
 
 
+@public("linalg", out="same")
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """As ``inv``, but says where it failed instead of raising an error."""
     check_tensors("linalg_inv_ex", A=A)
@@ -216,6 +222,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
 # -- tensors as matrices ---------------------------------------------------------------------
 
 
+@public("linalg", out="same")
 def tensorinv(input: Any, ind: int = 2) -> Any:
     """The inverse with respect to ``tensordot`` over the last dimensions from ``ind`` on."""
     check_tensors("linalg_tensorinv", input=input)
@@ -239,6 +246,7 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     return x if tuple(x.shape) == shape else linear.reshape(x, shape)
 
 
+@public("linalg", out="same")
 def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     """X of ``tensordot(input, X, X.ndim) = other``."""
     check_tensors("linalg_tensorsolve", input=input, other=other)

@@ -10,6 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation
+from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import in_front, of_systems
 from retrograd.ops.algebra._matrix import (
@@ -69,6 +70,7 @@ triangular_solved: Operation = Operation(
 )  # fmt: skip
 
 
+@public("linalg", out="same")
 def solve_triangular(
     input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -157,6 +159,7 @@ older_solve = Operation(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -222,6 +225,7 @@ older_cholesky = Operation(
 )  # fmt: skip
 
 
+@public("linalg", out="same")
 def cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """As ``cholesky``, but says where it failed instead of raising an error."""
     check_tensors("linalg_cholesky_ex", input=input)
@@ -241,6 +245,7 @@ def _checked_cholesky(function: str, input: Any, upper: bool, check_errors: bool
     return found
 
 
+@public("linalg", out="cast")
 def cholesky(input: Any, *, upper: bool = False) -> Any:
     """The lower triangular L of ``input = L @ L.mH`` for a positive definite matrix, or ``L.mH``.
 
@@ -253,6 +258,7 @@ def cholesky(input: Any, *, upper: bool = False) -> Any:
     return _checked_cholesky("linalg.cholesky", input, upper, True)[0]
 
 
+@public("torch.cholesky method.cholesky", out="cast")
 def cholesky_of_torch(input: Any, upper: bool = False) -> Any:
     """``torch.cholesky``: the same as ``torch.linalg.cholesky``."""
     check_tensors("cholesky", input=input)
@@ -302,6 +308,7 @@ solved_by_cholesky: Operation = Operation(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """X of ``A @ X = input``, from the Cholesky factor of A."""
     check_tensors("cholesky_solve", input=input, input2=input2)
@@ -335,6 +342,7 @@ inverse_by_cholesky = Operation(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """The inverse of a positive definite matrix, from its Cholesky factor."""
     check_tensors("cholesky_inverse", input=input)

@@ -18,6 +18,7 @@ from retrograd.ops import linear
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Composite, Elementwise, Operation, composite, elementwise, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import ge, le, logical_or, lt, sigmoid, tanh, where, zero
 
@@ -86,6 +87,7 @@ threshold_written = _recorded_as(
 )  # fmt: skip
 
 
+@public("torch functional", out="computed")
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """``input`` where it is above ``threshold``, ``value`` elsewhere.
 
@@ -98,11 +100,13 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
     return threshold_op(input, threshold=threshold, value=value)
 
 
+@public("torch functional")
 def threshold_(input: Any, threshold: float, value: float) -> Any:
     """In-place version of ``threshold``."""
     return _written(threshold_written, input, threshold=threshold, value=value)
 
 
+@public("functional")
 def relu(input: Any, inplace: bool = False) -> Any:
     """``max(input, 0)``.
 
@@ -113,6 +117,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
     return input.relu_() if inplace else basic.relu(input)
 
 
+@public("functional")
 def relu_(input: Any) -> Any:
     """In-place version of ``relu``."""
     return input.relu_()
@@ -153,6 +158,7 @@ def _check_limits(input: Any, min_val: float, max_val: float) -> None:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
 
 
+@public("functional")
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """``input`` moved between two bounds.
 
@@ -168,12 +174,14 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     return hardtanh_op(input, min_val=min_val, max_val=max_val)
 
 
+@public("functional")
 def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """In-place version of ``hardtanh``."""
     _check_limits(input, min_val, max_val)
     return _written(hardtanh_op, input, min_val=min_val, max_val=max_val)
 
 
+@public("functional")
 def relu6(input: Any, inplace: bool = False) -> Any:
     """``input`` moved between 0 and 6.
 
@@ -200,6 +208,7 @@ hardswish_op = elementwise(
 )  # fmt: skip
 
 
+@public("functional")
 def hardswish(input: Any, inplace: bool = False) -> Any:
     """``input * relu6(input + 3) / 6``.
 
@@ -226,6 +235,7 @@ hardsigmoid_op = elementwise(
 )  # fmt: skip
 
 
+@public("functional")
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
     """``relu6(input + 3) / 6``.
 
@@ -270,6 +280,7 @@ softshrink_op = _shrink("softshrink", _softshrink, "check")
 hardshrink_op = _shrink("hardshrink", _hardshrink, "cpu")
 
 
+@public("functional")
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """``input`` moved towards zero by ``lambd``, but not beyond.
 
@@ -287,6 +298,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     return softshrink_op(input, lambd=lambd)
 
 
+@public("torch method functional", out="computed")
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """``input`` where its size is above ``lambd``, zero elsewhere.
 
@@ -297,11 +309,13 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     return hardshrink_op(input, lambd=lambd)
 
 
+@public("functional")
 def tanhshrink(input: Any) -> Any:
     """``input - tanh(input)``."""
     return input - tanh(input)
 
 
+@public("functional")
 def softsign(input: Any) -> Any:
     """``input / (1 + abs(input))``.
 
@@ -368,6 +382,7 @@ glu_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def glu(input: Any, dim: int = -1) -> Any:
     """The first half along ``dim`` times the sigmoid of the second.
 

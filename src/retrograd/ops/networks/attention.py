@@ -12,6 +12,7 @@ from retrograd.ops import linear, products
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Operation, TensorLike, composite, is_differentiated, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops.elementwise import add, clone, logical_not, ne, to_dtype, where, zeros_like
 from retrograd.ops.networks import dropout
@@ -170,6 +171,7 @@ def _as_added(mask: Raw, dtype: Any) -> Raw:
 # -- what users call ---------------------------------------------------------------------------
 
 
+@public("functional")
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,

@@ -14,6 +14,7 @@ from retrograd.ops._batching import batches_of
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import composite, detached, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import clone, rsqrt
 from retrograd.ops.networks._normal import (
@@ -207,6 +208,7 @@ native_batch_norm = composite(
 )  # fmt: skip
 
 
+@public("torch.batch_norm")
 def torch_batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
     momentum: float, eps: float, cudnn_enabled: bool = True,
@@ -248,6 +250,7 @@ def torch_batch_norm(
     )[0]  # fmt: skip
 
 
+@public("functional")
 def batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
@@ -330,6 +333,7 @@ native_group_norm = composite(
 )  # fmt: skip
 
 
+@public("torch.group_norm")
 def torch_group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
     cudnn_enabled: bool = True,
@@ -356,6 +360,7 @@ def torch_group_norm(
     return native_group_norm(input, weight, bias, num_groups=num_groups, eps=eps)[0]
 
 
+@public("functional")
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -375,6 +380,7 @@ def group_norm(
     return torch_group_norm(input, num_groups, weight, bias, eps)
 
 
+@public("torch.instance_norm")
 def torch_instance_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
     momentum: float, eps: float, cudnn_enabled: bool = True,
@@ -400,6 +406,7 @@ def torch_instance_norm(
     return linear.view(result, size=shape)
 
 
+@public("functional")
 def instance_norm(
     input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None,
     bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,

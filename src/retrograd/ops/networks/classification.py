@@ -11,6 +11,7 @@ from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Elementwise, Operation, composite, detached, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import (
     clamp,
@@ -269,6 +270,7 @@ def _nll_loss(
     return (reshape(loss, (batch, *rest)) if reduction == "none" else loss), total
 
 
+@public("functional")
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -287,6 +289,7 @@ def nll_loss(
 # -- cross_entropy ---------------------------------------------------------------------------
 
 
+@public("functional")
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -421,6 +424,7 @@ bce_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -497,6 +501,7 @@ bce_logits_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Any = None,

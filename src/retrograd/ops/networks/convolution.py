@@ -16,6 +16,7 @@ from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
 from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import Operation, multilinear, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops.networks.padding import constant_pad_nd
 
@@ -396,6 +397,7 @@ def _padded(
     return input, tuple(t // 2 for t in total)
 
 
+@public("torch functional")
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -409,6 +411,7 @@ def conv1d(
     return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public("torch functional")
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -422,6 +425,7 @@ def conv2d(
     return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public("torch functional")
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -430,6 +434,7 @@ def conv3d(
     return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public("torch functional")
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -439,6 +444,7 @@ def conv_transpose1d(
                       True, output_padding)  # fmt: skip
 
 
+@public("torch functional")
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -453,6 +459,7 @@ def conv_transpose2d(
                       True, output_padding)  # fmt: skip
 
 
+@public("torch functional")
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -462,6 +469,7 @@ def conv_transpose3d(
                       True, output_padding)  # fmt: skip
 
 
+@public("torch.convolution")
 def convolve(
     input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,

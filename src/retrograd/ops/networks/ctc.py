@@ -13,6 +13,7 @@ from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_chan
 from retrograd.ops._dims import is_integer
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, hidden, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import isinf, maximum, to_dtype, where, zeros_like
 from retrograd.ops.linear import reshape, squeeze_dim, sum_dim, unsqueeze
@@ -161,6 +162,7 @@ def _check_kinds(log_probs: Any, targets: Any, inputs: Any, wanted: Any, blank: 
         )
 
 
+@public("functional")
 def ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,

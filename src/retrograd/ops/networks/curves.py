@@ -7,6 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._operation import composite, elementwise, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops.elementwise import abs, exp, gt, sgn, sigmoid, tanh, where
 from retrograd.ops.networks.activations import _PAIR, _slope, _written
@@ -45,6 +46,7 @@ gelu_op = elementwise(
 )  # fmt: skip
 
 
+@public("functional")
 def gelu(input: Any, approximate: str = "none") -> Any:
     """``input`` times the normal distribution function; with ``approximate="tanh"``, nearly.
 
@@ -88,6 +90,7 @@ mish_op = elementwise(
 )  # fmt: skip
 
 
+@public("functional")
 def silu(input: Any, inplace: bool = False) -> Any:
     """``input * sigmoid(input)``, also called swish.
 
@@ -99,6 +102,7 @@ def silu(input: Any, inplace: bool = False) -> Any:
     return _written(silu_op, input) if inplace else silu_op(input)
 
 
+@public("functional")
 def mish(input: Any, inplace: bool = False) -> Any:
     """``input * tanh(softplus(input))``.
 
@@ -134,6 +138,7 @@ softplus_op = elementwise(
 )  # fmt: skip
 
 
+@public("functional")
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above
     ``threshold``.
@@ -176,6 +181,7 @@ log_sigmoid_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def logsigmoid(input: Any) -> Any:
     """The logarithm of the sigmoid, of which nothing is lost where the sigmoid is nearly zero.
 

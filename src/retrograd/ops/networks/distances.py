@@ -10,6 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, reducing
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import Operation, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._tangents import by_slopes, ones_like
 from retrograd.ops.elementwise import minimum, sqrt, sub, to_dtype, where, zeros_like
@@ -31,6 +32,7 @@ norm_op = Operation(
 )  # fmt: skip
 
 
+@public("torch functional")
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
@@ -45,6 +47,7 @@ def pairwise_distance(
     return norm_op(moved, p=float(p), dim=(last,) if last >= 0 else (), keepdim=keepdim)
 
 
+@public("torch functional")
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosines of the angles between vectors along ``dim``.
 
@@ -69,6 +72,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return reducing.sum(sides[0] * sides[1], dim=plain)
 
 
+@public("functional", out="same")
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """Vectors along ``dim`` divided by their norm, or by ``eps`` if that is larger.
 
@@ -146,6 +150,7 @@ pdist_op = Operation(
 )  # fmt: skip
 
 
+@public("torch functional")
 def pdist(input: Any, p: float = 2.0) -> Any:
     """The distances of each row from every later one.
 
@@ -165,6 +170,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 # -- losses ----------------------------------------------------------------------------------
 
 
+@public("functional")
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -191,6 +197,7 @@ def ranking_loss(input1: Any, input2: Any, target: Any, margin: float, reduction
     return reduced(clamp_min(lack, 0), reduction)
 
 
+@public("functional")
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -225,6 +232,7 @@ def cosine_embedding_loss(
     return reduced(together + apart, reduction)
 
 
+@public("functional")
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
@@ -257,6 +265,7 @@ def _same_dims(anchor: Any, positive: Any, negative: Any) -> None:
         )
 
 
+@public("functional")
 def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *,
     distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,

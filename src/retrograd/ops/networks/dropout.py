@@ -15,6 +15,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import sampling
 from retrograd.ops._operation import hidden, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops.elementwise import add, mul
 
@@ -88,23 +89,22 @@ def _torch_form(name: str, kind: Kind, inplace: bool) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = f"{name}_" if inplace else name
     function.__doc__ = f"``nn.functional.{name}`` with all its arguments given."
-    return function
+    return public("torch")(function)
 
 
-torch_dropout, torch_dropout_ = (_torch_form("dropout", Kind(), i) for i in (False, True))
-feature_dropout, feature_dropout_ = (
-    _torch_form("feature_dropout", Kind(channels=True), i) for i in (False, True)
-)
-torch_alpha_dropout, torch_alpha_dropout_ = (
-    _torch_form("alpha_dropout", Kind(alpha=True), i) for i in (False, True)
-)
-torch_feature_alpha_dropout, torch_feature_alpha_dropout_ = (
-    _torch_form("feature_alpha_dropout", Kind(channels=True, alpha=True), i) for i in (False, True)
-)
+torch_dropout = _torch_form("dropout", Kind(), False)
+_torch_form("dropout", Kind(), True)
+for _name, _kind in (
+    ("feature_dropout", Kind(channels=True)), ("alpha_dropout", Kind(alpha=True)),
+    ("feature_alpha_dropout", Kind(channels=True, alpha=True)),
+):  # fmt: skip
+    for _inplace in (False, True):
+        _torch_form(_name, _kind, _inplace)
 
 # -- nn.functional -----------------------------------------------------------------------------
 
 
+@public("functional")
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Each element dropped with probability ``p``, those that stay divided by ``1 - p``.
 
@@ -117,6 +117,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     return _dropped(input, p, training, inplace, Kind())
 
 
+@public("functional")
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Each element set, with probability ``p``, to where a SELU ends on the negative side, and all
     then scaled and moved so that mean and variance stay as they were.
@@ -129,6 +130,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     return _dropped(input, p, training, inplace, Kind(alpha=True))
 
 
+@public("functional")
 def feature_alpha_dropout(
     input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Any:
@@ -142,6 +144,7 @@ def feature_alpha_dropout(
     return _dropped(input, p, training, inplace, Kind(channels=True, alpha=True))
 
 
+@public("functional")
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Whole channels of sequences ``(N, C, L)`` or ``(C, L)`` dropped.
 
@@ -162,6 +165,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     return _of_channels(input, p, training, inplace, batched=ndim == 3)
 
 
+@public("functional")
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Whole channels of images ``(N, C, H, W)`` dropped.
 
@@ -185,6 +189,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     return _dropped(input, p, training, inplace, Kind(channels=True))
 
 
+@public("functional")
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Whole channels of volumes ``(N, C, D, H, W)`` or ``(C, D, H, W)`` dropped.
 

@@ -14,6 +14,7 @@ from retrograd.ops._dims import is_integer, numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, hidden, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops.elementwise import (
     add,
     clamp,
@@ -155,6 +156,7 @@ def _check_indices(indices: Any, function: str) -> Raw:
     return places
 
 
+@public("torch.embedding")
 def look_up(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
@@ -178,6 +180,7 @@ def look_up(
     )  # fmt: skip
 
 
+@public("functional")
 def embedding(
     input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
@@ -419,6 +422,7 @@ def _check_arrays(table: Raw, indices: Raw, offsets: Raw, factors: Raw | None) -
         )
 
 
+@public("functional")
 def embedding_bag(
     input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None,
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",

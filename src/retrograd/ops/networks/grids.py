@@ -18,6 +18,7 @@ from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import sizes_of
 from retrograd.ops._operation import Linear, Operation, TensorLike, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
@@ -261,6 +262,7 @@ _MODES = {"bilinear": BILINEAR, "nearest": NEAREST, "bicubic": BICUBIC}
 _PADDINGS = {"zeros": ZEROS, "border": BORDER, "reflection": REFLECTION}
 
 
+@public("functional")
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
@@ -285,6 +287,7 @@ def grid_sample(
     return grid_sampler(input, grid, _MODES[mode], _PADDINGS[padding_mode], bool(align_corners))
 
 
+@public("torch")
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
@@ -355,12 +358,14 @@ affine_gradient: Linear = declare(
 )  # fmt: skip
 
 
+@public("torch")
 def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
     """As ``affine_grid``."""
     sizes = sizes_of("affine_grid_generator", "size", 2, size)
     return affine_points(theta, size=sizes, align_corners=bool(align_corners))
 
 
+@public("functional")
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
     """The grid that shows an image through an affine map, for images of ``size``.
 

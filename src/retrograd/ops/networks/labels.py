@@ -10,6 +10,7 @@ from retrograd.ops import reducing
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import composite, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops.elementwise import (
     eq,
@@ -133,6 +134,7 @@ multi_margin_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -194,6 +196,7 @@ multilabel_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -224,6 +227,7 @@ soft_margin_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def soft_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -241,6 +245,7 @@ def soft_margin_loss(
     return in_dtype_of(input, soft_margin_op(input, target, reduction=reduction))
 
 
+@public("functional")
 def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",

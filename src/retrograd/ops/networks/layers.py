@@ -10,11 +10,13 @@ from retrograd.ops import products, shaping
 from retrograd.ops._batching import composed
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import multilinear, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops.algebra._matrix import check_tensors
 from retrograd.ops.algebra.matrices import addmm
 
 
+@public("functional")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """``input @ weight.T + bias``.
 
@@ -86,6 +88,7 @@ trilinear = multilinear(
 )
 
 
+@public("torch functional")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """For every row of both inputs, ``input1 @ w @ input2`` for every matrix w of ``weight``.
 

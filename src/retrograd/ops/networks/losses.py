@@ -15,6 +15,7 @@ from retrograd.ops import reducing
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import composite, elementwise, is_differentiated, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
@@ -154,6 +155,7 @@ mse_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Any = None,
@@ -171,6 +173,7 @@ def mse_loss(
     return mse_op(first, second, reduction=reduction)
 
 
+@public("functional")
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Any = None,
@@ -238,6 +241,7 @@ smooth_l1_op = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def smooth_l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -257,6 +261,7 @@ def smooth_l1_loss(
     return smooth_l1_op(first, second, reduction=reduction, beta=beta)
 
 
+@public("functional")
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
@@ -286,6 +291,7 @@ at_least = elementwise(
 # -- likelihoods -----------------------------------------------------------------------------
 
 
+@public("functional")
 def kl_div(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
@@ -318,6 +324,7 @@ def kl_div(
     return total / input.shape[0] if input.ndim else total
 
 
+@public("functional")
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False,
     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
@@ -342,6 +349,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
+@public("functional")
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
@@ -378,6 +386,7 @@ def gaussian_nll_loss(
     return reduced(loss, reduction)
 
 
+@public("functional")
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",

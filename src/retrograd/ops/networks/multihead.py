@@ -12,6 +12,7 @@ from typing import Any
 
 from retrograd.ops import linear, products
 from retrograd.ops._operation import raw
+from retrograd.ops._public import public
 from retrograd.ops.networks import layers, padding
 from retrograd.ops.networks.attention import scaled_dot_product_attention
 from retrograd.ops.networks.dropout import dropout
@@ -25,6 +26,7 @@ def _insist(fact: bool, words: str) -> None:
         raise AssertionError(words)
 
 
+@public("functional")
 def multi_head_attention_forward(
     query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Any, in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool,

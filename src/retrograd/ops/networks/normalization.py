@@ -10,6 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import composite, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import pow_scalar, rsqrt
 from retrograd.ops.networks import padding, pooling
@@ -120,6 +121,7 @@ native_layer_norm = composite(
 )  # fmt: skip
 
 
+@public("functional")
 def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
@@ -136,6 +138,7 @@ def layer_norm(
     return native_layer_norm(input, weight, bias, normalized_shape=sizes, eps=eps)[0]
 
 
+@public("torch.layer_norm")
 def torch_layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
@@ -144,6 +147,7 @@ def torch_layer_norm(
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
+@public("torch functional")
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
@@ -168,6 +172,7 @@ def rms_norm(
     return in_dtype(result, given).contiguous()
 
 
+@public("functional")
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd.ops._public import public
 from retrograd.ops.networks import classification, ctc, distances, losses
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -17,6 +18,7 @@ def _word(reduction: int) -> str:
     return _REDUCTIONS[reduction]
 
 
+@public("torch")
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 0
 ) -> Any:
@@ -31,6 +33,7 @@ def binary_cross_entropy_with_logits(
     )
 
 
+@public("torch")
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
@@ -40,6 +43,7 @@ def cosine_embedding_loss(
     )
 
 
+@public("torch")
 def ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: int = 0, zero_infinity: bool = False,
@@ -50,11 +54,13 @@ def ctc_loss(
     )
 
 
+@public("torch")
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 0) -> Any:
     """Distances of what belongs together, and what others lack to a margin."""
     return losses.hinge_embedding_loss(input, target, margin, reduction=_word(reduction))
 
 
+@public("torch")
 def kl_div(input: Any, target: Any, reduction: int = 0, *, log_target: bool = False) -> Any:
     """How much a distribution says that another, given by its logarithm, does not.
 
@@ -65,6 +71,7 @@ def kl_div(input: Any, target: Any, reduction: int = 0, *, log_target: bool = Fa
     return losses.kl_div(input, target, reduction=_word(reduction), log_target=log_target)
 
 
+@public("torch")
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
@@ -72,6 +79,7 @@ def margin_ranking_loss(
     return distances.ranking_loss(input1, input2, target, margin, _word(reduction))
 
 
+@public("torch")
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Any:
@@ -81,6 +89,7 @@ def poisson_nll_loss(
     )
 
 
+@public("torch")
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2.0,
     eps: float = 1e-6, swap: bool = False, reduction: int = 0,

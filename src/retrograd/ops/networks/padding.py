@@ -10,6 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 
 Sizes = tuple[int, ...]
@@ -112,6 +113,7 @@ def _whole(name: str, pad: Any) -> Sizes:
     return tuple(int(p) for p in pad)
 
 
+@public("torch.constant_pad_nd")
 def constant_pad(input: Any, pad: Any, value: Any = 0) -> Any:
     """``input`` with a frame of ``value`` (``torch.constant_pad_nd``)."""
     return _constant(input, _whole("constant_pad_nd", pad), value)
@@ -133,6 +135,7 @@ def _constant(input: Any, pad: Sizes, value: Any) -> Any:
     return constant_pad_nd(input, pad=pad, value=value)
 
 
+@public("functional")
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
     """Images with a frame: of a constant, or of their own elements, reflected, repeated or around
     the other side. ``pad`` counts from the last dimension; negative numbers crop.

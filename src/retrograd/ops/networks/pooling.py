@@ -15,6 +15,7 @@ from retrograd.ops import elementwise, linear, reducing
 from retrograd.ops._dims import is_integer
 from retrograd.ops._operation import Linear, Selecting, Selection, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.networks._pools import (
     Sizes,
@@ -243,6 +244,7 @@ def _flat(input: Any, pool: Any) -> tuple[Any, ...]:
     return tuple(linear.squeeze_dim(r, dims=(len(r.shape) - 2,)) for r in results)
 
 
+@public("torch functional")
 def max_pool1d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -255,6 +257,7 @@ def max_pool1d_with_indices(
     return _flat(input, lambda x: _maxima(2, x, (1, k), (1, s), (0, p), (1, d), ceil_mode))
 
 
+@public("functional")
 def max_pool2d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -263,6 +266,7 @@ def max_pool2d_with_indices(
     return _maxima(2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@public("functional")
 def max_pool3d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -271,6 +275,7 @@ def max_pool3d_with_indices(
     return _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@public("torch functional")
 def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -285,6 +290,7 @@ def max_pool1d(
     return found if return_indices else found[0]
 
 
+@public("torch functional")
 def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -300,6 +306,7 @@ def max_pool2d(
     return found if return_indices else found[0]
 
 
+@public("torch functional")
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -316,6 +323,7 @@ def _adaptive_maxima(ndim: int, input: Any, output_size: Any) -> Any:
     return ADAPTIVE_MAX_POOL[ndim](input, output_size=counts)
 
 
+@public("functional")
 def adaptive_max_pool1d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
@@ -324,6 +332,7 @@ def adaptive_max_pool1d_with_indices(
     return _flat(input, lambda x: _adaptive_maxima(2, x, (1, count)))
 
 
+@public("functional")
 def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
@@ -331,6 +340,7 @@ def adaptive_max_pool2d_with_indices(
     return _adaptive_maxima(2, input, output_size)
 
 
+@public("functional")
 def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
@@ -338,23 +348,27 @@ def adaptive_max_pool3d_with_indices(
     return _adaptive_maxima(3, input, output_size)
 
 
+@public("functional")
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each of a number of windows of a signal."""
     found = adaptive_max_pool1d_with_indices(input, output_size)
     return found if return_indices else found[0]
 
 
+@public("torch.adaptive_max_pool1d")
 def adaptive_max_pool1d_pair(input: Any, output_size: Any) -> Any:
     """Largest elements and their places (``torch.adaptive_max_pool1d``)."""
     return adaptive_max_pool1d_with_indices(input, output_size)
 
 
+@public("functional")
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each of a number of windows of an image."""
     found = _adaptive_maxima(2, input, output_size)
     return found if return_indices else found[0]
 
 
+@public("functional")
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of each of a number of windows of a volume."""
     found = _adaptive_maxima(3, input, output_size)
@@ -377,6 +391,7 @@ def _means(
     )  # fmt: skip
 
 
+@public("torch functional")
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -403,6 +418,7 @@ def avg_pool1d(
     )[0]  # fmt: skip
 
 
+@public("functional")
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -418,6 +434,7 @@ def avg_pool2d(
                   divisor_override)  # fmt: skip
 
 
+@public("functional")
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -437,12 +454,14 @@ def _adaptive_means(ndim: int, input: Any, output_size: Any) -> Any:
     return ADAPTIVE_AVG_POOL[ndim](input, output_size=counts)
 
 
+@public("torch functional")
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """The mean of each of a number of windows of a signal."""
     (count,) = adaptive_sizes("adaptive_avg_pool1d", 1, raw(input), output_size)
     return _flat(input, lambda x: _adaptive_means(2, x, (1, count)))[0]
 
 
+@public("functional")
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """The mean of each of a number of windows of an image.
 
@@ -453,6 +472,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     return _adaptive_means(2, input, output_size)
 
 
+@public("functional")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """The mean of each of a number of windows of a volume."""
     return _adaptive_means(3, input, output_size)
@@ -478,6 +498,7 @@ def _norms(means: Any, input: Any, norm_type: float, kernel_size: Any, stride: A
     )
 
 
+@public("functional")
 def lp_pool1d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
@@ -485,6 +506,7 @@ def lp_pool1d(
     return _norms(avg_pool1d, input, norm_type, kernel_size, stride, 1, ceil_mode)
 
 
+@public("functional")
 def lp_pool2d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
@@ -492,6 +514,7 @@ def lp_pool2d(
     return _norms(avg_pool2d, input, norm_type, kernel_size, stride, 2, ceil_mode)
 
 
+@public("functional")
 def lp_pool3d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:

@@ -13,6 +13,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Elementwise, composite, elementwise, raw
+from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn, open_batches
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import exp, gt, le, lt, where, zero, zeros_like
@@ -59,6 +60,7 @@ leaky_relu_written = _recorded_as(
 )
 
 
+@public("functional")
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """``input`` where positive, ``input * negative_slope`` elsewhere.
 
@@ -71,6 +73,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     return leaky_relu_op(input, negative_slope=negative_slope)
 
 
+@public("functional")
 def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
     """In-place version of ``leaky_relu``."""
     return _written(leaky_relu_written, input, negative_slope=negative_slope)
@@ -93,6 +96,7 @@ prelu_op = Elementwise(
 )  # fmt: skip
 
 
+@public("torch method functional")
 def prelu(input: Any, weight: Any) -> Any:
     """``input`` where positive, ``input * weight`` elsewhere: one weight, or one for each channel.
 
@@ -171,6 +175,7 @@ def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
     return where(x <= 0, noise, zeros_like(noise) + 1)
 
 
+@public("torch functional")
 def rrelu(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
     inplace: bool = False,
@@ -188,6 +193,7 @@ def rrelu(
     return rrelu_op(input, noise, lower=lower, upper=upper, training=training)
 
 
+@public("torch functional")
 def rrelu_(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Any:
@@ -255,6 +261,7 @@ elu_written = _recorded_as(elu_op, "elu_written", _of_elu_result, "EluBackward1"
 celu_written = _recorded_as(elu_op, "celu_written", _of_elu_result, "CeluBackward1")
 
 
+@public("functional")
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere.
 
@@ -267,11 +274,13 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     return elu_op(input, alpha=alpha, scale=1, input_scale=1)
 
 
+@public("functional")
 def elu_(input: Any, alpha: float = 1.0) -> Any:
     """In-place version of ``elu``."""
     return _written(elu_written, input, alpha=alpha, scale=1, input_scale=1)
 
 
+@public("torch functional")
 def selu(input: Any, inplace: bool = False) -> Any:
     """``elu`` scaled so that a network of it normalizes itself.
 
@@ -284,11 +293,13 @@ def selu(input: Any, inplace: bool = False) -> Any:
     return elu_op(input, alpha=_SELU_ALPHA, scale=_SELU_SCALE, input_scale=1)
 
 
+@public("torch functional")
 def selu_(input: Any) -> Any:
     """In-place version of ``selu``."""
     return _written(elu_written, input, alpha=_SELU_ALPHA, scale=_SELU_SCALE, input_scale=1)
 
 
+@public("torch functional")
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere: without a kink.
 
@@ -301,6 +312,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     return celu_op(input, alpha=alpha, scale=1, input_scale=_inverse(alpha))
 
 
+@public("torch functional")
 def celu_(input: Any, alpha: float = 1.0) -> Any:
     """In-place version of ``celu``."""
     return _written(celu_written, input, alpha=alpha, scale=1, input_scale=_inverse(alpha))

@@ -11,6 +11,7 @@ from retrograd import arrays
 from retrograd.ops import linear, shaping
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._operation import raw
+from retrograd.ops._public import public
 from retrograd.ops.networks import _recurrence as recurrence
 from retrograd.ops.networks import layers
 from retrograd.ops.networks._recurrence import Sizes
@@ -258,6 +259,7 @@ def _arguments(name: str, args: tuple[Any, ...], named: dict[str, Any], states: 
     return [first, given["batch_sizes"], hx, *(given[n] for n in _PLAIN[2:] if n in given)]
 
 
+@public("torch")
 def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
     """Long short-term memory: ``lstm(input, (h, c), params, has_biases, num_layers, dropout, train,
     bidirectional, batch_first)``, or with ``data, batch_sizes`` of packed sequences first. The
@@ -275,6 +277,7 @@ def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
     return found[0], found[1], found[2]
 
 
+@public("torch")
 def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Gated recurrent units, called as ``lstm`` is, with one state ``h``: the result, and the last
     hidden states."""
@@ -282,12 +285,14 @@ def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
+@public("torch")
 def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
     """A network with ``h = tanh(W x + U h + b)``, called as ``gru`` is."""
     found = _network(_rnn_layer("tanh"), *_arguments("rnn_tanh", args, named, 1))
     return found[0], found[1]
 
 
+@public("torch")
 def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
     """A network with ``h = relu(W x + U h + b)``, called as ``gru`` is."""
     found = _network(_rnn_layer("relu"), *_arguments("rnn_relu", args, named, 1))
@@ -337,6 +342,7 @@ def _check_weights(w: Weights, gates: int) -> None:
             )
 
 
+@public("torch")
 def lstm_cell(
     input: Any, hx: Sequence[Any], w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> tuple[Any, Any]:
@@ -353,11 +359,13 @@ def lstm_cell(
     return found[0], found[1]
 
 
+@public("torch")
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of gated recurrent units: the hidden states after it."""
     return _step(_gru_layer, input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 3)[0]
 
 
+@public("torch")
 def rnn_tanh_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
@@ -365,6 +373,7 @@ def rnn_tanh_cell(
     return _step(_rnn_layer("tanh"), input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
 
 
+@public("torch")
 def rnn_relu_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:

@@ -12,6 +12,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._dims import is_integer
 from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.networks import pooling
 
@@ -150,6 +151,7 @@ def _unfit(what: str, shown: str, have: list[int], given: Any, name: str, letter
 _NEEDS = {"linear": 3, "bilinear": 4, "trilinear": 5}
 
 
+@public("functional")
 def interpolate(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
@@ -200,6 +202,7 @@ def interpolate(
     )
 
 
+@public("functional")
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
@@ -208,11 +211,13 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@public("functional")
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """As ``interpolate`` with ``mode="nearest"``."""
     return interpolate(input, size, scale_factor, "nearest")
 
 
+@public("functional")
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """As ``interpolate`` with ``mode="bilinear"`` and corners that stay where they are."""
     return interpolate(input, size, scale_factor, "bilinear", True)
@@ -275,6 +280,7 @@ def _refuse_shuffle(name: str, word: str, input: Any, factor: int) -> None:
         raise RuntimeError(f"{name} expects a positive {word}, but got {factor}")
 
 
+@public("torch functional")
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """Groups of channels as blocks of pixels.
 
@@ -293,6 +299,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return shuffle_pixels(input, upscale_factor=upscale_factor)
 
 
+@public("torch functional")
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """Blocks of pixels as channels of their own."""
     _refuse_shuffle("pixel_unshuffle", "downscale_factor", input, downscale_factor)
@@ -305,6 +312,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return unshuffle_pixels(input, downscale_factor=downscale_factor)
 
 
+@public("torch functional")
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels in another order: the first of every group, then the second of every group..."""
     if len(input.shape) <= 2:

@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Operation, composite, detached, raw
+from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import add, exp, log, to_dtype
@@ -89,6 +90,7 @@ def _named_dim(name: str, ndim: int, dim: int | None, stacklevel: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
+@public("torch method", out="same")
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Exponentials divided by their sum along ``dim``: positive numbers that add up to 1.
 
@@ -99,6 +101,7 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return _along(softmax_op, input, dim, dtype)
 
 
+@public("torch method", out="same")
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """The logarithm of softmax, of which nothing is lost where that is nearly zero.
 
@@ -109,16 +112,19 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     return _along(log_softmax_op, input, dim, dtype)
 
 
+@public("special.softmax")
 def special_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``softmax``, among the special functions."""
     return _along(softmax_op, input, dim, dtype)
 
 
+@public("special.log_softmax")
 def special_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """``log_softmax``, among the special functions."""
     return _along(log_softmax_op, input, dim, dtype)
 
 
+@public("functional.softmax")
 def functional_softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Any:
@@ -126,6 +132,7 @@ def functional_softmax(
     return softmax(input, _named_dim("softmax", input.ndim, dim, _stacklevel), dtype)
 
 
+@public("functional.log_softmax")
 def functional_log_softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Any:
@@ -133,6 +140,7 @@ def functional_log_softmax(
     return log_softmax(input, _named_dim("log_softmax", input.ndim, dim, _stacklevel), dtype)
 
 
+@public("functional")
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``softmax(-input)``.
 
@@ -143,6 +151,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     return softmax(-input, _named_dim("softmin", input.ndim, dim, _stacklevel), dtype)
 
 
+@public("functional")
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Any:

@@ -12,6 +12,7 @@ from retrograd.ops._dims import sizes_of
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.networks._pools import Sizes
 from retrograd.ops.networks.pooling import take_in_images
@@ -113,6 +114,7 @@ def _options(ndim: int, *values: Any) -> list[Sizes]:
     return [(s * ndim)[:ndim] if len(s) == 1 else s for s in sizes]
 
 
+@public("functional")
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -125,6 +127,7 @@ def max_unpool1d(
     return linear.squeeze_dim(found, dims=(len(found.shape) - 1,))
 
 
+@public("functional")
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -142,6 +145,7 @@ def max_unpool2d(
     return _unpooled(2, input, indices, _unpooled_sizes(input, k, s, p, output_size))
 
 
+@public("functional")
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -219,6 +223,7 @@ def _refuse_windows(k: Sizes, d: Sizes, p: Sizes, s: Sizes) -> None:
         raise RuntimeError(f"padding should be non-negative, but got {words('pad', p)}")
 
 
+@public("functional")
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
@@ -260,6 +265,7 @@ def unfold(
     return im2col(input, kernel_size=k, dilation=d, padding=p, stride=s)
 
 
+@public("functional")
 def fold(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,

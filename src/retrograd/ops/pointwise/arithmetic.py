@@ -17,7 +17,6 @@ from retrograd.ops._arguments import (
     factor,
     invalid_combination,
     is_number,
-    on_tensors,
     with_number,
 )
 from retrograd.ops._dims import broadcast
@@ -29,6 +28,7 @@ from retrograd.ops._operation import (
     hidden,
     raw,
 )
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel, no_bool_subtraction, refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import (
@@ -67,6 +67,7 @@ _rsub_tensor = elementwise(
 )  # fmt: skip
 
 
+@public("torch")
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """``other - alpha * input``."""
     check_operands("rsub", input, other)
@@ -114,6 +115,7 @@ def _fitting(value: Any, *operands: Any) -> Any:
     return element(value, common).item()
 
 
+@public("torch method", in_place=True, out="cast")
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """``input + value * tensor1 * tensor2``."""
     check_tensor("addcmul", "input", 1, input)
@@ -122,6 +124,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     return _addcmul_of(input, tensor1, tensor2, value=_fitting(value, input, tensor1, tensor2))
 
 
+@public("torch method", in_place=True, out="cast")
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """``input + value * tensor1 / tensor2``."""
     check_tensor("addcdiv", "input", 1, input)
@@ -159,6 +162,7 @@ _lerp_tensor = Elementwise(
 )  # fmt: skip
 
 
+@public("torch method", in_place=True, out="cast")
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """``input + weight * (end - input)``: the straight way from one tensor to another.
 
@@ -193,28 +197,28 @@ def two_to(x: Any) -> Any:
     return basic.exp2(x)
 
 
-logaddexp = on_tensors(
-    elementwise(
-        "logaddexp", pointwise.logaddexp,
-        lambda g, self, other: g / (1 + exp(other - self)),
-        lambda g, self, other: g / (1 + exp(self - other)),
-        dtypes="promote", check=kernel("logaddexp_cpu", "biu"),
-    ), "log(exp(input) + exp(other)), without overflow on the way.",
+logaddexp = elementwise(
+    "logaddexp", pointwise.logaddexp,
+    lambda g, self, other: g / (1 + exp(other - self)),
+    lambda g, self, other: g / (1 + exp(self - other)),
+    dtypes="promote", check=kernel("logaddexp_cpu", "biu"),
+    public="torch method", accepts="tensors",
+    doc="log(exp(input) + exp(other)), without overflow on the way.",
 )  # fmt: skip
-logaddexp2 = on_tensors(
-    elementwise(
-        "logaddexp2", pointwise.logaddexp2,
-        lambda g, self, other: g / (1 + two_to(other - self)),
-        lambda g, self, other: g / (1 + two_to(self - other)),
-        dtypes="promote", check=kernel("logaddexp2_cpu", "biuc"),
-    ), "log2(2 ** input + 2 ** other), without overflow on the way.",
+logaddexp2 = elementwise(
+    "logaddexp2", pointwise.logaddexp2,
+    lambda g, self, other: g / (1 + two_to(other - self)),
+    lambda g, self, other: g / (1 + two_to(self - other)),
+    dtypes="promote", check=kernel("logaddexp2_cpu", "biuc"),
+    public="torch method", accepts="tensors",
+    doc="log2(2 ** input + 2 ** other), without overflow on the way.",
 )  # fmt: skip
-hypot = on_tensors(
-    elementwise(
-        "hypot", pointwise.hypot,
-        lambda g, self, result: g * (self / result), lambda g, other, result: g * (other / result),
-        dtypes="promote", check=kernel("hypot_cpu", "biuc"),
-    ), "The length of the hypotenuse over the legs ``input`` and ``other``.",
+hypot = elementwise(
+    "hypot", pointwise.hypot,
+    lambda g, self, result: g * (self / result), lambda g, other, result: g * (other / result),
+    dtypes="promote", check=kernel("hypot_cpu", "biuc"),
+    public="torch method", in_place=True, accepts="tensors",
+    doc="The length of the hypotenuse over the legs ``input`` and ``other``.",
 )  # fmt: skip
 
 
@@ -225,18 +229,50 @@ def _sinc_rule(g: Any, self: Any) -> Any:
     return where(eq(square, 0), zeros_like(slope), slope)
 
 
-sinc = elementwise("sinc", pointwise.sinc, _sinc_rule, dtypes="float")
-frac = elementwise("frac", pointwise.frac, lambda g: g, check=kernel("frac_cpu", "biuc"))
+sinc = elementwise(
+    "sinc", pointwise.sinc, _sinc_rule, dtypes="float",
+    public="torch method special", in_place="torch method",
+    doc="""sin(pi x) / (pi x), which is 1 at 0.
+
+    >>> import retrograd as torch
+    >>> torch.sinc(torch.tensor([0., 0.5]))
+    tensor([1.0000, 0.6366])
+    """,
+)  # fmt: skip
+frac = elementwise(
+    "frac", pointwise.frac, lambda g: g, check=kernel("frac_cpu", "biuc"),
+    public="torch method", in_place="torch method",
+    doc="""What is left of each element without its whole part.
+
+    >>> import retrograd as torch
+    >>> torch.frac(torch.tensor([1.25, -2.5]))
+    tensor([ 0.2500, -0.5000])
+    """,
+)  # fmt: skip
 _DEGREE = math.pi / 180
 deg2rad = elementwise(
     "deg2rad", lambda self: self * _DEGREE, lambda g: g * _DEGREE, node="Deg2RadBackward0",
     dtypes="float",
     check=refuses("c", "deg2rad is not supported for complex tensors.", RuntimeError),
+    public="torch method", in_place="torch method",
+    doc="""Angles in degrees, in radians.
+
+    >>> import retrograd as torch
+    >>> torch.deg2rad(torch.tensor([180., 90.]))
+    tensor([3.1416, 1.5708])
+    """,
 )  # fmt: skip
 rad2deg = elementwise(
     "rad2deg", lambda self: self * (180 / math.pi), lambda g: g * (180 / math.pi),
     node="Rad2DegBackward0", dtypes="float",
     check=refuses("c", "rad2deg is not supported for complex tensors.", RuntimeError),
+    public="torch method", in_place="torch method",
+    doc="""Angles in radians, in degrees.
+
+    >>> import retrograd as torch
+    >>> torch.rad2deg(torch.tensor([3.141592653589793]))
+    tensor([180.])
+    """,
 )  # fmt: skip
 
 
@@ -255,6 +291,7 @@ _ldexp_whole: Operation = elementwise(
 )  # fmt: skip
 
 
+@public("torch method", in_place="torch method", out="cast")
 def ldexp(input: Any, other: Any) -> Any:
     """``input * 2 ** other``."""
     check_tensor("ldexp", "input", 1, input)
@@ -293,12 +330,14 @@ _frexp = Operation(
 _FREXP = named_result("frexp", "mantissa", "exponent")
 
 
+@public("torch method", out="same")
 def frexp(input: Any) -> Any:
     """A mantissa in [0.5, 1) and an exponent of 2 for each element."""
     check_tensor("frexp", "input", 1, input)
     return _FREXP(_frexp(input))
 
 
+@public("torch method", in_place=True, out="same")
 def float_power(input: Any, exponent: Any) -> Any:
     """``input ** exponent`` in double precision."""
     check_operands("float_power", input, exponent)
@@ -361,7 +400,8 @@ _xlogy_by: Elementwise = elementwise(
 )  # fmt: skip
 xlogy = either_number(
     "xlogy", _xlogy, _xlogy_of, _xlogy_by,
-    "``input * log(other)``, which is 0 wherever ``input`` is, even if ``other`` is 0 too.",
+    public="torch method special", in_place="torch method", out="cast",
+    doc="``input * log(other)``, which is 0 wherever ``input`` is, even if ``other`` is 0 too.",
 )  # fmt: skip
 
 
@@ -400,6 +440,6 @@ _xlog1py_by: Elementwise = elementwise(
     node="SpecialXlog1PyBackward2", dtypes="float", check=_XLOG1PY_NUMBER,
 )  # fmt: skip
 xlog1py = either_number(
-    "special_xlog1py", _xlog1py, _xlog1py_of, _xlog1py_by,
-    "``input * log1p(other)``, which is 0 wherever ``input`` is.",
+    "special_xlog1py", _xlog1py, _xlog1py_of, _xlog1py_by, public="special.xlog1py", out="cast",
+    doc="``input * log1p(other)``, which is 0 wherever ``input`` is.",
 )  # fmt: skip

@@ -16,8 +16,6 @@ from retrograd.ops._arguments import (
     element,
     invalid_combination,
     is_number,
-    on_either,
-    on_tensors,
     with_number,
 )
 from retrograd.ops._batching import BatchLevel
@@ -31,6 +29,7 @@ from retrograd.ops._operation import (
     elementwise,
     raw,
 )
+from retrograd.ops._public import public
 from retrograd.ops._refusals import Check, kernel, refuses
 from retrograd.ops.elementwise import (
     clone,
@@ -65,23 +64,23 @@ def _unless(chosen: Any, g: Any) -> Any:
 
 
 # Of two that are equal, the first is taken; a NaN is never taken if there is a number.
-fmax = on_tensors(
-    elementwise(
-        "fmax", pointwise.fmax,
-        lambda g, self, other: _only_if(logical_or(ge(self, other), isnan(other)), g),
-        lambda g, self, other: _unless(logical_or(ge(self, other), isnan(other)), g),
-        dtypes="promote",
-        check=refuses("c", "fmax not implemented for complex tensors.", RuntimeError),
-    ), "The greater of two elements; a number is greater than NaN.",
+fmax = elementwise(
+    "fmax", pointwise.fmax,
+    lambda g, self, other: _only_if(logical_or(ge(self, other), isnan(other)), g),
+    lambda g, self, other: _unless(logical_or(ge(self, other), isnan(other)), g),
+    dtypes="promote",
+    check=refuses("c", "fmax not implemented for complex tensors.", RuntimeError),
+    public="torch method", accepts="tensors",
+    doc="The greater of two elements; a number is greater than NaN.",
 )  # fmt: skip
-fmin = on_tensors(
-    elementwise(
-        "fmin", pointwise.fmin,
-        lambda g, self, other: _only_if(logical_or(le(self, other), isnan(other)), g),
-        lambda g, self, other: _unless(logical_or(le(self, other), isnan(other)), g),
-        dtypes="promote",
-        check=refuses("c", "fmin not implemented for complex tensors.", RuntimeError),
-    ), "The smaller of two elements; a number is smaller than NaN.",
+fmin = elementwise(
+    "fmin", pointwise.fmin,
+    lambda g, self, other: _only_if(logical_or(le(self, other), isnan(other)), g),
+    lambda g, self, other: _unless(logical_or(le(self, other), isnan(other)), g),
+    dtypes="promote",
+    check=refuses("c", "fmin not implemented for complex tensors.", RuntimeError),
+    public="torch method", accepts="tensors",
+    doc="The smaller of two elements; a number is smaller than NaN.",
 )  # fmt: skip
 
 _CLAMPED = refuses("c", "clamp is not supported for complex types")
@@ -130,6 +129,7 @@ _clamp_max_tensor = Elementwise(
 )  # fmt: skip
 
 
+@public("torch method", in_place="torch method", out="computed")
 def clamp_min(input: Any, min: Any) -> Any:
     """Every element at least ``min``, a number or a tensor."""
     if min is None or is_number(input):
@@ -137,6 +137,7 @@ def clamp_min(input: Any, min: Any) -> Any:
     return _clamp_min_number(input, min=min) if is_number(min) else _clamp_min_tensor(input, min)
 
 
+@public("torch method", in_place="torch method", out="computed")
 def clamp_max(input: Any, max: Any) -> Any:
     """Every element at most ``max``, a number or a tensor."""
     if max is None or is_number(input):
@@ -151,6 +152,7 @@ def _nan_to_num(self: Raw, nan: Any, posinf: Any, neginf: Any) -> Raw:
 _nan_to_num_of = elementwise("nan_to_num", _nan_to_num, lambda g, self: _only_if(isfinite(self), g))
 
 
+@public("torch method", in_place="torch method", out="computed")
 def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
     """Numbers in place of NaN and infinities: 0, and the greatest and least there are, or those
     given.
@@ -187,6 +189,7 @@ _fill_tensor: Elementwise = Elementwise(
 )  # fmt: skip
 
 
+@public("torch")
 def fill(input: Any, value: Any) -> Any:
     """A tensor like ``input`` with every element ``value``, a number or a tensor of one element."""
     if is_number(value):
@@ -216,6 +219,7 @@ _heaviside = Elementwise(
 )  # fmt: skip
 
 
+@public("torch method", in_place=True, out="computed")
 def heaviside(input: Any, values: Any) -> Any:
     """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0."""
     check_tensor("heaviside", "input", 1, input)
@@ -223,12 +227,12 @@ def heaviside(input: Any, values: Any) -> Any:
     return _heaviside(input, values)
 
 
-nextafter = on_tensors(
-    elementwise(
-        "nextafter", pointwise.nextafter, lambda g, self, other: _unless(eq(self, other), g),
-        lambda g, self, other: zeros_like(g), dtypes="promote",
-        check=kernel("nextafter_cpu", "biuc"),
-    ), "The next number that there is from ``input`` towards ``other``.",
+nextafter = elementwise(
+    "nextafter", pointwise.nextafter, lambda g, self, other: _unless(eq(self, other), g),
+    lambda g, self, other: zeros_like(g), dtypes="promote",
+    check=kernel("nextafter_cpu", "biuc"),
+    public="torch method", in_place=True, accepts="tensors",
+    doc="The next number that there is from ``input`` towards ``other``.",
 )  # fmt: skip
 
 # -- signs and angles ------------------------------------------------------------------------
@@ -252,6 +256,7 @@ _copysign = elementwise(
 )  # fmt: skip
 
 
+@public("torch method", in_place=True, out="cast")
 def copysign(input: Any, other: Any) -> Any:
     """The size of ``input`` with the sign of ``other``."""
     check_operands("copysign", input, other)
@@ -276,8 +281,15 @@ def _angle_tangent(t: Any, self: Any) -> Any:
 
 
 angle = elementwise(
-    "angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True, jvp=_angle_tangent
-)
+    "angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True, jvp=_angle_tangent,
+    public="torch method",
+    doc="""The argument of each complex number.
+
+    >>> import retrograd as torch
+    >>> torch.angle(torch.tensor([1j, -1.0 + 0j]))
+    tensor([1.5708, 3.1416])
+    """,
+)  # fmt: skip
 
 
 def _check_parts(name: str) -> Check:
@@ -311,6 +323,7 @@ _polar = Elementwise(
 )  # fmt: skip
 
 
+@public("torch", out="computed")
 def complex(real: Any, imag: Any) -> Any:
     """Complex numbers from their parts.
 
@@ -323,6 +336,7 @@ def complex(real: Any, imag: Any) -> Any:
     return _complex(real, imag)
 
 
+@public("torch", out="computed")
 def polar(abs: Any, angle: Any) -> Any:
     """Complex numbers from their size and angle."""
     check_tensor("polar", "abs", 1, abs)
@@ -339,21 +353,25 @@ _conj_physical: Elementwise = elementwise(
 conj_in_place = elementwise(
     "conj_in_place", arrays.conj, lambda g: _conj_physical(g), adjoint=True,
     node="ConjPhysicalBackward1",
+    in_place="torch.conj_physical method.conj_physical",
 )  # fmt: skip
 
 
+@public("torch method", out="computed")
 def conj_physical(input: Any) -> Any:
     """The complex conjugate; a real tensor is its own."""
     check_tensor("conj_physical", "input", 1, input)
     return _conj_physical(input) if raw(input).dtype.kind == "c" else input
 
 
+@public("torch method")
 def resolve_conj(input: Any) -> Any:
     """The tensor itself: conjugates are computed at once here."""
     check_tensor("resolve_conj", "input", 1, input)
     return input
 
 
+@public("torch method")
 def resolve_neg(input: Any) -> Any:
     """The tensor itself: negatives are computed at once here."""
     check_tensor("resolve_neg", "input", 1, input)
@@ -363,23 +381,27 @@ def resolve_neg(input: Any) -> Any:
 # -- integers and bits -----------------------------------------------------------------------
 
 _PAIR = ("self", "other")
-gcd = on_tensors(
-    asking("gcd", pointwise.gcd, _PAIR, dtypes="promote", check=kernel("gcd_cpu", "bfc")),
-    "The greatest common divisor.",
-)
-lcm = on_tensors(
-    asking("lcm", pointwise.lcm, _PAIR, dtypes="promote", check=kernel("lcm_cpu", "bfc")),
-    "The least common multiple.",
-)
-bitwise_left_shift = on_either(
-    asking("bitwise_left_shift", pointwise.left_shift, _PAIR, dtypes="promote",
-           check=kernel("lshift_cpu", "bfc")),
-    "Bits moved up: ``input * 2 ** other``, without what leaves the dtype.",
+gcd = asking(
+    "gcd", pointwise.gcd, _PAIR, dtypes="promote", check=kernel("gcd_cpu", "bfc"),
+    public="torch method", in_place="torch method", accepts="tensors", out="cast",
+    doc="The greatest common divisor.",
 )  # fmt: skip
-bitwise_right_shift = on_either(
-    asking("bitwise_right_shift", pointwise.right_shift, _PAIR, dtypes="promote",
-           check=kernel("rshift_cpu", "bfc")),
-    "Bits moved down; the sign stays.",
+lcm = asking(
+    "lcm", pointwise.lcm, _PAIR, dtypes="promote", check=kernel("lcm_cpu", "bfc"),
+    public="torch method", in_place="torch method", accepts="tensors", out="cast",
+    doc="The least common multiple.",
+)  # fmt: skip
+bitwise_left_shift = asking(
+    "bitwise_left_shift", pointwise.left_shift, _PAIR, dtypes="promote",
+    check=kernel("lshift_cpu", "bfc"),
+    public="torch method", in_place=True, accepts="either", out="cast",
+    doc="Bits moved up: ``input * 2 ** other``, without what leaves the dtype.",
+)  # fmt: skip
+bitwise_right_shift = asking(
+    "bitwise_right_shift", pointwise.right_shift, _PAIR, dtypes="promote",
+    check=kernel("rshift_cpu", "bfc"),
+    public="torch method", in_place=True, accepts="either", out="cast",
+    doc="Bits moved down; the sign stays.",
 )  # fmt: skip
 
 # -- questions -------------------------------------------------------------------------------
@@ -387,16 +409,46 @@ bitwise_right_shift = on_either(
 signbit = asking(
     "signbit", pointwise.signbit,
     check=refuses("c", "signbit is not implemented for complex tensors."),
+    public="torch method",
+    doc="""Whether each element has its sign bit set, as -0.0 has.
+
+    >>> import retrograd as torch
+    >>> torch.signbit(torch.tensor([-0.0, 1.]))
+    tensor([ True, False])
+    """,
 )  # fmt: skip
 isposinf = asking(
     "isposinf", pointwise.isposinf,
     check=refuses("c", "isposinf does not support complex inputs.", RuntimeError),
+    public="torch method",
+    doc="""Whether each element is positive infinity.
+
+    >>> import retrograd as torch
+    >>> torch.isposinf(torch.tensor([1., torch.inf]))
+    tensor([False,  True])
+    """,
 )  # fmt: skip
 isneginf = asking(
     "isneginf", pointwise.isneginf,
     check=refuses("c", "isneginf does not support complex inputs.", RuntimeError),
+    public="torch method",
+    doc="""Whether each element is negative infinity.
+
+    >>> import retrograd as torch
+    >>> torch.isneginf(torch.tensor([1., -torch.inf]))
+    tensor([False,  True])
+    """,
 )  # fmt: skip
-isreal = asking("isreal", pointwise.isreal)
+isreal = asking(
+    "isreal", pointwise.isreal,
+    public="torch method", out="no",
+    doc="""Whether the imaginary part of each element is 0.
+
+    >>> import retrograd as torch
+    >>> torch.isreal(torch.tensor([1 + 0j, 2j]))
+    tensor([ True, False])
+    """,
+)  # fmt: skip
 
 
 def _isclose(self: Raw, other: Raw, rtol: float, atol: float, equal_nan: bool) -> Raw:
@@ -406,6 +458,7 @@ def _isclose(self: Raw, other: Raw, rtol: float, atol: float, equal_nan: bool) -
 _isclose_to = asking("isclose", _isclose, _PAIR)
 
 
+@public("torch method")
 def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:
@@ -425,6 +478,7 @@ def _check_close(function: str, input: Any, other: Any, rtol: float, atol: float
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
 
 
+@public("torch method")
 def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
@@ -455,6 +509,7 @@ def _isin_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any)
 _isin_of = constant("isin", _isin, ("self", "test_elements"), batch=_isin_batch)
 
 
+@public("torch", out="same, constant")
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Any:
@@ -468,30 +523,35 @@ def isin(
     return _isin_of(elements, test_elements, invert=invert)
 
 
+@public("torch method")
 def is_conj(input: Any) -> bool:
     """Whether a conjugation is still to be computed: never here."""
     check_tensor("is_conj", "input", 1, input)
     return False
 
 
+@public("torch method")
 def is_neg(input: Any) -> bool:
     """Whether a negation is still to be computed: never here."""
     check_tensor("is_neg", "input", 1, input)
     return False
 
 
+@public("torch method")
 def is_signed(input: Any) -> bool:
     """Whether the dtype has negative numbers."""
     check_tensor("is_signed", "input", 1, input)
     return bool(raw(input).dtype.kind in "ifc")
 
 
+@public("torch method")
 def is_nonzero(input: Any) -> bool:
     """Whether the one element is not zero."""
     check_tensor("is_nonzero", "input", 1, input)
     return bool(input)
 
 
+@public("torch method")
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape."""
     check_tensor("is_same_size", "input", 1, input)

@@ -16,6 +16,7 @@ from retrograd.ops._arguments import (
     with_number,
 )
 from retrograd.ops._operation import elementwise
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import zeros_like
 
@@ -56,6 +57,13 @@ remainder = elementwise(
     node="RemainderBackward1", dtypes="promote", check=_REMAINDERS,
     number=elementwise("remainder_number", _remainder_of, lambda g: g, node="RemainderBackward0",
                        dtypes="promote", check=with_number(_REMAINDERS)),
+    public="torch method", in_place=True,
+    doc="""What is left of ``input`` after division by ``other``; it has the sign of ``other``.
+
+    >>> import retrograd as torch
+    >>> torch.remainder(torch.tensor([5., -5.]), torch.tensor([3., 3.]))
+    tensor([2., 1.])
+    """,
 )  # fmt: skip
 
 
@@ -74,6 +82,13 @@ floor_divide = elementwise(
     number=elementwise("floor_divide_number", _floor_divide_by, _no_floor_divide_rule,
                        node="NotImplemented", dtypes="promote",
                        check=with_number(_FLOOR_DIVISIONS)),
+    public="torch method", in_place=True,
+    doc="""``input / other``, rounded down.
+
+    >>> import retrograd as torch
+    >>> torch.floor_divide(torch.tensor([7., -7.]), torch.tensor([2., 2.]))
+    tensor([ 3., -4.])
+    """,
 )  # fmt: skip
 
 
@@ -91,6 +106,7 @@ _fmod = elementwise(
 )  # fmt: skip
 
 
+@public("torch method", in_place=True, out="cast")
 def fmod(input: Any, other: Any) -> Any:
     """What is left of ``input`` divided by ``other``, with the sign of ``input``.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
@@ -15,8 +14,6 @@ from retrograd.ops._arguments import (
     either_number,
     invalid_combination,
     is_number,
-    on_tensor,
-    on_tensors,
 )
 from retrograd.ops._operation import (
     Constant,
@@ -26,6 +23,7 @@ from retrograd.ops._operation import (
     elementwise,
     raw,
 )
+from retrograd.ops._public import public
 from retrograd.ops._refusals import Check, both, kernel, refuses
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
@@ -61,10 +59,24 @@ _ROOT_2_PI = math.sqrt(2 * math.pi)
 erf = elementwise(
     "erf", special.erf, lambda g, self: g * (_TWO_OVER_ROOT_PI * exp(-(self * self))),
     dtypes="float", check=kernel("erf_vml_cpu"),
+    public="torch method special", in_place="torch method",
+    doc="""The error function.
+
+    >>> import retrograd as torch
+    >>> torch.erf(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.8427])
+    """,
 )  # fmt: skip
 erfc = elementwise(
     "erfc", special.erfc, lambda g, self: -g * (_TWO_OVER_ROOT_PI * exp(-(self * self))),
     dtypes="float", check=kernel("erfc_vml_cpu"),
+    public="torch method special", in_place="torch method",
+    doc="""1 less the error function, exact also where that is near 1.
+
+    >>> import retrograd as torch
+    >>> torch.erfc(torch.tensor([0., 3.]))
+    tensor([1.0000e+00, 2.2090e-05])
+    """,
 )  # fmt: skip
 
 
@@ -74,30 +86,51 @@ def _erfinv_rule(g: Any, self: Any) -> Any:
 
 
 erfinv: Elementwise = elementwise(
-    "erfinv", special.erfinv, _erfinv_rule, dtypes="float", check=kernel("erfinv_vml_cpu")
-)
-erfcx = on_tensor(
-    elementwise(
-        "special_erfcx", special.erfcx,
-        lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
-        dtypes="float", check=_no_half("erfcx_cpu"),
-    ), "``exp(input ** 2) * erfc(input)``, without overflow on the way.",
+    "erfinv", special.erfinv, _erfinv_rule, dtypes="float", check=kernel("erfinv_vml_cpu"),
+    public="torch method special", in_place=True,
+    doc="""The inverse of the error function.
+
+    >>> import retrograd as torch
+    >>> torch.erfinv(torch.tensor([0., 0.5]))
+    tensor([0.0000, 0.4769])
+    """,
+)  # fmt: skip
+erfcx = elementwise(
+    "special_erfcx", special.erfcx,
+    lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
+    dtypes="float", check=_no_half("erfcx_cpu"),
+    public="special.erfcx",
+    doc="``exp(input ** 2) * erfc(input)``, without overflow on the way.",
 )  # fmt: skip
 ndtr = elementwise(
     "special_ndtr", special.ndtr, lambda g, self: g * (exp(-0.5 * (self * self)) / _ROOT_2_PI),
     dtypes="float", check=kernel("erf_vml_cpu"),
+    public="special.ndtr",
+    doc="""The normal distribution: the area below its bell up to each element.
+
+    >>> import retrograd as torch
+    >>> torch.special.ndtr(torch.tensor([0., 1.]))
+    tensor([0.5000, 0.8413])
+    """,
 )  # fmt: skip
 ndtri = elementwise(
     "special_ndtri", special.ndtri,
     lambda g, result: g * (_ROOT_2_PI * exp(0.5 * (result * result))),
     dtypes="float", check=_no_half("ndtri_cpu"),
+    public="special.ndtri",
+    doc="""The inverse of ``ndtr``.
+
+    >>> import retrograd as torch
+    >>> torch.special.ndtri(torch.tensor([0.5, 0.9]))
+    tensor([0.0000, 1.2816])
+    """,
 )  # fmt: skip
-log_ndtr = on_tensor(
-    elementwise(
-        "special_log_ndtr", special.log_ndtr,
-        lambda g, self, result: g * (exp(-(result + 0.5 * (self * self))) / _ROOT_2_PI),
-        dtypes="float", check=_no_half("log_ndtr_cpu"),
-    ), "The logarithm of the area under the normal curve, from -inf to ``input``.",
+log_ndtr = elementwise(
+    "special_log_ndtr", special.log_ndtr,
+    lambda g, self, result: g * (exp(-(result + 0.5 * (self * self))) / _ROOT_2_PI),
+    dtypes="float", check=_no_half("log_ndtr_cpu"),
+    public="special.log_ndtr",
+    doc="The logarithm of the area under the normal curve, from -inf to ``input``.",
 )  # fmt: skip
 
 # -- gamma functions -------------------------------------------------------------------------
@@ -114,10 +147,24 @@ def _check_polygamma(self: Raw, n: int) -> None:
 lgamma = elementwise(
     "lgamma", special.lgamma, lambda g, self: g * digamma(self), dtypes="float",
     check=kernel("lgamma_vml_cpu"),
+    public="torch method special.gammaln", in_place=True,
+    doc="""The logarithm of the absolute value of the gamma function.
+
+    >>> import retrograd as torch
+    >>> torch.lgamma(torch.tensor([1., 5.]))
+    tensor([0.0000, 3.1781])
+    """,
 )  # fmt: skip
 digamma: Elementwise = elementwise(
     "digamma", special.digamma, lambda g, self: g * _polygamma_of(self, n=1), dtypes="float",
     check=kernel("digamma"),
+    public="torch method special special.psi", in_place=True,
+    doc="""The derivative of ``lgamma``.
+
+    >>> import retrograd as torch
+    >>> torch.digamma(torch.tensor([1., 2.]))
+    tensor([-0.5772,  0.4228])
+    """,
 )  # fmt: skip
 _polygamma_of: Elementwise = elementwise(
     "polygamma", _polygamma, lambda g, self, n: g * _polygamma_of(self, n=n + 1), dtypes="float",
@@ -125,6 +172,7 @@ _polygamma_of: Elementwise = elementwise(
 )  # fmt: skip
 
 
+@public("method.polygamma", in_place="method.polygamma")
 def polygamma_of(input: Any, n: int) -> Any:
     """The method: see ``polygamma``."""
     check_int("polygamma", "n", 1, n)
@@ -133,6 +181,7 @@ def polygamma_of(input: Any, n: int) -> Any:
     return _polygamma_of(input, n=n)
 
 
+@public("torch special", out="cast")
 def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of ``digamma``.
 
@@ -164,6 +213,7 @@ _mvlgamma_of = elementwise(
 )  # fmt: skip
 
 
+@public("torch method special.multigammaln", in_place=True, out="cast")
 def mvlgamma(input: Any, p: int) -> Any:
     """The logarithm of the gamma function of ``p`` variables."""
     check_int("mvlgamma", "p", 2, p)
@@ -183,18 +233,18 @@ def _gamma_density(g: Any, self: Any, other: Any) -> Any:
     return g * exp((self - 1) * log(other) - other - lgamma(self))
 
 
-igamma = on_tensors(
-    elementwise(
-        "igamma", special.gammainc, _no_derivative("igamma: input"), _gamma_density,
-        dtypes="promote", check=kernel("igamma_cpu", "biuc"),
-    ), "The regularized lower incomplete gamma function.",
+igamma = elementwise(
+    "igamma", special.gammainc, _no_derivative("igamma: input"), _gamma_density,
+    dtypes="promote", check=kernel("igamma_cpu", "biuc"),
+    public="torch method special.gammainc", in_place=True, accepts="tensors",
+    doc="The regularized lower incomplete gamma function.",
 )  # fmt: skip
-igammac = on_tensors(
-    elementwise(
-        "igammac", special.gammaincc, _no_derivative("igammac: input"),
-        lambda g, self, other: -_gamma_density(g, self, other),
-        dtypes="promote", check=kernel("igammac_cpu", "biuc"),
-    ), "The regularized upper incomplete gamma function.",
+igammac = elementwise(
+    "igammac", special.gammaincc, _no_derivative("igammac: input"),
+    lambda g, self, other: -_gamma_density(g, self, other),
+    dtypes="promote", check=kernel("igammac_cpu", "biuc"),
+    public="torch method special.gammaincc", in_place=True, accepts="tensors",
+    doc="The regularized upper incomplete gamma function.",
 )  # fmt: skip
 
 
@@ -227,8 +277,8 @@ _zeta_by = elementwise(
     dtypes="float", check=_ZETA,
 )  # fmt: skip
 zeta = either_number(
-    "special_zeta", _zeta, _zeta_of, _zeta_by,
-    "Hurwitz's zeta function: the sum of ``(k + other) ** -input`` over k = 0, 1, 2...",
+    "special_zeta", _zeta, _zeta_of, _zeta_by, public="special.zeta", out="cast",
+    doc="Hurwitz's zeta function: the sum of ``(k + other) ** -input`` over k = 0, 1, 2...",
 )  # fmt: skip
 
 # -- modified Bessel functions ---------------------------------------------------------------
@@ -253,23 +303,31 @@ def _i1e_rule(g: Any, self: Any, result: Any) -> Any:
 
 
 i0: Elementwise = elementwise(
-    "i0", special.i0, lambda g, self: g * i1(self), dtypes="float", check=kernel("i0_vml_cpu")
-)
-i0e = on_tensor(
-    elementwise(
-        "special_i0e", special.i0e, lambda g, self, result: g * (i1e(self) - sgn(self) * result),
-        node="SpecialI0EBackward0", dtypes="float", check=kernel("i0e_cpu"),
-    ), "``i0`` without its exponential growth: times ``exp(-abs(input))``.",
+    "i0", special.i0, lambda g, self: g * i1(self), dtypes="float", check=kernel("i0_vml_cpu"),
+    public="torch method special", in_place="torch method",
+    doc="""The modified Bessel function of the first kind, of order 0.
+
+    >>> import retrograd as torch
+    >>> torch.i0(torch.tensor([0., 1.]))
+    tensor([1.0000, 1.2661])
+    """,
 )  # fmt: skip
-i1: Callable[..., Any] = on_tensor(
-    elementwise("special_i1", special.i1, _i1_rule, dtypes="float", check=kernel("i1_cpu")),
-    "The modified Bessel function of the first kind, of order 1.",
-)
-i1e: Callable[..., Any] = on_tensor(
-    elementwise(
-        "special_i1e", special.i1e, _i1e_rule, node="SpecialI1EBackward0", dtypes="float",
-        check=kernel("i1e_cpu"),
-    ), "``i1`` without its exponential growth: times ``exp(-abs(input))``.",
+i0e = elementwise(
+    "special_i0e", special.i0e, lambda g, self, result: g * (i1e(self) - sgn(self) * result),
+    node="SpecialI0EBackward0", dtypes="float", check=kernel("i0e_cpu"),
+    public="special.i0e",
+    doc="``i0`` without its exponential growth: times ``exp(-abs(input))``.",
+)  # fmt: skip
+i1: Elementwise = elementwise(
+    "special_i1", special.i1, _i1_rule, dtypes="float", check=kernel("i1_cpu"),
+    public="special.i1",
+    doc="The modified Bessel function of the first kind, of order 1.",
+)  # fmt: skip
+i1e: Elementwise = elementwise(
+    "special_i1e", special.i1e, _i1e_rule, node="SpecialI1EBackward0", dtypes="float",
+    check=kernel("i1e_cpu"),
+    public="special.i1e",
+    doc="``i1`` without its exponential growth: times ``exp(-abs(input))``.",
 )  # fmt: skip
 
 # -- logit and entropy -----------------------------------------------------------------------
@@ -290,6 +348,7 @@ def _logit_rule(g: Any, self: Any, eps: float | None) -> Any:
 _logit_of = elementwise("logit", _logit, _logit_rule, dtypes="float", check=kernel("logit_cpu"))
 
 
+@public("torch method special", in_place="torch method", out="cast")
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), the inverse of the sigmoid, of numbers kept ``eps`` away from 0 and 1."""
     if eps is not None and not isinstance(eps, (int, float)):
@@ -303,9 +362,17 @@ def logit(input: Any, eps: float | None = None) -> Any:
 entr = elementwise(
     "special_entr", special.entr, lambda g, self: g * (-log(self) - 1), dtypes="float",
     check=kernel("entr_cpu"),
+    public="special.entr",
+    doc="""``-x log(x)``, and 0 at 0.
+
+    >>> import retrograd as torch
+    >>> torch.special.entr(torch.tensor([0., 0.5]))
+    tensor([0.0000, 0.3466])
+    """,
 )  # fmt: skip
 
 
+@public("special", out="computed")
 def round(input: Any, *, decimals: int = 0) -> Any:
     """Rounded to ``decimals`` places."""
     check_tensor("special_round", "input", 1, input)
@@ -315,22 +382,119 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 # -- functions that PyTorch does not differentiate -------------------------------------------
 
 
-def _plain(name: str, forward: Any) -> Constant:
-    return asking(f"special_{name}", forward, dtypes="float", check=_no_half(f"{name}_cpu"))
+def _plain(name: str, forward: Any, doc: str) -> Constant:
+    return asking(f"special_{name}", forward, dtypes="float", check=_no_half(f"{name}_cpu"),
+                  public=f"special.{name}", out="cast", doc=doc)  # fmt: skip
 
 
-bessel_j0 = _plain("bessel_j0", special.j0)
-bessel_j1 = _plain("bessel_j1", special.j1)
-bessel_y0 = _plain("bessel_y0", special.y0)
-bessel_y1 = _plain("bessel_y1", special.y1)
-modified_bessel_i0 = _plain("modified_bessel_i0", special.i0)
-modified_bessel_i1 = _plain("modified_bessel_i1", special.i1)
-modified_bessel_k0 = _plain("modified_bessel_k0", special.k0)
-modified_bessel_k1 = _plain("modified_bessel_k1", special.k1)
-scaled_modified_bessel_k0 = _plain("scaled_modified_bessel_k0", special.k0e)
-scaled_modified_bessel_k1 = _plain("scaled_modified_bessel_k1", special.k1e)
-spherical_bessel_j0 = _plain("spherical_bessel_j0", special.spherical_j0)
-airy_ai = _plain("airy_ai", special.airy_ai)
+bessel_j0 = _plain(
+    "bessel_j0", special.j0,
+    """The Bessel function of the first kind, of order 0.
+
+    >>> import retrograd as torch
+    >>> torch.special.bessel_j0(torch.tensor([0., 1.]))
+    tensor([1.0000, 0.7652])
+    """,
+)  # fmt: skip
+bessel_j1 = _plain(
+    "bessel_j1", special.j1,
+    """The Bessel function of the first kind, of order 1.
+
+    >>> import retrograd as torch
+    >>> torch.special.bessel_j1(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.4401])
+    """,
+)  # fmt: skip
+bessel_y0 = _plain(
+    "bessel_y0", special.y0,
+    """The Bessel function of the second kind, of order 0.
+
+    >>> import retrograd as torch
+    >>> torch.special.bessel_y0(torch.tensor([1., 2.]))
+    tensor([0.0883, 0.5104])
+    """,
+)  # fmt: skip
+bessel_y1 = _plain(
+    "bessel_y1", special.y1,
+    """The Bessel function of the second kind, of order 1.
+
+    >>> import retrograd as torch
+    >>> torch.special.bessel_y1(torch.tensor([1., 2.]))
+    tensor([-0.7812, -0.1070])
+    """,
+)  # fmt: skip
+modified_bessel_i0 = _plain(
+    "modified_bessel_i0", special.i0,
+    """The modified Bessel function of the first kind, of order 0.
+
+    >>> import retrograd as torch
+    >>> torch.special.modified_bessel_i0(torch.tensor([0., 1.]))
+    tensor([1.0000, 1.2661])
+    """,
+)  # fmt: skip
+modified_bessel_i1 = _plain(
+    "modified_bessel_i1", special.i1,
+    """The modified Bessel function of the first kind, of order 1.
+
+    >>> import retrograd as torch
+    >>> torch.special.modified_bessel_i1(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.5652])
+    """,
+)  # fmt: skip
+modified_bessel_k0 = _plain(
+    "modified_bessel_k0", special.k0,
+    """The modified Bessel function of the second kind, of order 0.
+
+    >>> import retrograd as torch
+    >>> torch.special.modified_bessel_k0(torch.tensor([1., 2.]))
+    tensor([0.4210, 0.1139])
+    """,
+)  # fmt: skip
+modified_bessel_k1 = _plain(
+    "modified_bessel_k1", special.k1,
+    """The modified Bessel function of the second kind, of order 1.
+
+    >>> import retrograd as torch
+    >>> torch.special.modified_bessel_k1(torch.tensor([1., 2.]))
+    tensor([0.6019, 0.1399])
+    """,
+)  # fmt: skip
+scaled_modified_bessel_k0 = _plain(
+    "scaled_modified_bessel_k0", special.k0e,
+    """``exp(x)`` times ``modified_bessel_k0``.
+
+    >>> import retrograd as torch
+    >>> torch.special.scaled_modified_bessel_k0(torch.tensor([1., 2.]))
+    tensor([1.1445, 0.8416])
+    """,
+)  # fmt: skip
+scaled_modified_bessel_k1 = _plain(
+    "scaled_modified_bessel_k1", special.k1e,
+    """``exp(x)`` times ``modified_bessel_k1``.
+
+    >>> import retrograd as torch
+    >>> torch.special.scaled_modified_bessel_k1(torch.tensor([1., 2.]))
+    tensor([1.6362, 1.0335])
+    """,
+)  # fmt: skip
+spherical_bessel_j0 = _plain(
+    "spherical_bessel_j0", special.spherical_j0,
+    """The spherical Bessel function of the first kind, of order 0.
+
+    >>> import retrograd as torch
+    >>> torch.special.spherical_bessel_j0(torch.tensor([0., 1.]))
+    tensor([1.0000, 0.8415])
+    """,
+)  # fmt: skip
+airy_ai = _plain(
+    "airy_ai", special.airy_ai,
+    """The Airy function Ai.
+
+    >>> import retrograd as torch
+    >>> torch.special.airy_ai(torch.tensor([0., 1.]))
+    tensor([0.3550, 0.1353])
+    """,
+)  # fmt: skip
 
 
 _NO_DEGREE = 2.0**63  # from which on, as for NaN, the integer that C makes of it is negative
@@ -352,7 +516,7 @@ def _polynomial(name: str, forward: Any) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The {name.replace('_', ' ')} of degree ``n`` at ``x``."
-    return function
+    return public("special", out="cast")(function)
 
 
 chebyshev_polynomial_t = _polynomial("chebyshev_polynomial_t", special.chebyshev_t)

@@ -14,6 +14,7 @@ from retrograd.ops._dims import Dims, many_dims, numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, TensorLike, constant, hidden, raw
 from retrograd.ops._operation import linear as declare_linear
+from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import (
@@ -41,6 +42,7 @@ def _count_nonzero(self: Raw, dim: tuple[int, ...]) -> Raw:
 count_nonzero_op = constant("count_nonzero", _count_nonzero)
 
 
+@public("torch method")
 def count_nonzero(input: Any, dim: Dims = None) -> Any:
     """How many elements are not zero, in all or along dimensions.
 
@@ -94,6 +96,7 @@ weighed_bincount = declare_linear(
 )  # fmt: skip
 
 
+@public("torch method")
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each non-negative integer occurs; or the sums of the weights of its occurrences.
 
@@ -130,6 +133,7 @@ def _histc(self: Raw, bins: int, min: float, max: float) -> Raw:
 histc_op = constant("histc", _histc)
 
 
+@public("torch method", out="same, constant")
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements lie in each of some bins of equal width between ``min`` and ``max``, or,
     if these are equal, between the smallest and the largest element.
@@ -294,6 +298,7 @@ def _histogram_by_operations(
     return found, edges
 
 
+@public("torch method", out="same")
 def histogram(
     input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
     density: bool = False,

@@ -9,6 +9,7 @@ from retrograd.ops import linear, reducing, shaping
 from retrograd.ops._arguments import check_int, check_tensor, invalid_combination
 from retrograd.ops._dims import is_integer, many_dims, one_dim
 from retrograd.ops._operation import TensorLike, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops.elementwise import clone, logical_xor, sub
 from retrograd.ops.pointwise.numbers import over, times
@@ -22,6 +23,7 @@ def _part(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
 # -- differences -----------------------------------------------------------------------------
 
 
+@public("torch method", out="cast")
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of neighbours along a dimension, ``n`` times over.
 
@@ -92,6 +94,7 @@ def _steps(name: str, y: Any, x: Any, dim: int) -> Any:
     return _part(x, dim, 1, None) - _part(x, dim, None, -1)
 
 
+@public("torch torch.trapz")
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The integral of ``y`` along a dimension, by trapezoids, at points ``x`` or ``dx`` apart.
 
@@ -116,6 +119,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     return over(reducing.sum(heights * steps, plain), number=2.0)
 
 
+@public("torch")
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The integral of ``y`` from the first point up to each other one.
 
@@ -140,6 +144,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
 # -- numerical gradients ---------------------------------------------------------------------
 
 
+@public("torch")
 def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
     """Estimates of the derivatives of a function given by its values, one for each dimension.
 

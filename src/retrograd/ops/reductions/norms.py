@@ -13,6 +13,7 @@ from retrograd.ops import linear, reducing
 from retrograd.ops._arguments import check_tensor
 from retrograd.ops._dims import Dims, broadcast, is_integer, many_dims, one_dim
 from retrograd.ops._operation import composite, raw, reduction
+from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops.algebra import decompositions
 from retrograd.ops.algebra._matrix import check_float
@@ -106,6 +107,7 @@ def _in_dtype(name: str, x: Any, dtype: Any) -> Any:
     return reducing.in_dtype(x, dtype)
 
 
+@public("linalg", out="same")
 def vector_norm(
     x: Any, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -163,6 +165,7 @@ def _matrix_dims(A: Any, dim: Sequence[int], name: str) -> tuple[int, int]:
     return rows, columns
 
 
+@public("linalg", out="same")
 def matrix_norm(
     A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -217,6 +220,7 @@ def _of_singular_values(A: Any, dims: tuple[int, int], reduce: Any, keepdim: boo
     return linear.permute(linear.unsqueeze(result, dim=len(order) - 1), dims=back)
 
 
+@public("torch method", out="same")
 def norm(
     input: Any, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None
 ) -> Any:
@@ -236,6 +240,7 @@ def norm(
     return matrix_norm(input, p, dims, keepdim, dtype=dtype)
 
 
+@public("linalg.norm", out="same")
 def linalg_norm(
     A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -294,6 +299,7 @@ dist_op = composite(
 )  # fmt: skip
 
 
+@public("torch method")
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The norm of the difference of two tensors.
 
@@ -346,6 +352,7 @@ renorm_op = composite(
 )
 
 
+@public("torch method", in_place=True, out="same")
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """Every slice along ``dim`` scaled down to the norm ``maxnorm``, if its own is greater.
 

@@ -12,6 +12,7 @@ from retrograd.ops._batching import BatchLevel, rows
 from retrograd.ops._dims import one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, Selecting, TensorLike, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import (
@@ -85,6 +86,7 @@ def _non_empty_dim(name: str, x: Any, dim: int) -> int:
     return plain
 
 
+@public("torch method", out="same")
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median, the lower one of two; or values and indices along ``dim``.
 
@@ -99,6 +101,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return named_result("median", "values", "indices")(chosen)
 
 
+@public("torch method", out="same")
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements that are not NaN; or values and indices along ``dim``."""
     if dim is None:
@@ -125,6 +128,7 @@ kthvalue_op = with_indices(
 mode_op = with_indices("mode", "ModeBackward0", _mode, check=kernel("mode_cpu", "c"))
 
 
+@public("torch method", out="same")
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The ``k``-th smallest element along a dimension (the first is 1), and where it is.
 
@@ -141,6 +145,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return named_result("kthvalue", "values", "indices")(chosen)
 
 
+@public("torch method", out="same")
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent element along a dimension (the smallest of them), and where it last is.
 
@@ -239,6 +244,7 @@ def _quantile(
     return linear.unsafe_squeeze(found, dims=(len(found.shape) - 1,))
 
 
+@public("torch method", out="same")
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
@@ -252,6 +258,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
+@public("torch method", out="same")
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",

@@ -14,6 +14,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Operation, Selecting, hidden, raw
+from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import eq, exp, isinf, isnan, logical_and, where, zeros_like
@@ -83,6 +84,7 @@ cumprod_op = Operation(
 )
 
 
+@public("torch method", in_place=True, out="its dtype")
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running products along a dimension.
 
@@ -161,6 +163,7 @@ def _running_dim(name: str, dim: int, ndim: int) -> int:
     return one_dim(dim, ndim)
 
 
+@public("torch method", out="same")
 def cummax(input: Any, dim: int) -> Any:
     """The largest element so far along a dimension, and where it (last) was.
 
@@ -171,6 +174,7 @@ def cummax(input: Any, dim: int) -> Any:
     return Cummax(cummax_op(input, dim=_running_dim("cummax", dim, len(input.shape))))
 
 
+@public("torch method", out="same")
 def cummin(input: Any, dim: int) -> Any:
     """The smallest element so far along a dimension, and where it (last) was."""
     return Cummin(cummin_op(input, dim=_running_dim("cummin", dim, len(input.shape))))
@@ -205,6 +209,7 @@ logcumsumexp_op = Operation(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def logcumsumexp(input: Any, dim: int) -> Any:
     """The logarithm of running sums of exponentials along a dimension, without overflow.
 

@@ -12,6 +12,7 @@ from retrograd.ops import linear, products, reducing, shaping
 from retrograd.ops._dims import Dims, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, composite, raw, reduction
+from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.elementwise import (
@@ -149,6 +150,7 @@ def _spread_options(
     return {"dim": dims, "correction": correction, "keepdim": bool(keepdim)}
 
 
+@public("torch method", out="cast")
 def var(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
@@ -164,6 +166,7 @@ def var(
     )
 
 
+@public("torch method", out="cast")
 def std(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
@@ -179,6 +182,7 @@ def std(
     )
 
 
+@public("torch", out="same")
 def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
@@ -193,6 +197,7 @@ def var_mean(
     return var_mean_op(input, **options)
 
 
+@public("torch", out="same")
 def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
@@ -220,6 +225,7 @@ def _logsumexp_rule(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdi
 logsumexp_op = reduction("logsumexp", _logsumexp, _logsumexp_rule, dtypes="float")
 
 
+@public("torch method special", out="cast")
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
     """The logarithm of the sum of the exponentials along dimensions, without overflow.
 
@@ -246,6 +252,7 @@ _refuse_complex = refuses("c", "nansum on CPU does not support complex inputs", 
 nansum_op = reduction("nansum", _nansum, _nansum_rule, dtypes="sum", check=_refuse_complex)
 
 
+@public("torch method", out="cast")
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum of all elements, or along dimensions, with NaN as zero.
 
@@ -267,6 +274,7 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     return reducing.narrowed(total, dtype)
 
 
+@public("torch method", out="cast")
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean of all elements that are not NaN, or along dimensions."""
     refuses(
@@ -307,6 +315,7 @@ aminmax_op = composite(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element, of all or along a dimension.
 
@@ -360,6 +369,7 @@ def _weights(name: str, weights: Any, count: int, kinds: str, kind_words: str) -
     return weights
 
 
+@public("torch method")
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariance matrix of variables, which are rows, over observations, which are columns.
 
@@ -404,6 +414,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return shaping.squeeze(products.mm(values, turned) / freedom)
 
 
+@public("torch method")
 def corrcoef(input: Any) -> Any:
     """The matrix of correlation coefficients of variables, which are rows.
 

@@ -15,12 +15,14 @@ from retrograd.ops._dims import as_shape, broadcast, infer, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, constant, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops.elementwise import conj
 from retrograd.ops.shapes.indexed import index_select
 
 # -- one dimension as several, and back ------------------------------------------------------
 
 
+@public("torch method")
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several.
 
@@ -47,21 +49,25 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     return shaping.view(input, (*input.shape[:plain], *full, *input.shape[plain + 1 :]))
 
 
+@public("torch method")
 def ravel(input: Any) -> Any:
     """All elements in one dimension."""
     return linear.view(input.contiguous(), size=(numel(input.shape),))
 
 
+@public("torch method")
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
     return shaping.transpose(input, dim0, dim1)
 
 
+@public("torch method")
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Two dimensions exchanged."""
     return shaping.transpose(input, axis0, axis1)
 
 
+@public("torch method")
 def adjoint(input: Any) -> Any:
     """The last two dimensions exchanged, and conjugated."""
     ndim = len(input.shape)
@@ -73,6 +79,7 @@ def adjoint(input: Any) -> Any:
     return conj(turned) if raw(input).dtype.kind == "c" else turned
 
 
+@public("method")
 def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
     """Summed over the dimensions in which ``size`` would be broadcast to the shape."""
     wanted, have = as_shape(sizes if size is None else (size,)), tuple(input.shape)
@@ -96,6 +103,7 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
 # -- broadcasting ----------------------------------------------------------------------------
 
 
+@public("torch")
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Tensors expanded to one shape.
 
@@ -144,6 +152,7 @@ def _repeat_batch(level: BatchLevel, op: Operation, args: list[Any], options: An
 repeat_all = declare("repeat", _repeat, _repeat_transpose, batch=_repeat_batch)
 
 
+@public("method")
 def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
     """The tensor repeated along each dimension.
 
@@ -172,12 +181,14 @@ def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
     return repeat_all(input, repeats=times)
 
 
+@public("torch method")
 def tile(input: Any, *given: Any, dims: Any = None) -> Any:
     """The tensor repeated; dimensions that are not named are the first ones."""
     times = as_shape(given if dims is None else (dims,))
     return repeat(input, (1,) * (len(input.shape) - len(times)) + times)
 
 
+@public("torch method")
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
@@ -267,6 +278,7 @@ def _places_repeated(repeats: Any, output_size: int | None) -> Any:
 # -- turning ---------------------------------------------------------------------------------
 
 
+@public("torch method")
 def fliplr(input: Any) -> Any:
     """The columns in reverse order."""
     if len(input.shape) < 2:
@@ -274,6 +286,7 @@ def fliplr(input: Any) -> Any:
     return linear.flip(input, dims=(1,))
 
 
+@public("torch method")
 def flipud(input: Any) -> Any:
     """The rows in reverse order."""
     if not input.shape:
@@ -305,6 +318,7 @@ roll_by: Linear = declare(
 rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k, dims=dims))
 
 
+@public("torch method")
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """The elements moved along dimensions; what leaves at one end comes in at the other.
 
@@ -328,6 +342,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return roll_by(input, shifts=by, dims=plain)
 
 
+@public("torch method")
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turned ``k`` times by 90 degrees in the plane of two dimensions.
 

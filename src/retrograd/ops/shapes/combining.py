@@ -11,6 +11,7 @@ from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops._batching_places import along_lines
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import Operation
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.shapes._places import tensor_argument
 from retrograd.ops.shapes.indexed import check_slices
@@ -65,9 +66,11 @@ def _source_rule(
 index_reduce_tensor = Operation(
     "index_reduce", _index_reduce, inputs=("self", "index", "source"), batch=_batch,
     rules={"self": _self_rule, "source": _source_rule}, check=kernel("index_func_"),
+    writes="elements of others",
 )  # fmt: skip
 
 
+@public("torch method", in_place=True, out="same")
 def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:

@@ -14,6 +14,7 @@ from retrograd.ops._batching_places import lined_up
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import where, zeros_like
 from retrograd.ops.reductions import scans
@@ -99,6 +100,7 @@ def _two_dims(dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     return first, second
 
 
+@public("torch method")
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal of two dimensions, which come last as one; a view.
 
@@ -110,6 +112,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return diagonal_at(input, offset=operator.index(offset), dim1=first, dim2=second)
 
 
+@public("torch method")
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """The last dimension as the diagonal of two dimensions, with zeros elsewhere.
 
@@ -127,6 +130,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return put_diagonal(input, shape=tuple(shape), offset=offset, dim1=first, dim2=second)
 
 
+@public("torch method", out="same")
 def diag(input: Any, diagonal: int = 0) -> Any:
     """A matrix with a vector on its diagonal, or the diagonal of a matrix.
 
@@ -144,12 +148,14 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     return diagonal_copied(input, offset=operator.index(diagonal), dim1=0, dim2=1)
 
 
+@public("torch method")
 def diagflat(input: Any, offset: int = 0) -> Any:
     """A matrix with all elements, in reading order, on its diagonal."""
     flat = linear.view(input.contiguous(), size=(numel(input.shape),))
     return diag_embed(flat, offset)
 
 
+@public("torch method")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A copy of ``input`` with ``src`` for its diagonal."""
     first, second = _two_dims(dim1, dim2, len(input.shape))
@@ -167,6 +173,7 @@ def check_src(src: Any, shape: Any) -> None:
         )
 
 
+@public(in_place=True)
 def fill_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:
     """``input`` with a number on its diagonal; with ``wrap``, in a tall matrix again and again."""
     shape = tuple(input.shape)
@@ -190,6 +197,7 @@ def _trace_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
 trace_of = declare("trace", arrays.layout.trace, _trace_transpose, dtypes="sum", batch=_trace_batch)
 
 
+@public("torch method")
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix.
 
@@ -232,6 +240,7 @@ def _as_diagonal(name: str, input: Any, diagonal: Any) -> int:
     return operator.index(diagonal)
 
 
+@public("torch method", in_place=True, out="same")
 def tril(input: Any, diagonal: int = 0) -> Any:
     """Matrices with zeros above a diagonal.
 
@@ -243,11 +252,13 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     return lower(input, diagonal=_as_diagonal("tril", input, diagonal))
 
 
+@public("torch method", in_place=True, out="same")
 def triu(input: Any, diagonal: int = 0) -> Any:
     """Matrices with zeros below a diagonal."""
     return upper(input, diagonal=_as_diagonal("triu", input, diagonal))
 
 
+@public("linalg.diagonal")
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:  # noqa: N803
     """The diagonals of matrices, which are in the last two dimensions unless said otherwise.
 
@@ -261,6 +272,7 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 # -- powers ----------------------------------------------------------------------------------
 
 
+@public("torch")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
     """The powers of the elements of a vector, a row for each; the highest first, or last.
 
@@ -286,6 +298,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
     return shaping.stack(powers if increasing else powers[::-1], 1)
 
 
+@public("linalg.vander")
 def linalg_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
     """The powers of numbers along a new dimension, from 0 to ``N - 1``.
 

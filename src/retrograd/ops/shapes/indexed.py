@@ -14,6 +14,7 @@ from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._public import public
 from retrograd.ops.elementwise import clone, eq, where, zeros_like
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.shapes._places import (
@@ -92,6 +93,7 @@ def _filled_gradient(g: Any, index: Any, dim: int) -> Any:
 
 index_add_tensor = Linear(
     "index_add", _index_add, inputs=("self", "index", "source"), batch=batches.slices_put,
+    writes="elements of others",
     rules={"self": lambda g: g,
            "source": lambda g, index, shape, dim, alpha:
            _slices_of(g if alpha == 1 else g * alpha, index, shape, dim)},
@@ -109,11 +111,13 @@ index_fill_tensor = Linear(
 )  # fmt: skip
 index_copy_tensor = Linear(
     "index_copy", _index_copy, inputs=("self", "index", "source"), batch=batches.slices_put,
+    writes="elements of others",
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
            "source": _slices_of},
 )  # fmt: skip
 
 
+@public("torch method", out="same, apart")
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices along ``dim`` that a vector of numbers names.
 
@@ -144,6 +148,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return index_select_at(input, index, dim=plain)
 
 
+@public("torch method", in_place=True, out="same")
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A copy of ``input`` with the slices of ``source`` (times ``alpha``) added at the places along
     ``dim`` that ``index`` gives. Places may repeat.
@@ -198,6 +203,7 @@ def check_slices(name: str, self: Any, dim: int, index: Any, source: Any, outsid
     return plain
 
 
+@public("torch method", in_place=True, out="same")
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of ``input`` with the slices of ``source`` put at the places along ``dim`` that
     ``index`` gives."""
@@ -242,6 +248,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return index_copy_tensor(input, index, source, dim=plain)
 
 
+@public("torch method", in_place=True)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy of ``input`` with ``value`` in the slices along ``dim`` that ``index`` names."""
     tensor_argument("index_fill", "index", index, 2)
@@ -318,6 +325,7 @@ def _check_positions(name: str, self: Any, index: Any) -> None:
     check_in_bounds(places, 0, count, words.replace("{}", "{0}"), True, IndexError)
 
 
+@public("torch method", out="same")
 def take(input: Any, index: Any) -> Any:
     """The elements at positions in reading order, in the shape of ``index``.
 
@@ -330,6 +338,7 @@ def take(input: Any, index: Any) -> Any:
     return take_at(input, index)
 
 
+@public("torch method", in_place=True)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy of ``input`` with ``source`` put, or added, at positions in reading order."""
     tensor_argument("put", "index", index, 1)
@@ -389,6 +398,7 @@ masked_scatter_tensor: Linear = Linear(
 )  # fmt: skip
 
 
+@public("torch method", out="same, apart")
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where ``mask`` holds, one after the other.
 
@@ -404,6 +414,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return masked_select_at(input, mask)
 
 
+@public("torch method", in_place=True)
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy of ``input`` in which the elements of ``source``, one after the other, replace those
     where ``mask`` holds."""
@@ -423,6 +434,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 # -- at an index, as in x[...] = y -----------------------------------------------------------
 
 
+@public("torch method", in_place="torch method")
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """``input`` with ``values`` put, or added, at ``input[indices]``.
 

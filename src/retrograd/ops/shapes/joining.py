@@ -14,11 +14,13 @@ from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._public import public
 from retrograd.ops.shapes.indexed import masked_select_at
 
 # -- splitting -------------------------------------------------------------------------------
 
 
+@public("torch method")
 def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
     sections: Any = None, tensor_indices_or_sections: Any = None,
@@ -91,7 +93,7 @@ def _splitter(name: str, least: int, dim: int) -> Callable[..., tuple[Any, ...]]
 
     split.__name__ = split.__qualname__ = name
     split.__doc__ = f"``tensor_split`` along dimension {dim}, into parts of one size."
-    return split
+    return public("torch method")(split)
 
 
 hsplit = _splitter("hsplit", 1, 1)
@@ -102,16 +104,19 @@ dsplit = _splitter("dsplit", 3, 2)
 # -- stacking --------------------------------------------------------------------------------
 
 
+@public("torch")
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with one dimension or more."""
     return _each(tensors, lambda x: x if x.shape else shaping.reshape(x, (1,)))
 
 
+@public("torch")
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with two dimensions or more."""
     return _each(tensors, _with_2d)
 
 
+@public("torch")
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with three dimensions or more."""
     return _each(tensors, _with_3d)
@@ -146,22 +151,26 @@ def _tensors(name: str, tensors: Any) -> list[Any]:
     return listed
 
 
+@public("torch", out="joined, apart")
 def hstack(tensors: Sequence[Any]) -> Any:
     """Tensors side by side: along the second dimension, or the only one."""
     listed = [atleast_1d(x) for x in _tensors("hstack", tensors)]
     return shaping.cat(listed, 0 if len(listed[0].shape) == 1 else 1)
 
 
+@public("torch torch.row_stack", out="joined, apart")
 def vstack(tensors: Sequence[Any]) -> Any:
     """Tensors one below the other: along the first of two or more dimensions."""
     return shaping.cat([_with_2d(x) for x in _tensors("vstack", tensors)], 0)
 
 
+@public("torch", out="joined, apart")
 def dstack(tensors: Sequence[Any]) -> Any:
     """Tensors one behind the other: along the third dimension."""
     return shaping.cat([_with_3d(x) for x in _tensors("dstack", tensors)], 2)
 
 
+@public("torch", out="joined, apart")
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Tensors side by side, vectors as columns."""
     listed = _tensors("column_stack", tensors)
@@ -208,6 +217,7 @@ block_diagonal = Linear(
 )  # fmt: skip
 
 
+@public("torch")
 def block_diag(*tensors: Any) -> Any:
     """A matrix with the tensors, as matrices, down its diagonal.
 
@@ -228,6 +238,7 @@ def block_diag(*tensors: Any) -> Any:
 # -- grids -----------------------------------------------------------------------------------
 
 
+@public("torch")
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """Vectors expanded to a grid: one dimension for each of them.
 
@@ -272,6 +283,7 @@ def _check_vectors(tensors: Sequence[Any]) -> None:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.shape)}")
 
 
+@public("torch")
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of one element of each vector, a row for each.
 
@@ -285,6 +297,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return shaping.stack([shaping.flatten(grid) for grid in meshgrid(list(tensors))], 1)
 
 
+@public("torch")
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All ways to choose ``r`` elements of a vector, a row for each.
 
@@ -315,11 +328,13 @@ unsafe_pieces_of_sizes = Linear(
 )  # fmt: skip
 
 
+@public("torch method")
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Pieces of the sizes given."""
     return shaping.split(input, as_shape((split_sizes,)), dim)
 
 
+@public("torch method")
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
     """As ``split``, without keeping track of the memory that the pieces share."""
     if not hasattr(split_size, "__index__"):
@@ -331,6 +346,7 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
     return tuple(unsafe_pieces(input, sizes=sizes, dim=plain))
 
 
+@public("torch method")
 def unsafe_split_with_sizes(
     input: Any, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -339,6 +355,7 @@ def unsafe_split_with_sizes(
     return tuple(unsafe_pieces_of_sizes(input, sizes=sizes, dim=plain))
 
 
+@public("torch method")
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """As ``chunk``, without keeping track of the memory that the pieces share."""
     size = shaping.size_of_chunks(input, chunks, dim)

@@ -16,6 +16,7 @@ from retrograd.ops._batching_places import along_lines
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, TensorLike, hidden, raw
+from retrograd.ops._public import public
 from retrograd.ops.elementwise import clamp, eq, logical_and, ne, to_dtype, where, zeros_like
 from retrograd.ops.linear import gather as gather_at
 from retrograd.ops.shapes._places import (
@@ -73,11 +74,13 @@ scatter_number: Operation = Operation(
 )  # fmt: skip
 scatter_tensor = Linear(
     "scatter", _scatter, inputs=("self", "index", "src"), batch=along_lines,
+    writes="elements of others",
     rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0),
            "src": _from_places},
 )  # fmt: skip
 scatter_add_tensor = Linear(
     "scatter_add", _scatter_add, inputs=("self", "index", "src"), batch=along_lines,
+    writes="elements of others",
     rules={"self": lambda g: g, "src": _from_places},
 )  # fmt: skip
 
@@ -186,6 +189,7 @@ def _other_zeros(src: Any, zero: Any, index: Any, places: int, dim: int) -> Any:
 
 scatter_reduce_tensor: Operation = Operation(
     "scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"), batch=along_lines,
+    writes="elements of others",
     rules={"self": reduced_self, "src": reduced_src},
 )  # fmt: skip
 
@@ -193,6 +197,7 @@ scatter_reduce_tensor: Operation = Operation(
 # -- what users call -------------------------------------------------------------------------
 
 
+@public("torch method", out="same, apart")
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """For each element of ``index``, the element of ``input`` at that place along ``dim``.
 
@@ -272,6 +277,7 @@ def _check_sizes(
         raise RuntimeError(words)
 
 
+@public("torch method", in_place=True, out="same")
 def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
     reduce: str | None = None,
@@ -311,6 +317,7 @@ def scatter(
     return scatter_reduce_tensor(input, index, given, dim=plain, reduce="prod", include_self=True)
 
 
+@public("torch method", in_place=True, out="same")
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of ``input`` with the elements of ``src`` added at the places along ``dim`` that
     ``index`` gives. Places may repeat.
@@ -330,6 +337,7 @@ _REDUCTIONS = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "amax", "am
                "max": "amax", "min": "amin"}  # fmt: skip
 
 
+@public("torch method", in_place=True, out="same")
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
@@ -360,6 +368,7 @@ def scatter_reduce(
     )
 
 
+@public("torch method", out="same, apart")
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """The elements at ``indices`` along ``dim``; the other dimensions are broadcast."""
     places = raw(indices)

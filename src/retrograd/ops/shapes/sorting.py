@@ -12,6 +12,7 @@ from retrograd.ops._batching import BatchLevel
 from retrograd.ops._dims import as_shape, one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Operation, constant, raw
+from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.selecting import with_indices
 
@@ -41,6 +42,7 @@ def _refuse_complex(self: Any, name: str) -> None:
         raise RuntimeError(f" {name} does not support complex dtypes on CPU")
 
 
+@public("torch method", out="same")
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
     """Sorted values along ``dim``, and where each came from.
 
@@ -65,6 +67,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | 
     )
 
 
+@public("torch method", out="same")
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """The places from which ``sort`` takes its values.
 
@@ -77,11 +80,13 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     return argsort_by_value(input, dim=plain, descending=bool(descending))
 
 
+@public("torch method", out="same")
 def msort(input: Any) -> Any:
     """Sorted values along the first dimension."""
     return sort(input, 0)[0]
 
 
+@public("torch method", out="same")
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The ``k`` largest (or smallest) elements along ``dim``, and where they are.
 
@@ -162,6 +167,7 @@ def _refuse_complex_values(input: Any) -> None:
         raise NotImplementedError(f"\"unique\" not implemented for '{word}'")
 
 
+@public("torch method")
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -192,6 +198,7 @@ def _slices_dim(input: Any, dim: int) -> int:
     return plain
 
 
+@public("torch method")
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -241,6 +248,7 @@ def _search(bounds: Any, wanted: Any, right: bool, out_int32: bool) -> Any:
     return search_for(bounds, wanted, right=right, dtype=dtype)
 
 
+@public("torch", out="same, constant")
 def searchsorted(
     sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Any = None,
@@ -295,6 +303,7 @@ def _check_sorter(order: Raw, bounds: Raw) -> None:
         raise RuntimeError("torch.searchsorted(): sorter index out of range")
 
 
+@public("torch", out="same, constant")
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """Between which of the sorted ``boundaries`` each element lies.
 
@@ -319,6 +328,7 @@ def _unravel(self: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
 _unravelled = constant("unravel_index", _unravel, outputs=(), batch="leading")
 
 
+@public("torch")
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Positions in reading order as a place along each dimension.
 
@@ -353,6 +363,7 @@ nonzero_columns = constant(
 )
 
 
+@public("torch method", out="same, constant")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Where the elements are that are not zero: a row for each, or a tensor for each dimension.
 
@@ -364,6 +375,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return nonzero_columns(input) if as_tuple else nonzero_rows(input)
 
 
+@public("torch method")
 def argwhere(input: Any) -> Any:
     """Where the elements are that are not zero, a row for each."""
     return nonzero_rows(input)
@@ -376,6 +388,7 @@ def _one_hot(self: Raw, num_classes: int) -> Raw:
 one_hot_rows = constant("one_hot", _one_hot, batch="leading")
 
 
+@public("functional")
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """For each number a row of zeros with a one at its place.
 

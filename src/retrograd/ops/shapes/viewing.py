@@ -15,6 +15,7 @@ from retrograd.ops._dims import as_shape, one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._operation import linear as declare
+from retrograd.ops._public import public
 from retrograd.ops.elementwise import zeros_like
 from retrograd.ops.shapes.diagonals import check_src
 
@@ -56,6 +57,7 @@ add_windows: Linear = declare(
 )  # fmt: skip
 
 
+@public("method")
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     """All windows of some size along a dimension, ``step`` apart, as a new last dimension; a view.
 
@@ -90,6 +92,7 @@ narrow_copied = declare(
 )  # fmt: skip
 
 
+@public("torch method", out="same")
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """A copy of ``length`` slices from ``start`` on along a dimension."""
     return narrow_copied(input, where=shaping.checked_narrowing(input, dim, start, length))
@@ -159,6 +162,7 @@ as_strided_at = declare(
 )  # fmt: skip
 
 
+@public("torch method")
 def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
@@ -254,6 +258,7 @@ put_flat: Linear = Linear(
 )  # fmt: skip
 
 
+@public("torch method")
 def as_strided_scatter(
     input: Any, src: Any, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
@@ -299,6 +304,7 @@ select_scatter_at = _putting("select_scatter", _selected)
 slice_scatter_at = _putting("slice_scatter", _sliced)
 
 
+@public("torch method")
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """A copy of ``input`` with ``src`` for its slice at ``index`` along ``dim``.
 
@@ -312,6 +318,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return select_scatter_at(input, src, where=(slice(None),) * plain + (index, ...))
 
 
+@public("torch method", out="same")
 def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

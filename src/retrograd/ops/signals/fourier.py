@@ -15,6 +15,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops._dims import is_integer, one_dim
 from retrograd.ops._operation import Linear, TensorLike, elementwise, linear, raw
+from retrograd.ops._public import public
 from retrograd.ops.elementwise import conj, real, to_dtype
 from retrograd.ops.networks.padding import constant_pad_nd
 from retrograd.ops.shapes.arranging import roll
@@ -213,6 +214,7 @@ def _to_real(name: str, input: Any, n: Size, dim: int, norm: Norm, forward: bool
     return fft_c2r(input, dim=(axis,), normalization=scaling, last_dim_size=count)
 
 
+@public("fft", out="same")
 def fft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The discrete Fourier transform along a dimension, of ``n`` points.
 
@@ -223,11 +225,13 @@ def fft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     return _transform("fft", input, n, dim, norm, True)
 
 
+@public("fft", out="same")
 def ifft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The inverse of ``fft``."""
     return _transform("ifft", input, n, dim, norm, False)
 
 
+@public("fft", out="same")
 def rfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The transform of real numbers, without the half that mirrors the other.
 
@@ -238,16 +242,19 @@ def rfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     return _of_real("rfft", input, n, dim, norm, True, onesided=True)
 
 
+@public("fft", out="same")
 def irfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The inverse of ``rfft``."""
     return _to_real("irfft", input, n, dim, norm, False)
 
 
+@public("fft", out="same")
 def hfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The transform of a signal that mirrors itself, given its first half: real numbers."""
     return _to_real("hfft", input, n, dim, norm, True)
 
 
+@public("fft", out="same")
 def ihfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The inverse of ``hfft``."""
     return _of_real("ihfft", input, n, dim, norm, False, onesided=True)
@@ -263,17 +270,20 @@ def _transform_many(name: str, input: Any, s: Sizes, dim: Sizes, norm: Norm, for
     return fft_c2c(input, dim=axes, normalization=_scaling(norm, forward), forward=forward)
 
 
+@public("fft", out="same")
 def fftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The discrete Fourier transform along several dimensions: all of them, the last ``len(s)``, or
     those in ``dim``."""
     return _transform_many("fftn", input, s, dim, norm, True)
 
 
+@public("fft", out="same")
 def ifftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The inverse of ``fftn``."""
     return _transform_many("ifftn", input, s, dim, norm, False)
 
 
+@public("fft", out="same")
 def rfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """``fftn`` of real numbers, without the half that mirrors the other along the last dimension
     transformed."""
@@ -299,6 +309,7 @@ def _halved(name: str, input: Any, s: Sizes, dim: Sizes) -> tuple[Any, tuple[int
     return _resized(input, axes, (*sizes[:-1], last // 2 + 1)), axes, last
 
 
+@public("fft", out="same")
 def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The inverse of ``rfftn``."""
     input = _promoted(_checked_input(input, "irfftn"), to_complex=True)
@@ -306,6 +317,7 @@ def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
     return fft_c2r(input, dim=axes, normalization=_scaling(norm, False), last_dim_size=last)
 
 
+@public("fft", out="same")
 def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The transform along several dimensions of a signal that mirrors itself, given its first half
     along the last dimension transformed: real numbers."""
@@ -317,6 +329,7 @@ def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
     return fft_c2r(conj(input), dim=axes[-1:], normalization=scaling, last_dim_size=last)
 
 
+@public("fft", out="same")
 def ihfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The inverse of ``hfftn``."""
     axes, sizes = _axes_and_sizes(_checked_input(input, "ihfftn"), s, dim)
@@ -342,7 +355,7 @@ def _of_two(transform: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"``{transform.__name__}`` along the last two dimensions, or others."
-    return function
+    return public("fft", out="same")(function)
 
 
 fft2, ifft2 = _of_two(fftn, "fft2"), _of_two(ifftn, "ifft2")
@@ -352,6 +365,7 @@ hfft2, ihfft2 = _of_two(hfftn, "hfft2"), _of_two(ihfftn, "ihfft2")
 # -- order of frequencies --------------------------------------------------------------------
 
 
+@public("fft")
 def fftshift(input: Any, dim: Sizes = None) -> Any:
     """Frequency zero moved from the front to the middle.
 
@@ -362,6 +376,7 @@ def fftshift(input: Any, dim: Sizes = None) -> Any:
     return _shifted("fftshift", input, dim, lambda size: size // 2)
 
 
+@public("fft")
 def ifftshift(input: Any, dim: Sizes = None) -> Any:
     """The inverse of ``fftshift``."""
     return _shifted("ifftshift", input, dim, lambda size: (size + 1) // 2)

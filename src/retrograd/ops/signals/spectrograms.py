@@ -12,6 +12,7 @@ from retrograd.ops import linear as moving
 from retrograd.ops._dims import one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Linear, TensorLike, linear, raw
+from retrograd.ops._public import public
 from retrograd.ops.elementwise import pow_scalar
 from retrograd.ops.networks.padding import constant_pad_nd
 from retrograd.ops.networks.padding import pad as pad_by_mode
@@ -89,6 +90,7 @@ def _centered(window: Any, like: Any, win_length: int, n_fft: int) -> Any:
 # -- there -----------------------------------------------------------------------------------
 
 
+@public("torch method")
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
@@ -185,6 +187,7 @@ def _check_frames(
 # -- and back --------------------------------------------------------------------------------
 
 
+@public("torch method")
 def istft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, normalized: bool = False,

@@ -1,0 +1,123 @@
+"""What users see of an operation or a function, said once, where it is declared.
+
+An operation says it among the arguments of its declaration, a function by a decorator. Both take
+the same words::
+
+    exp = elementwise("exp", ..., public="torch method", in_place="torch method", doc="...")
+
+    @public("torch method", in_place=True)
+    def clamp(input, min=None, max=None): ...
+
+- ``public``: the namespaces that the name is in: ``torch`` (``torch.exp``), ``method``
+  (``Tensor.exp``), ``special``, ``linalg``, ``fft``, ``functional``. ``special.psi`` means that it
+  is called ``psi`` there.
+- ``alias``: more names, in the namespaces that do not say how it is called there.
+- ``in_place``: the namespaces that have ``exp_``, which writes the result over the first argument:
+  ``method``, ``torch``, ``functional``. ``True`` is short for ``method``. Nothing else is needed:
+  an operation is done in place by itself, and a function is called with a ``Target`` to see what
+  it would do.
+- ``out``: what ``out=`` may be given for the result. See ``OUT``.
+- ``accepts``: what an operation of two operands takes for them. See ``ACCEPTS``.
+- ``doc``: what ``help`` shows. A function has a docstring instead.
+
+``NAMES`` holds what has been declared so far. What can be declared by modules that are not loaded
+yet is listed in ``_index``, which ``tests/generate_index.py`` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+NAMESPACES = ("torch", "method", "special", "linalg", "fft", "functional")
+
+OUT = {
+    "same": "a tensor of the dtype of the result",
+    "cast": "a tensor of a dtype that the result can be cast to",
+    "any": "a tensor of any dtype",
+    "computed": "a tensor of the dtype that is computed in",
+    "joined": "a tensor of a dtype that what is joined can be cast to",
+    "its dtype": "a tensor of any dtype: the result is computed in it",
+    # and, after a comma
+    "constant": "the arguments may require grad: the result does not depend on them smoothly",
+    "apart": "the tensor must not share memory with the arguments",
+    "or complex": "of complex numbers the result is real, but may be written into a complex tensor",
+    "no": "nothing: there is no out=",
+}
+ACCEPTS = {
+    "tensors": "all operands are tensors, not numbers",
+    "either": "either operand may be a number, but not both",
+    "tensor first": "only the second operand may be a number",
+}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Face(NamedTuple):
+    """What one declaration says about the names that users know something by."""
+
+    name: str
+    target: Any  # an operation or a function
+    doc: str | None
+    out: str
+    accepts: str
+    is_operation: bool
+    writes: bool  # whether this is the form that writes in place
+
+
+# The faces by namespace and name.
+NAMES: dict[str, dict[str, Face]] = {space: {} for space in NAMESPACES}
+_binders: list[Callable[[str, Face], None]] = []
+
+
+def declare(
+    target: Any, name: str, public: str = "", *, alias: str = "", in_place: str | bool = "",
+    out: str = "", accepts: str = "", doc: str | None = None, is_operation: bool = False,
+) -> None:  # fmt: skip
+    """Enter an operation or a function under its public names."""
+    unknown = {word for word in out.split(", ") if word} - {*OUT}
+    assert not unknown, f"{name}: out={out!r} is none of {[*OUT]}"
+    assert not accepts or accepts in ACCEPTS, f"{name}: accepts={accepts!r}"
+    face = Face(name, target, doc, out, accepts, is_operation, False)
+    _enter(face, public, (name, *alias.split()))
+    if in_place:
+        words = "method" if in_place is True else str(in_place)
+        names = tuple(f"{n}_" for n in (name, *alias.split()))
+        _enter(face._replace(name=names[0], writes=True), words, names)
+
+
+def _enter(face: Face, public: str, names: tuple[str, ...]) -> None:
+    for word in public.split():
+        space, _, own = word.partition(".")
+        if space not in NAMES:
+            raise ValueError(f"{face.name}: there is no namespace {space!r}, only {NAMESPACES}")
+        if own and face.writes:
+            own += "_"
+        for name in (own,) if own else names:
+            if name in NAMES[space]:
+                raise ValueError(f"two declarations of {space}.{name}")
+            NAMES[space][name] = face
+            if space == "method":
+                for bind in _binders:
+                    bind(name, face)
+
+
+def public(
+    namespaces: str = "", *, name: str | None = None, alias: str = "",
+    in_place: str | bool = "", out: str = "no",
+) -> Callable[[Function], Function]:  # fmt: skip
+    """A decorator: make a function public. See the top of this module."""
+
+    def decorate(function: Function) -> Function:
+        declare(function, name or function.__name__, namespaces, alias=alias, in_place=in_place,
+                out=out)  # fmt: skip
+        return function
+
+    return decorate
+
+
+def bind_methods(bind: Callable[[str, Face], None]) -> None:
+    """Have ``bind`` called for every method that is declared, so far or later."""
+    for name, face in NAMES["method"].items():
+        bind(name, face)
+    _binders.append(bind)
