@@ -8,6 +8,15 @@ from retrograd.func._forward import jvp
 from retrograd.func._jacobians import hessian, jacfwd, jacrev
 from retrograd.func._linearize import linearize
 from retrograd.func._reverse import grad, grad_and_value, vjp
+from retrograd.func._series import (
+    bilaplacian,
+    derivatives,
+    jet,
+    laplacian,
+    mixed_partial,
+    taylor,
+    weighted_directional,
+)
 from retrograd.func._stateless import (
     functional_call,
     replace_all_batch_norm_modules_,
@@ -15,6 +24,7 @@ from retrograd.func._stateless import (
 )
 from retrograd.func._vectorized import vmap
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-           "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp",
-           "vmap"]  # fmt: skip
+__all__ = ["bilaplacian", "derivatives", "functional_call", "grad", "grad_and_value", "hessian",
+           "jacfwd", "jacrev", "jet", "jvp", "laplacian", "linearize", "mixed_partial",
+           "replace_all_batch_norm_modules_", "stack_module_state", "taylor", "vjp", "vmap",
+           "weighted_directional"]  # fmt: skip
