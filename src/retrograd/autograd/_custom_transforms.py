@@ -51,6 +51,8 @@ def run(level: Level, cls: Custom, args: tuple[Any, ...]) -> Any:
     with within(levels=outside):
         if isinstance(level, DualLevel):
             return _pushed_forward(level, cls, args)
+        if level.run_custom is not None:
+            return level.run_custom(cls, args)
         assert isinstance(level, BatchLevel)
         return run_batched(level, cls, args)
 

@@ -104,7 +104,7 @@ class Dual(Lifted):
         source = ways[top]
         old = source.tangent
         if not source.owned or not levels_of(new) <= levels_of(old):
-            source._tangent, source.owned = _writable(source.primal, old, new), source.part is None
+            source._tangent, source.owned = writable(source.primal, old, new), source.part is None
         found = source._tangent
         for view in reversed(ways[:top]):
             assert view.view_of is not None
@@ -113,7 +113,7 @@ class Dual(Lifted):
         if source.part is not None:
             assert source.view_of is not None
             base = source.view_of[0]
-            whole = _writable(base.primal, base._tangent, new)
+            whole = writable(base.primal, base._tangent, new)
             base._tangent = source.part.elsewhere(whole) + source.part.back(source._tangent)
             base.owned = True
 
@@ -186,7 +186,7 @@ class DualLevel(Level):
         ])  # fmt: skip
         if operation.view and operation.differentiable and isinstance(given[0], Dual):
             for i, result in enumerate(results):
-                result.become_view(given[0], _taking(operation, options, i))
+                result.become_view(given[0], taking(operation, options, i))
         return results if isinstance(found, (tuple, list)) else results[0]
 
     def takes_whole(self, operation: Operation) -> bool:
@@ -208,36 +208,15 @@ class DualLevel(Level):
         return (x.primal, x.tangent is not None) if self.owns(x) else (x, False)
 
     def take_in(self, tensor: Any) -> None:
-        view = tensor._meta.view if tensor._meta is not None else None
-        if view is not None:
-            if not self.owns(view.base._data):
-                self.take_in(view.base)
-            self.adopt(tensor)
-            return
-        inner = wrap(tensor._data, tensor._node, tensor._number, tensor._version_counter)
-        if tensor.requires_grad and tensor._node is None:
-            inner.requires_grad_()  # and writing it will be refused
-        tensor._data = self.constant(inner)
-        tensor._node = tensor._meta = tensor._version_counter = None
+        take_in(self, tensor)
 
     def adopt(self, tensor: Any) -> None:
-        view = tensor._meta.view
-        base: Dual = view.base._data
-        inner = wrap(tensor._data, tensor._node, tensor._number, tensor._version_counter)
-        inner_view = meta_of(inner).view = View(base.primal, view.created, view.seen)
-        inner_view.part = view.part
-        keep_up(inner)
-        part = inner._meta.view.part
-        if part is None:
-            part = Positions(base.primal, inner)
-        else:
-            part.check(view.base, tensor)
+        base: Dual = tensor._meta.view.base._data
+        inner, part = inner_view(tensor, base.primal)
         found = Dual(self, inner, None)
         found.become_view(base, part.take)
         found.part = part
-        tensor._data, tensor._node, tensor._meta = found, None, None
-        become_view(tensor, view.base, view.created)
-        tensor._meta.view.part, tensor._meta.view.seen = part, -1  # its history is that of the base
+        become_lifted_view(tensor, found, part)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         target.primal.copy_(as_tensor(result.primal))
@@ -269,6 +248,44 @@ class DualLevel(Level):
         return x.tangent if self.owns(x) else None
 
 
+def take_in(level: Any, tensor: Any) -> None:
+    """As ``Level.take_in``, for levels whose values have a part that is written when they are."""
+    view = tensor._meta.view if tensor._meta is not None else None
+    if view is not None:
+        if not level.owns(view.base._data):
+            level.take_in(view.base)
+        level.adopt(tensor)
+        return
+    inner = wrap(tensor._data, tensor._node, tensor._number, tensor._version_counter)
+    if tensor.requires_grad and tensor._node is None:
+        inner.requires_grad_()  # and writing it will be refused
+    tensor._data = level.constant(inner)
+    tensor._node = tensor._meta = tensor._version_counter = None
+
+
+def inner_view(tensor: Any, base: Any) -> tuple[Any, Any]:
+    """A view from outside as a view of ``base``, the value of what its base has become; and which
+    part of it that is."""
+    view = tensor._meta.view
+    inner = wrap(tensor._data, tensor._node, tensor._number, tensor._version_counter)
+    meta_of(inner).view = View(base, view.created, view.seen)
+    inner._meta.view.part = view.part
+    keep_up(inner)
+    part = inner._meta.view.part
+    if part is None:
+        return inner, Positions(base, inner)
+    part.check(view.base, tensor)
+    return inner, part
+
+
+def become_lifted_view(tensor: Any, value: Lifted, part: Any) -> None:
+    """Make a view one of a level, like its base."""
+    view = tensor._meta.view
+    tensor._data, tensor._node, tensor._meta = value, None, None
+    become_view(tensor, view.base, view.created)
+    tensor._meta.view.part, tensor._meta.view.seen = part, -1  # its history is that of the base
+
+
 _UNSEEN = object()
 
 
@@ -289,7 +306,7 @@ def _apart(tangent: Any, written: list[Any]) -> Any:
     return tangent
 
 
-def _writable(primal: Any, old: Any, new: Any) -> Any:
+def writable(primal: Any, old: Any, new: Any) -> Any:
     """A tangent of a value, ``old`` or zeros, that ``new`` can be written into."""
     tangent = elementwise.zeros_like(as_tensor(primal))
     for x in [new] if old is None else [new, old]:  # for each entry of a batch, if one of them is
@@ -313,7 +330,7 @@ def levels_of(x: Any) -> set[int]:
     return found
 
 
-def _taking(op: Operation, options: dict[str, Any], i: int) -> Callable[[Any], Any]:
+def taking(op: Operation, options: dict[str, Any], i: int) -> Callable[[Any], Any]:
     def take(tangent: Any) -> Any:
         found = op(tangent, **options)
         return found[i] if isinstance(found, (tuple, list)) else found

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from operator import mul
 from typing import Any
 
-from retrograd.autograd._series import RECURRENCES, Call, scaled, total
+from retrograd.autograd._series import RECURRENCES, Call, Series, scaled, total
 from retrograd.ops import elementwise
 from retrograd.ops._operation import raw
 
@@ -34,19 +34,26 @@ def quotient(call: Call) -> Recurrence:
 
 def power(call: Call) -> Recurrence:
     """``y = x**n``: by products for a natural number ``n``, which is right at 0 as well; else from
-    ``x * y' = n * x' * y``."""
-    x, y = call.inputs[0], call.results[0]
+    ``y' = n * w * x'`` with ``w = x**(n - 1)``, and ``x * w' = (n - 1) * x' * w``. So order 1 is the
+    derivative by its rule, where it is infinite, too."""
+    level, x = call.level, call.inputs[0]
     n = call.options["exponent"]
     if isinstance(n, (int, float)) and n == int(n) and n >= 0:
         return _natural_power(call, int(n))
-    base = call.level.value_of(x)
+    base = level.value_of(x)
 
-    def coefficient(k: int) -> Any:
+    def of_lower_power(k: int) -> Any:
         terms = [
-            scaled(call.term(mul, x, j, y, k - j), n * j - (k - j)) for j in range(1, k + 1)
+            scaled(call.term(mul, x, j, w, k - j), (n - 1) * j - (k - j)) for j in range(1, k + 1)
         ]
         found = total(terms)
         return None if found is None else scaled(found, 1 / k) / base
+
+    w = Series(level, [base ** (n - 1)], call.order, of_lower_power)
+
+    def coefficient(k: int) -> Any:
+        terms = [scaled(call.term(mul, x, j, w, k - j), j * n / k) for j in range(1, k + 1)]
+        return total(terms)
 
     return coefficient
 

@@ -22,6 +22,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd._modes import modes, within
+from retrograd.autograd._duals import (
+    become_lifted_view,
+    inner_view,
+    take_in,
+    taking,
+    writable,
+)
 from retrograd.autograd._forward import call, push_forward
 from retrograd.autograd._levels import as_tensor
 from retrograd.ops import linear
@@ -37,9 +44,12 @@ class Series(Lifted):
 
     ``compute`` gives the coefficient of an order from those below; without it, all orders that are
     not ``known`` are zero. ``order`` is the highest order that is followed.
+
+    Coefficients are shared freely, so they are not written. A write makes new ones, for the value
+    that the target is a view of, and views take theirs from there.
     """
 
-    __slots__ = ("compute", "known", "order")
+    __slots__ = ("compute", "known", "order", "part", "seen", "view_of")
 
     def __init__(
         self, level: SeriesLevel, known: list[Any], order: int = UNLIMITED,
@@ -49,9 +59,17 @@ class Series(Lifted):
         self.known = known
         self.order = order
         self.compute = compute
+        # For a view: the value that it is a view of, and how; and the coefficients of that by
+        # which its own were found.
+        self.view_of: tuple[Series, Callable[[Any], Any]] | None = None
+        self.seen: list[Any] | None = None
+        # For a view that was there before its base was taken in: which part of the base it is.
+        self.part: Any = None
 
     def coefficient(self, k: int) -> Any:
         """The factor of ``t**k``, or None for zero."""
+        if self.view_of is not None:
+            self.refresh()
         known = self.known
         while len(known) <= k:
             known.append(None if self.compute is None else self.compute(len(known)))
@@ -66,7 +84,9 @@ class Series(Lifted):
 
         first = coefficient(0)
         if first is None:
-            first = self.level.zeros_of(self.known[0])
+            first = raw(self.known[0]) * 0
+            if self.order == 1 and self.level.directions is not None:
+                first = self.level.collapsed(first)
         return Series(self.level, [first], self.order - 1, coefficient)
 
     @property
@@ -83,10 +103,75 @@ class Series(Lifted):
 
     @property
     def moves(self) -> bool:
+        if self.view_of is not None:
+            self.refresh()
         return self.compute is not None or any(c is not None for c in self.known[1:])
 
     def hold(self, as_tensor: Callable[[Any], Any]) -> None:
-        self.known = [None if c is None else as_tensor(c) for c in self.known]
+        self.known[0] = as_tensor(self.known[0])
+
+    def become_view(self, of: Series, take: Callable[[Any], Any]) -> None:
+        """Note what the value is a view of, and how to take that view of a coefficient."""
+        self.view_of = (of, take)
+        self.seen = of.known
+
+    @property
+    def path(self) -> list[Series]:
+        """The value, what it is a view of, and so on."""
+        found = [self]
+        while found[-1].view_of is not None:
+            found.append(found[-1].view_of[0])
+        return found
+
+    def refresh(self) -> None:
+        """Take the coefficients of a view anew, where what it is a view of has been written."""
+        for view in reversed(self.path[:-1]):
+            assert view.view_of is not None
+            base, take = view.view_of
+            if view.seen is not base.known:
+                view.seen = base.known
+                view.order = base.order
+                moved = [None if c is None else take(c) for c in base.known[1:]]
+                view.known = [view.known[0], *moved]
+
+    def replace(self, coefficients: Sequence[Any]) -> None:
+        """Make new coefficients, from order 1 on, those of the value, and of the part that it is of
+        what it is a view of."""
+        path = self.path
+        top = next((i for i, view in enumerate(path) if view.part is not None), len(path) - 1)
+        source = path[top]
+        written: list[Any] = [source.known[0]]
+        for k, new in enumerate(coefficients, start=1):
+            old = source.coefficient(k)
+            if old is None and new is None:
+                written.append(None)
+                continue
+            whole = piece = writable(source.known[0], old, old if new is None else new)
+            for view in reversed(path[:top]):
+                assert view.view_of is not None
+                piece = view.view_of[1](piece)
+            piece.copy_(piece * 0 if new is None else as_tensor(new))
+            written.append(whole)
+        source.order = self.level.order
+        source.known = written
+        if source.part is not None:
+            self._replace_part(source)
+
+    def _replace_part(self, source: Series) -> None:
+        """Put a view that was there before its base was taken in back into the base."""
+        assert source.view_of is not None
+        base = source.view_of[0]
+        written: list[Any] = [base.known[0]]
+        for k, new in enumerate(source.known[1:], start=1):
+            old = base.coefficient(k)
+            if old is None and new is None:
+                written.append(None)
+                continue
+            whole = writable(base.known[0], old, old if new is None else new)
+            rest = source.part.elsewhere(whole)
+            written.append(rest if new is None else rest + source.part.back(new))
+        base.order = self.level.order
+        base.known = source.seen = written
 
     def item(self) -> Any:
         """The value, if it has one element, as a number."""
@@ -114,12 +199,10 @@ class Series(Lifted):
 class SeriesLevel(Level):
     """Taylor mode: every operation takes the coefficients up to ``order`` along."""
 
-    __slots__ = ("cache", "depth", "directions", "order", "weights")
+    __slots__ = ("cache", "created", "depth", "directions", "order", "weights")
 
     name = "jet"
     differentiates = True
-    takes_in = False
-
     def __init__(
         self, order: int, directions: BatchLevel | None = None, weights: Any = None
     ) -> None:
@@ -131,6 +214,7 @@ class SeriesLevel(Level):
         # it belongs to, as those of sine and cosine do, which closes the recurrence.
         self.cache: dict[Any, Any] = {}
         self.depth = 0  # of rules within rules
+        self.created: list[Series] | None = None  # what is not yet complete, if that is asked for
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -138,6 +222,9 @@ class SeriesLevel(Level):
         return isinstance(x, Series) and x.level is self
 
     def value_of(self, x: Any) -> Any:
+        """A value as the levels below know it."""
+        if isinstance(x, tuple) and any(isinstance(part, Lifted) for part in x):
+            return tuple(self.value_of(part) for part in x)
         return x.known[0] if self.owns(x) else x
 
     def constant(self, x: Any) -> Lifted:
@@ -149,18 +236,27 @@ class SeriesLevel(Level):
     def left_of(self, x: Any) -> Any:
         return as_tensor(x.known[0])
 
-    def zeros_of(self, x: Any) -> Any:
-        return x * 0 if isinstance(raw(x), Lifted) else raw(x) * 0
-
     def take_in(self, tensor: Any) -> None:
-        self.write(tensor, tensor)
+        take_in(self, tensor)
+
+    def adopt(self, tensor: Any) -> None:
+        base: Series = tensor._meta.view.base._data
+        inner, part = inner_view(tensor, base.known[0])
+        found = Series(self, [inner])
+        found.become_view(base, part.take)
+        found.seen = None
+        found.part = part
+        become_lifted_view(tensor, found, part)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
-        raise RuntimeError(
-            "jet: a Tensor is written in place, which is not supported inside a function whose "
-            "series is computed. Use the operation that returns a new Tensor (x + y for x.add_(y), "
-            "torch.where or index_put for an assignment to elements)."
-        )
+        if self.depth:
+            raise RuntimeError(
+                "jet: a Tensor is written in place where the coefficients of a series are defined "
+                "by each other. Use the operation that returns a new Tensor."
+            )
+        target.known[0].copy_(as_tensor(result.known[0]))
+        if moves and (result.moves or target.moves):
+            target.replace([result.coefficient(k) for k in range(1, self.order + 1)])
 
     # -- operations ------------------------------------------------------------------------------
 
@@ -174,8 +270,13 @@ class SeriesLevel(Level):
             return self.cache[key][0]
         call = Call(self, operation, inputs, options)
         self.cache[key] = (call.result, args, options)  # what has an id in the key stays alive
+        if self.created is not None:
+            self.created += call.results
         if not self.depth:
             self.complete(call.results)
+            if operation.view and operation.differentiable and self.owns(inputs[0]):
+                for i, view in enumerate(call.results):
+                    view.become_view(inputs[0], taking(operation, options, i))
         return call.result
 
     def complete(self, results: Sequence[Series]) -> None:
@@ -198,6 +299,27 @@ class SeriesLevel(Level):
                 return function()
         finally:
             self.depth -= 1
+
+    def solve(self, y: Series, rate: Callable[[], Any]) -> list[Any]:
+        """The coefficients of ``y``, of which the first is known, by ``y' = rate()``.
+
+        Those of what ``rate`` computes on the way are found in the order in which it does, so that
+        none has to ask for a long chain of others."""
+        self.created = created = []
+        self.depth = 1
+        try:
+            y.order, y.compute = self.order, _at(integrated(self, lambda: [rate()]), 0)
+            for k in range(1, self.order + 1):
+                for x in created if k > 1 else ():
+                    if x.compute is not None:
+                        x.coefficient(k - 1)
+                y.coefficient(k)
+                self.created = None
+        finally:
+            self.depth = 0
+            self.created = None
+            self.cache.clear()
+        return y.known
 
     # -- sums over directions --------------------------------------------------------------------
 
@@ -252,7 +374,7 @@ class Call:
             return lambda k, i: self.product(*self.inputs, k)
         if self.is_affine():
             return self.each_order(tangents=True)
-        return self.integrated()
+        return integrated(self.level, self.tangents)
 
     def coefficient(self, position: int, k: int) -> Any:
         """A coefficient of an input."""
@@ -263,10 +385,14 @@ class Call:
         """Whether no rule that is needed depends on what moves: the tangent is then that of a
         linear operation, and so is every coefficient."""
         op = self.operation
-        if op.family != "elementwise" or op.jvp is not None or op.adjoint:
+        if op.jvp is not None:
+            rules: list[Any] = [op.jvp]
+        elif op.family == "elementwise" and not op.adjoint:
+            rules = [r for r, m in zip(op.rules, self.moving, strict=True) if m]
+        else:
             return False
-        moving = {n for n, m in zip(op.inputs, self.moving, strict=True) if m} | {"result"}
-        rules = [r for r, m in zip(op.rules, self.moving, strict=True) if m]
+        moving = {n for n, m in zip(op.inputs, self.moving, strict=False) if m}
+        moving.update(op.output_names)
         return not any(r is not None and moving & set(r.names) for r in rules)
 
     def each_order(self, tangents: bool = False) -> Callable[[int, int], Any]:
@@ -313,32 +439,31 @@ class Call:
     def by(self, x: Any, y: Any) -> Any:
         return call(self.operation, in_kind(self.operation, [x, y]), self.options)
 
-    def integrated(self) -> Callable[[int, int], Any]:
-        """The solution of ``y' = push_forward(x, x')``."""
-        moved: list[Any] = []
-
-        def coefficient(k: int, i: int) -> Any:
-            if not moved:
-                moved.extend(self.level.in_rule(self.tangents))
-            rate = moved[i]
-            if rate is None:
-                return None
-            if isinstance(rate, Series) and rate.level is self.level:
-                return scaled(rate.coefficient(k - 1), 1 / k)
-            return rate if k == 1 else None
-
-        return coefficient
-
     def tangents(self) -> Sequence[Any]:
         """The derivatives of the results by ``t``, as series."""
         derivatives = [
             x.derivative if moves else None
             for x, moves in zip(self.inputs, self.moving, strict=True)
         ]
-        found = push_forward(
-            self.operation, self.inputs, derivatives, self.options, self.results
-        )
-        return [raw(t) for t in found]
+        return push_forward(self.operation, self.inputs, derivatives, self.options, self.results)
+
+
+def integrated(
+    level: SeriesLevel, tangents: Callable[[], Sequence[Any]]
+) -> Callable[[int, int], Any]:
+    """The solutions of ``y' = tangents()``, by the order and the number of the result. The right
+    side is made when it is first asked for: it may lead to further such equations."""
+    moved: list[Any] = []
+
+    def coefficient(k: int, i: int) -> Any:
+        if not moved:
+            moved.extend(map(raw, level.in_rule(tangents)))
+        rate = moved[i]
+        if isinstance(rate, Series) and rate.level is level:
+            return scaled(rate.coefficient(k - 1), 1 / k)
+        return rate if k == 1 else None
+
+    return coefficient
 
 
 def in_kind(operation: Operation, values: list[Any]) -> list[Any]:

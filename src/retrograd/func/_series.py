@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import retrograd.autograd._recurrences  # noqa: F401 - registers the recurrences
+import retrograd.autograd._custom_series
+import retrograd.autograd._recurrences  # noqa: F401 - both add to what the level knows
 from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._series import Series, SeriesLevel
 from retrograd.autograd._wrap import wrap

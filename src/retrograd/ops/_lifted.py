@@ -188,6 +188,8 @@ class Level:
     transparent: ClassVar[bool] = False
     # Whether a tensor from outside can be written with what the transform is about.
     takes_in: ClassVar[bool] = True
+    # What it does to custom operations, unless ``autograd._custom_transforms`` knows.
+    run_custom: ClassVar[Callable[[Any, Any, tuple[Any, ...]], Any] | None] = None
     _numbers = itertools.count(1)  # what is opened later, and so inside, has a higher number
 
     def __init__(self) -> None:
