@@ -1,0 +1,460 @@
+"""Taylor series: ``func.jet`` and what is built on it, against closed forms, nested ``jvp``, Hessians
+and, where it is installed, mpmath."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import SAMPLES, reason
+from samples._pool import as_array
+from test_ops_transformed import fixed, run, tensors, variables
+
+import retrograd as torch
+from retrograd.autograd._series import Call
+from retrograd.func import (
+    bilaplacian,
+    derivatives,
+    grad,
+    hessian,
+    jacrev,
+    jet,
+    jvp,
+    laplacian,
+    mixed_partial,
+    taylor,
+    vmap,
+    weighted_directional,
+)
+from retrograd.integrate import odeint_taylor
+
+F = torch.nn.functional
+float64 = torch.float64
+
+
+def t64(*values: Any) -> torch.Tensor:
+    return torch.tensor(values[0] if len(values) == 1 else values, dtype=float64)
+
+
+def coefficients(f: Callable[[Any], Any], at: float, order: int) -> list[float]:
+    return [c.item() for c in taylor(f, t64(at), t64(1.0), order)]
+
+
+def nested_jvp(f: Any, x: Any, v: Any, k: int) -> Any:
+    for _ in range(k):
+        f = (lambda g: lambda a: jvp(g, (a,), (v,))[1])(f)
+    return f(x)
+
+
+# -- closed forms ----------------------------------------------------------------------------
+
+ORDER = 20
+ODD = [k % 2 for k in range(ORDER + 1)]
+FACTORIAL = [math.factorial(k) for k in range(ORDER + 1)]
+
+
+def binomial(a: float, k: int) -> float:
+    return math.prod((a - i) / (i + 1) for i in range(k))
+
+
+def tangent_numbers() -> list[float]:
+    """The coefficients of the tangent, by the convolution that ``y' = 1 + y**2`` stands for."""
+    y = [0.0]
+    for k in range(ORDER):
+        square = sum(y[j] * y[k - j] for j in range(k + 1))
+        y.append(((k == 0) + square) / (k + 1))
+    return y
+
+
+def sign(k: int) -> int:
+    return -1 if (k // 2) % 2 else 1
+
+
+CLOSED: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
+    "exp": (torch.exp, [1 / FACTORIAL[k] for k in range(ORDER + 1)]),
+    "sin": (torch.sin, [ODD[k] * sign(k) / FACTORIAL[k] for k in range(ORDER + 1)]),
+    "cos": (torch.cos, [(1 - ODD[k]) * sign(k) / FACTORIAL[k] for k in range(ORDER + 1)]),
+    "sinh": (torch.sinh, [ODD[k] / FACTORIAL[k] for k in range(ORDER + 1)]),
+    "cosh": (torch.cosh, [(1 - ODD[k]) / FACTORIAL[k] for k in range(ORDER + 1)]),
+    "log1p": (torch.log1p, [0.0, *(-((-1) ** k) / k for k in range(1, ORDER + 1))]),
+    "1/(1-x)": (lambda x: 1 / (1 - x), [1.0] * (ORDER + 1)),
+    "sqrt(1+x)": (lambda x: torch.sqrt(1 + x), [binomial(0.5, k) for k in range(ORDER + 1)]),
+    "rsqrt(1+x)": (lambda x: torch.rsqrt(1 + x), [binomial(-0.5, k) for k in range(ORDER + 1)]),
+    "(1+x)**2.5": (lambda x: (1 + x) ** 2.5, [binomial(2.5, k) for k in range(ORDER + 1)]),
+    "(1+x)**-3": (lambda x: (1 + x) ** -3, [binomial(-3, k) for k in range(ORDER + 1)]),
+    "x**7": (lambda x: x**7, [float(k == 7) for k in range(ORDER + 1)]),
+    "atan": (torch.atan, [0.0, *(ODD[k] * sign(k) / k for k in range(1, ORDER + 1))]),
+    "atanh": (torch.atanh, [0.0, *(ODD[k] / k for k in range(1, ORDER + 1))]),
+    "tan": (torch.tan, tangent_numbers()),
+    "tanh": (torch.tanh, [sign(k) * c for k, c in enumerate(tangent_numbers())]),
+    "erf": (
+        torch.erf,
+        [0.0, *(
+            ODD[k] * 2 / math.sqrt(math.pi) * (-1) ** (k // 2) / (FACTORIAL[k // 2] * k)
+            for k in range(1, ORDER + 1)
+        )],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_series_at_zero_are_the_published_ones(name: str) -> None:
+    f, expected = CLOSED[name]
+    np.testing.assert_allclose(coefficients(f, 0.0, ORDER), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_series_against_mpmath() -> None:
+    mpmath = pytest.importorskip("mpmath")
+    mpmath.mp.dps = 60
+    one = mpmath.mpf(1)
+    functions: list[tuple[Any, Any, float]] = [
+        (torch.lgamma, mpmath.loggamma, 2.5),
+        (torch.digamma, mpmath.digamma, 1.5),
+        (torch.sigmoid, lambda x: one / (1 + mpmath.exp(-x)), 0.3),
+        (torch.asin, mpmath.asin, 0.2),
+        (torch.acosh, mpmath.acosh, 2.0),
+        (torch.asinh, mpmath.asinh, 0.7),
+        (F.softplus, lambda x: mpmath.log(1 + mpmath.exp(x)), 0.4),
+        (F.gelu, lambda x: x * mpmath.ncdf(x), 0.6),
+        (lambda x: x**x, lambda x: x**x, 1.3),
+        (torch.log10, mpmath.log10, 2.0),
+        (torch.expm1, mpmath.expm1, 0.5),
+    ]
+    for ours, theirs, at in functions:
+        wanted = [float(c) for c in mpmath.taylor(theirs, mpmath.mpf(at), 16)]
+        np.testing.assert_allclose(coefficients(ours, at, 16), wanted, rtol=1e-8, atol=1e-13)
+
+
+def test_matrix_functions() -> None:
+    """Along ``A + t B``, ``inv`` is a geometric series, and ``det`` a polynomial."""
+    a = t64([[4.0, 1.0], [0.5, 3.0]])
+    b = t64([[0.3, -0.2], [0.1, 0.4]])
+    inverse = np.linalg.inv(a.numpy())
+    step = -inverse @ b.numpy()
+    found = taylor(torch.linalg.inv, a, b, 8)
+    for k, c in enumerate(found):
+        np.testing.assert_allclose(c, np.linalg.matrix_power(step, k) @ inverse, rtol=1e-12)
+    ad, bd = np.linalg.det(a.numpy()), np.linalg.det(b.numpy())
+    mixed = np.linalg.det(a.numpy() + b.numpy()) - ad - bd
+    det = [c.item() for c in taylor(torch.linalg.det, a, b, 4)]
+    np.testing.assert_allclose(det, [ad, mixed, bd, 0, 0], atol=1e-13)
+
+
+# -- every operation ---------------------------------------------------------------------------
+
+
+def check_sample(expression: str) -> str | None:
+    """Compare the series of a sample along a line with ``jvp`` of the series of one order less,
+    which gives each coefficient from the one before, and order 1 with ``jvp``."""
+    arrays = variables(expression, "float64")
+    names, others = list(arrays), tensors(fixed(expression))
+    generator = np.random.default_rng(0)
+    x = tuple(tensors(arrays).values())
+    v = tuple(torch.from_numpy(np.asarray(generator.uniform(-1, 1, a.shape))) for a in arrays.values())
+
+    def f(values: Any) -> Any:
+        torch.manual_seed(0)
+        found = run(expression, {**others, **dict(zip(names, values, strict=True))})
+        return [y for y in found if y.is_floating_point() or y.is_complex()]
+
+    try:
+        if not f(tuple(a.clone() for a in x)):
+            return None
+        _, first = jvp(f, (x,), (v,))
+    except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
+        return None  # refused without series, too
+    series = taylor(f, x, v, 4)
+    for a, b in zip(series[1], first, strict=True):
+        if not close(a, b):
+            return f"order 1: {as_array(a).tolist()}, jvp gives {as_array(b).tolist()}"
+    _, moved = jvp(lambda a: taylor(f, a, v, 3), (x,), (v,))
+    for k, (found, wanted) in enumerate(zip(series[1:], moved, strict=True), start=1):
+        for a, b in zip(found, wanted, strict=True):
+            if not close(k * a, b):
+                return f"order {k}: {as_array(k * a).tolist()}, jvp gives {as_array(b).tolist()}"
+    return None
+
+
+def close(a: Any, b: Any) -> bool:
+    a, b = as_array(a), as_array(b)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    finite = np.isfinite(a) & np.isfinite(b)
+    scale = np.abs(b[finite]).max(initial=1.0)
+    return np.allclose(a, b, rtol=1e-6, atol=1e-8 * scale, equal_nan=True)
+
+
+COMPARED = [
+    e for e in SAMPLES if variables(e, "float64") and not reason("NO_TANGENT", e)
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")  # of the samples, which test_ops.py knows
+@pytest.mark.parametrize("start", range(8))
+def test_series_of_samples(start: int) -> None:
+    failed = [f"{e}: {why}" for e in COMPARED[start::200] if (why := check_sample(e))]
+    assert not failed, "\n".join(failed)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("start", range(8, 32))
+def test_series_of_more_samples(start: int) -> None:
+    failed = [f"{e}: {why}" for e in COMPARED[start::200] if (why := check_sample(e))]
+    assert not failed, "\n".join(failed)
+
+
+# -- nesting -----------------------------------------------------------------------------------
+
+X, V = t64([0.3, 0.7, -0.2]), t64([1.0, -0.5, 2.0])
+
+
+def smooth(x: Any) -> Any:
+    return (x.sin() * x.exp()).sum() * torch.tanh(x[0] * x[1])
+
+
+def test_series_nest_with_other_transforms() -> None:
+    third = nested_jvp(smooth, X, V, 3) / 6
+    np.testing.assert_allclose(taylor(smooth, X, V, 3)[3], third)
+    wanted = grad(lambda x: nested_jvp(smooth, x, V, 3) / 6)(X)
+    np.testing.assert_allclose(grad(lambda x: taylor(smooth, x, V, 3)[3])(X), wanted)
+    leaf = X.clone().requires_grad_()
+    taylor(smooth, leaf, V, 3)[3].backward()
+    np.testing.assert_allclose(leaf.grad, wanted)
+    np.testing.assert_allclose(
+        taylor(grad(smooth), X, V, 2)[2], nested_jvp(grad(smooth), X, V, 2) / 2
+    )
+    batch = torch.stack([X, 2 * X])
+    np.testing.assert_allclose(
+        vmap(lambda x: taylor(smooth, x, V, 3)[3])(batch),
+        torch.stack([taylor(smooth, x, V, 3)[3] for x in batch]),
+    )
+    inner = taylor(lambda x: taylor(smooth, x, V, 2)[2], X, V, 2)[2]
+    np.testing.assert_allclose(inner, 6 * taylor(smooth, X, V, 4)[4])
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x * x * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * g * x * x
+
+
+def test_custom_functions_are_expanded_by_their_backward() -> None:
+    found = taylor(lambda x: Cube.apply(x).sin().sum(), X, V, 6)
+    wanted = taylor(lambda x: (x**3).sin().sum(), X, V, 6)
+    np.testing.assert_allclose(torch.stack(found), torch.stack(wanted), rtol=1e-12)
+
+
+def test_writes_in_place() -> None:
+    def written(x: Any) -> Any:
+        z = torch.zeros(3, dtype=float64)
+        z[0] = x[0]
+        z[1] = x[1] * x[0]
+        z[1:].mul_(x[2])
+        return z.exp().sum()
+
+    def functional(x: Any) -> Any:
+        return torch.exp(x[0]) + torch.exp(x[0] * x[1] * x[2]) + 1
+
+    found, wanted = taylor(written, X, V, 5), taylor(functional, X, V, 5)
+    np.testing.assert_allclose(torch.stack(found), torch.stack(wanted), rtol=1e-12)
+    np.testing.assert_allclose(laplacian(written)(X), laplacian(functional)(X))
+
+
+def test_jet_takes_curves_in_derivatives_as_jax_does() -> None:
+    """``f2 = d2f[h1, h1] + df[h2]``, for each argument of its own."""
+    a, b = t64(0.5), t64(2.0)
+    value, (first, second) = jet(
+        lambda a, b: a * a * b, (a, b), ([t64(1.0), t64(3.0)], [t64(-1.0)])
+    )
+    assert value.item() == 0.5
+    assert first.item() == 2 * 0.5 * 2 - 0.25
+    # d2/dt2 of (0.5 + t + 1.5 t^2)^2 (2 - t): 2 * [t^2] of it
+    assert second.item() == pytest.approx(2 * (2 * (1 + 2 * 0.5 * 1.5) - 1.0))
+
+
+def test_jet_against_jax() -> None:
+    pytest.importorskip("jax")
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental.jet import jet as jax_jet
+
+    with jax.enable_x64(True):
+        f = lambda np_, x: np_.tanh(np_.sin(x) * np_.exp(x))  # noqa: E731
+        x, terms = 0.4, [1.0, -0.5, 0.25, 2.0]
+        value, series = jax_jet(lambda x: f(jnp, x), (x,), (terms,))
+        ours, found = jet(lambda x: f(torch, x), (t64(x),), ([t64(c) for c in terms],))
+        np.testing.assert_allclose(ours, value)
+        np.testing.assert_allclose([c.item() for c in found], series, rtol=1e-9)
+
+
+# -- sums over directions ------------------------------------------------------------------------
+
+
+def network() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(3, 8), torch.nn.GELU(), torch.nn.Linear(8, 8), torch.nn.SiLU(),
+        torch.nn.LayerNorm(8), torch.nn.Softmax(-1), torch.nn.Linear(8, 1),
+    ).double()  # fmt: skip
+
+
+def test_laplacian_is_the_trace_of_the_hessian() -> None:
+    model = network()
+    trace = hessian(lambda x: model(x)[0])(X).trace()
+    np.testing.assert_allclose(laplacian(model)(X).detach(), [trace.item()], rtol=1e-10)
+    laplacian(model)(X).sum().backward()
+    found = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    hessian(lambda x: model(x)[0])(X).trace().backward()
+    wanted = [p.grad for p in model.parameters() if p.grad is not None]
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    np.testing.assert_allclose(
+        vmap(laplacian(smooth))(torch.stack([X, -X])),
+        torch.stack([laplacian(smooth)(X), laplacian(smooth)(-X)]),
+    )
+    np.testing.assert_allclose(jacrev(laplacian(lambda x: x**3))(X), 6 * torch.eye(3))
+
+
+def test_stochastic_laplacian() -> None:
+    """Exact where the Hessian is diagonal, and unbiased elsewhere."""
+    np.testing.assert_allclose(laplacian(lambda x: (x**4).sum(), samples=2)(X), 12 * (X**2).sum())
+    torch.manual_seed(0)
+    a = torch.randn(6, 6, dtype=float64)
+    found = laplacian(lambda x: x @ a @ x, samples=4000)(torch.zeros(6, dtype=float64))
+    spread = 2 * math.sqrt(float(((a + a.T) ** 2).sum()) / 4000)
+    assert abs(found - 2 * a.trace()) < 4 * spread
+
+
+def test_fourth_order_operators() -> None:
+    def trace(f: Any) -> Any:
+        return lambda x: hessian(f)(x).trace()
+
+    np.testing.assert_allclose(bilaplacian(smooth)(X), trace(trace(smooth))(X), rtol=1e-9)
+    one = t64([0.4])
+    np.testing.assert_allclose(bilaplacian(lambda x: x.sin().sum())(one), one.sin()[0])
+
+    def partial(f: Any, i: int) -> Any:
+        return lambda x: grad(f)(x)[i]
+
+    wanted = partial(partial(partial(partial(smooth, 0), 0), 1), 2)(X)
+    np.testing.assert_allclose(mixed_partial(smooth, X, (2, 1, 1)), wanted, rtol=1e-9)
+    np.testing.assert_allclose(mixed_partial(smooth, X, (0, 0, 0)), smooth(X))
+    directions, weights = torch.stack([X, V]), t64([2.0, -1.0])
+    summed = weighted_directional(smooth, directions, 3, weights)(X)
+    each = [6 * taylor(smooth, X, v, 3)[3] for v in directions]
+    np.testing.assert_allclose(summed, 2 * each[0] - each[1])
+    first = weighted_directional(smooth, directions, 1, weights)(X)
+    np.testing.assert_allclose(first, grad(smooth)(X) @ (2 * X - V))
+
+
+# -- cost and range --------------------------------------------------------------------------
+
+
+def test_the_cost_grows_with_the_square_of_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    multiply = Call.term
+
+    def counted(self: Any, *args: Any) -> Any:
+        counts[-1] += 1
+        return multiply(self, *args)
+
+    monkeypatch.setattr(Call, "term", counted)
+    f = lambda x: torch.tanh(x.sin() / (1 + x * x)).exp()  # noqa: E731
+    for order in (10, 20, 40):
+        counts.append(0)
+        taylor(f, t64(0.3), t64(1.0), order)
+    assert counts[1] / counts[0] < 4.1
+    assert counts[2] / counts[1] < 4.1
+
+
+def test_order_thirty_does_not_overflow() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)
+    )
+    found = taylor(model, torch.randn(4), torch.randn(4), 30)
+    assert all(torch.isfinite(c).all() for c in found)
+    sines = derivatives(torch.sin, t64(0.5), 30)
+    for k, y in enumerate(sines):
+        assert y.item() == pytest.approx(math.sin(0.5 + k * math.pi / 2), abs=1e-10)
+
+
+# -- differential equations --------------------------------------------------------------------
+
+
+def test_odeint_taylor() -> None:
+    t = torch.linspace(0, 10, 7, dtype=float64)
+    y = odeint_taylor(lambda t, y: torch.stack([y[1], -y[0]]), t64([1.0, 0.0]), t)
+    np.testing.assert_allclose(y[:, 0], t.cos(), atol=1e-9)
+    back = odeint_taylor(lambda t, y: t**2 + 0 * y, t64([1.0]), t64([1.0, 0.0]))
+    np.testing.assert_allclose(back[-1], [2 / 3])
+
+
+def test_the_solution_is_differentiable() -> None:
+    """``y' = -k y``: ``dy/dk = -t exp(-k t) y0`` and ``dy/dy0 = exp(-k t)``."""
+    k, y0 = t64(0.7).requires_grad_(), t64([2.0]).requires_grad_()
+    y = odeint_taylor(lambda t, y: -k * y, y0, t64([0.0, 1.5]))
+    y[-1, 0].backward()
+    decay = math.exp(-0.7 * 1.5)
+    assert k.grad.item() == pytest.approx(-1.5 * decay * 2, rel=1e-8)
+    assert y0.grad.item() == pytest.approx(decay, rel=1e-8)
+
+
+def test_a_singularity_is_named() -> None:
+    blow_up = lambda t, y: y * y  # noqa: E731
+    assert odeint_taylor(blow_up, t64([1.0]), t64([0.0, 0.9]))[-1].item() == pytest.approx(10)
+    with pytest.raises(RuntimeError, match="too small at t = 1, where the solution may"):
+        odeint_taylor(blow_up, t64([1.0]), t64([0.0, 1.1]))
+    with pytest.raises(ValueError, match="must return a Tensor of the shape of y0"):
+        odeint_taylor(lambda t, y: y[0], t64([1.0]), t64([0.0, 1.0]))
+    with pytest.raises(ValueError, match="increasing or decreasing"):
+        odeint_taylor(blow_up, t64([1.0]), t64([0.0, 1.0, 0.5]))
+    with pytest.raises(RuntimeError, match="written in place"):
+        odeint_taylor(lambda t, y: (y * 2).mul_(y), t64([1.0]), t64([0.0, 0.1]))
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+def test_errors() -> None:
+    with pytest.raises(TypeError, match="dtype torch.int64, which has no derivatives"):
+        taylor(torch.sin, torch.tensor(1), torch.tensor(1), 2)
+    with pytest.raises(TypeError, match="direction torch.float32"):
+        taylor(torch.sin, t64(1.0), torch.tensor(1.0), 2)
+    with pytest.raises(ValueError, match=r"must be a Tensor of shape \[3\]"):
+        taylor(torch.sin, X, t64(1.0), 2)
+    with pytest.raises(ValueError, match="order of at least 0, got -1"):
+        taylor(torch.sin, X, V, -1)
+    with pytest.raises(ValueError, match="structure"):
+        taylor(lambda x: x["a"], {"a": X}, {"b": V}, 2)
+    with pytest.raises(ValueError, match="2 primals but 1 series"):
+        jet(torch.add, (X, X), ([V],))
+    with pytest.raises(ValueError, match="nothing to differentiate by"):
+        jet(torch.sin, (X,), ([],))
+    with pytest.raises(RuntimeError, match="unsupported type <class 'int'>"):
+        taylor(lambda x: 3, X, V, 2)
+    with pytest.raises(ValueError, match="do not fit an argument of shape"):
+        weighted_directional(smooth, torch.eye(2, dtype=float64), 2)(X)
+    with pytest.raises(ValueError, match="one weight for each of 3 directions"):
+        weighted_directional(smooth, torch.eye(3, dtype=float64), 2, V[:2])(X)
+
+
+def test_what_does_not_depend_on_the_point_has_zero_coefficients() -> None:
+    found = taylor(lambda x: (t64(2.0), x.detach().sum(), x[:0].sum()), X, V, 2)
+    assert found[0][0].item() == 2
+    assert [y.item() for y in found[1]] == [0, 0, 0]
+    assert laplacian(lambda x: x.sum())(t64([]).reshape(0)).item() == 0
