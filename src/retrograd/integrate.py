@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from retrograd.autograd._levels import as_tensor, opened
 from retrograd.autograd._series import Series, SeriesLevel
 from retrograd.autograd._wrap import wrap
 from retrograd.func import _series as _series  # which completes what the level knows
+from retrograd.ops import shaping
 from retrograd.tensor._creation import tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -79,11 +81,9 @@ def odeint_taylor(
         y, now = _evaluate(series, end - now), end
     else:
         raise RuntimeError(
-            f"odeint_taylor: {max_steps} steps reached t = {now:g} only. Raise max_steps, or loosen "
-            "the tolerances."
+            f"odeint_taylor: {max_steps} steps reached t = {now:g} only. Raise max_steps, or "
+            "loosen the tolerances."
         )
-    from retrograd.ops import shaping
-
     stacked: Tensor = shaping.stack(found)
     return stacked
 
@@ -92,7 +92,7 @@ def _times(t: Tensor, y0: Tensor) -> list[float]:
     if not isinstance(y0, Tensor) or not y0.is_floating_point():
         raise TypeError("odeint_taylor: expected y0 to be a Tensor of a floating-point dtype.")
     times: list[float] = [float(x) for x in t.tolist()] if t.ndim == 1 else []
-    steps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(times)]
     if not times or not (all(s > 0 for s in steps) or all(s < 0 for s in steps)):
         raise ValueError("odeint_taylor: t must be a vector of increasing or decreasing times.")
     return times
@@ -137,8 +137,8 @@ def _size(x: Any) -> float:
 
 def _evaluate(series: list[Any], h: float) -> Tensor:
     """The polynomial at ``h``."""
-    total = None
+    total: Any = None
     for c in reversed(series):
         total = c if total is None else total * h if c is None else total * h + c
-    assert total is not None
-    return total
+    result: Tensor = total
+    return result

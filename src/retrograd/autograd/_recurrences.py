@@ -34,8 +34,8 @@ def quotient(call: Call) -> Recurrence:
 
 def power(call: Call) -> Recurrence:
     """``y = x**n``: by products for a natural number ``n``, which is right at 0 as well; else from
-    ``y' = n * w * x'`` with ``w = x**(n - 1)``, and ``x * w' = (n - 1) * x' * w``. So order 1 is the
-    derivative by its rule, where it is infinite, too."""
+    ``y' = n * w * x'`` with ``w = x**(n - 1)``, and ``x * w' = (n - 1) * x' * w``. So order 1 is
+    the derivative by its rule, where it is infinite, too."""
     level, x = call.level, call.inputs[0]
     n = call.options["exponent"]
     if isinstance(n, (int, float)) and n == int(n) and n >= 0:

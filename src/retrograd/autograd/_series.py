@@ -203,6 +203,7 @@ class SeriesLevel(Level):
 
     name = "jet"
     differentiates = True
+
     def __init__(
         self, order: int, directions: BatchLevel | None = None, weights: Any = None
     ) -> None:
@@ -305,7 +306,8 @@ class SeriesLevel(Level):
 
         Those of what ``rate`` computes on the way are found in the order in which it does, so that
         none has to ask for a long chain of others."""
-        self.created = created = []
+        created: list[Series] = []
+        self.created = created
         self.depth = 1
         try:
             y.order, y.compute = self.order, _at(integrated(self, lambda: [rate()]), 0)
@@ -371,7 +373,8 @@ class Call:
         if op.family == "linear":
             return self.each_order()
         if op.family == "multilinear" and len(self.inputs) == 2:
-            return lambda k, i: self.product(*self.inputs, k)
+            a, b = self.inputs
+            return lambda k, i: self.product(a, b, k)
         if self.is_affine():
             return self.each_order(tangents=True)
         return integrated(self.level, self.tangents)
@@ -420,9 +423,7 @@ class Call:
         """Coefficient ``k`` of a product of series, by the operation."""
         return total([self.term(self.by, a, j, b, k - j) for j in range(k + 1)])
 
-    def term(
-        self, by: Callable[[Any, Any], Any], a: Any, i: int, b: Any, j: int
-    ) -> Any:
+    def term(self, by: Callable[[Any, Any], Any], a: Any, i: int, b: Any, j: int) -> Any:
         """Coefficient ``i`` of ``a`` by coefficient ``j`` of ``b``, or None for zero. At the
         highest order it is summed over all directions, unless a factor is such a sum."""
         level = self.level

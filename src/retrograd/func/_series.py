@@ -15,14 +15,13 @@ from retrograd.autograd._wrap import wrap
 from retrograd.func._arguments import check_outputs
 from retrograd.func._captured import Running
 from retrograd.func._trees import Shape, describe, flatten, flatten_as, unflatten
+from retrograd.ops import shaping
 from retrograd.ops._batching import Batched, BatchLevel
-from retrograd.tensor._creation import empty, tensor, zeros
+from retrograd.tensor._creation import empty, eye, tensor
 from retrograd.tensor._tensor import Tensor
 
 
-def jet(
-    func: Callable[..., Any], primals: Any, series: Any
-) -> tuple[Any, list[Any]]:
+def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, list[Any]]:
     """Derivatives of ``func`` along a curve, of all orders up to some order, in one evaluation.
 
     For the curve ``x(t) = x0 + x1 * t + x2 * t**2 / 2! + ...``, with ``x0`` in ``primals`` and
@@ -42,7 +41,8 @@ def jet(
         >>> import retrograd as torch
         >>> from retrograd.func import jet
         >>> x = torch.tensor(2.0)
-        >>> value, (first, second) = jet(lambda x: x**3, (x,), ([torch.tensor(1.0), torch.tensor(0.0)],))
+        >>> line = [torch.tensor(1.0), torch.tensor(0.0)]
+        >>> value, (first, second) = jet(lambda x: x**3, (x,), (line,))
         >>> value, first, second
         (tensor(8.), tensor(12.), tensor(12.))
     """
@@ -77,9 +77,7 @@ def jet(
     return unflatten(expansion.coefficients(0), expansion.shape), derivatives
 
 
-def taylor(
-    func: Callable[..., Any], x: Any, v: Any, order: int
-) -> tuple[Any, ...]:
+def taylor(func: Callable[..., Any], x: Any, v: Any, order: int) -> tuple[Any, ...]:
     """The Taylor coefficients of ``func(x + t * v)`` in ``t``, at 0.
 
     Args:
@@ -106,9 +104,7 @@ def taylor(
         _check_curve(what, 0, leaf, [direction])
     curves = [[leaf, t] for leaf, t in zip(values, directions, strict=True)]
     expansion = Expansion(func, curves, Shape(tuple, (), (shape,), None), order, what)
-    return tuple(
-        unflatten(expansion.coefficients(k), expansion.shape) for k in range(order + 1)
-    )
+    return tuple(unflatten(expansion.coefficients(k), expansion.shape) for k in range(order + 1))
 
 
 def derivatives(func: Callable[[Any], Any], x: Tensor, order: int) -> tuple[Any, ...]:
@@ -178,9 +174,7 @@ def weighted_directional(
     return summed
 
 
-def laplacian(
-    func: Callable[[Tensor], Any], samples: int | None = None
-) -> Callable[[Tensor], Any]:
+def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Callable[[Tensor], Any]:
     """The Laplacian of ``func``, the sum of its unmixed second derivatives, as a function.
 
     Args:
@@ -241,9 +235,9 @@ def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
             first, second = (axes[list(side)] for side in zip(*pairs, strict=True))
             vectors += [first + second, first - second]
             weights += [axes.new_full((2 * len(pairs),), 1 / 6)]
-        stacked = vectors[0].new_zeros((0, n)) if not n else _cat(vectors)
+        stacked = vectors[0].new_zeros((0, n)) if not n else shaping.cat(vectors)
         directions = stacked.reshape(len(stacked), *x.shape)
-        return _collapsed(func, x, directions, 4, _cat(weights), "bilaplacian(f)")
+        return _collapsed(func, x, directions, 4, shaping.cat(weights), "bilaplacian(f)")
 
     return summed
 
@@ -309,11 +303,9 @@ class Expansion:
                 output = func(*given)
             outputs, self.shape = flatten(output)
             check_outputs(outputs, what)
-            self.series = [
-                value_of(y) if is_of(level, y) else Series(level, [y]) for y in outputs
-            ]
+            self.series = [value_of(y) if is_of(level, y) else Series(level, [y]) for y in outputs]
 
-    def coefficients(self, k: int) -> list[Tensor]:
+    def coefficients(self, k: int) -> list[Any]:
         """Coefficient ``k`` of every result, with zeros where there is none."""
         found = []
         for y in self.series:
@@ -346,16 +338,8 @@ def _collapsed(
 def _basis(x: Tensor) -> Tensor:
     """The unit vectors of the space that ``x`` lies in, stacked."""
     n = x.numel()
-    eye = zeros((n, n), dtype=x.dtype)
-    eye.fill_diagonal_(1)
-    return eye.reshape(n, *x.shape)
-
-
-def _cat(parts: list[Tensor]) -> Tensor:
-    from retrograd.ops import shaping
-
-    found: Tensor = shaping.cat(parts, 0)
-    return found
+    unit: Tensor = eye(n, dtype=x.dtype).reshape(n, *x.shape)
+    return unit
 
 
 def _zeros_like(y: Any) -> Tensor:
