@@ -166,7 +166,7 @@ def test_scripts_can_be_run(script: str) -> None:
 LAYERS = [
     ["_errors", "_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
     ["distributed"], ["cuda", "fft", "func", "linalg", "nn", "random", "special", "utils"],
-    ["files", "optim"], ["pipeline", "tour", "training", "viz"],
+    ["files", "integrate", "optim"], ["pipeline", "tour", "training", "viz"],
 ]  # fmt: skip
 PACKAGE = ROOT / "src" / "retrograd"
 
