@@ -303,7 +303,7 @@ def test_values_do_not_depend_on_recording(group: str) -> None:
             recorded = attempt(evaluate, retrograd, expression, dtype)
             with retrograd.no_grad():
                 plain = attempt(evaluate, retrograd, expression, dtype)
-            if "not support automatic differentiation" in words(recorded):
+            if re.search("not support automatic diff|is not differentiable with", words(recorded)):
                 continue  # refused because it would be recorded
             assert words(plain) == words(recorded), expression
             if not isinstance(plain, Exception):

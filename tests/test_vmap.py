@@ -113,6 +113,23 @@ def test_results_that_are_the_same_for_all(torch: Torch) -> None:
     assert_same(vmap(lambda a: torch.zeros(2))(x), torch.zeros(3, 2), 0)
 
 
+def test_a_write_to_one_entry_of_a_derivative_leaves_the_others_alone(torch: Torch) -> None:
+    func, x = torch.func, torch.ones(3, dtype=torch.float64)
+    last = torch.tensor([False, False, True])
+    for slope in (func.grad(lambda a: a * 2), func.jacfwd(lambda a: a * 2)):
+        found = func.vmap(slope)(x)
+        found[last] = 0.25
+        assert_same(found, torch.tensor([2.0, 2.0, 0.25], dtype=torch.float64), 0)
+
+
+def test_results_that_are_the_same_for_all_have_memory_of_their_own() -> None:
+    c = retrograd.ones(2)
+    found = retrograd.func.vmap(lambda a: c)(retrograd.ones(3))
+    found[1] = 5.0  # PyTorch's result is expanded: a write reaches all entries, and c
+    assert found.tolist() == [[1.0, 1.0], [5.0, 5.0], [1.0, 1.0]]
+    assert c.tolist() == [1.0, 1.0]
+
+
 def test_constant_results_may_have_their_batch_dimension_anywhere() -> None:
     """PyTorch reads foreign memory here: sizes like 34359738369, or the end of the process."""
     torch = retrograd

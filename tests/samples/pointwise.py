@@ -307,9 +307,13 @@ OTHER_GRAPH = {
 ONLY_OURS = {
     r"(asinh|acosh|atanh|arcsinh|arccosh|arctanh)_\(": "PyTorch has none of these in place",
     r"heaviside_\(": "no derivative; the error of PyTorch says heaviside_, ours heaviside",
-}
+    r"^torch\.polar\((edge, zero|mat, mat|zero, edge)\)$":
+        "sizes of 0 and below, which PyTorch's gradient takes to be of no and of the opposite "
+        "direction; ours is that of differences",
+}  # fmt: skip
 OTHER_SAVED = {
     "ComplexBackward0": "PyTorch keeps both parts, only to know that they are real",
+    "PolarBackward0": "the angle, for a gradient that is right where the size is not above 0",
     "AddcdivBackward0": "PyTorch keeps tensor2 even if no gradient needs it",
 }
 NOT_COMPLEX = {
@@ -319,7 +323,6 @@ NOT_COMPLEX = {
 }
 ROUGH = {
     r"heaviside|nextafter|floor_divide": "steps, or no derivative at all",
-    r"polar\(mat, mat\)": "sizes below 0, which PyTorch takes to be above",
     r"logical_\w+|(greater|less|equal)_?\w*_\(|abs_\(|zero_|fill_": "what goes round the graph",
     r"div_\(.*rounding|divide_\(2, round": "steps",
 }
@@ -342,7 +345,4 @@ OTHER_TRANSFORM = {
         "it is the second",
     r"^torch\.clamp_m(in|ax)\(mat, nan\)$":
         "clamped to NaN: no gradient, in PyTorch either, and no tangent; PyTorch's comes from NaN",
-    r"^torch\.polar\((edge, zero|mat, mat|zero, edge)\)$":
-        "sizes of 0 and below, which PyTorch's gradient, and so ours, takes to be of no and of the "
-        "opposite direction; our tangent says the same, PyTorch's what differences do",
 }  # fmt: skip

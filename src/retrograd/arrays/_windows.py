@@ -480,13 +480,22 @@ def bag_numbers(starts: Raw, length: int) -> Raw:
 
 def bag_maxima(rows: Raw, places: Raw, bags: Raw, count: int) -> tuple[Raw, Raw]:
     """The largest elements of the rows of each bag, and the places of the (first) rows they are
-    in; zeros for empty bags. ``bags`` are in order."""
+    in; zeros for empty bags. ``bags`` are in order. NaN is larger than nothing, and nothing is
+    larger than NaN: it counts where it comes first in its bag, as in PyTorch."""
     width = rows.shape[1]
     best, largest = np.zeros((count, width), rows.dtype), np.zeros((count, width), places.dtype)
     if len(rows):
         filled, first = np.unique(bags, return_index=True)
+        odd = np.isnan(rows)
+        if odd.any():
+            begins = np.zeros((len(rows), 1), bool)
+            begins[first] = True
+            leads = odd & begins
+            leads = leads[first][np.searchsorted(filled, bags)]  # for each row of such a bag
+            rows = np.where(leads, np.nan, np.where(odd, -np.inf, rows)).astype(rows.dtype)
         best[filled] = np.maximum.reduceat(rows, first)
-        numbers = np.where(rows == best[bags], np.arange(len(rows))[:, None], len(rows) - 1)
+        found = (rows == best[bags]) | np.isnan(rows)
+        numbers = np.where(found, np.arange(len(rows))[:, None], len(rows) - 1)
         largest[filled] = places[np.minimum.reduceat(numbers, first)]
     return best, largest
 

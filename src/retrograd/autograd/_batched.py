@@ -69,7 +69,7 @@ def standard_basis(tensors: Sequence[Any], first: int = 0, count: int | None = N
 
 
 def taken_out(level: BatchLevel, tensor: Any) -> Any:
-    """What a Tensor of a level holds for all entries, along the first dimension; repeated if it is
-    the same for all."""
+    """What a Tensor of a level holds for all entries, along the first dimension. What is the same
+    for all is copied for each, since a write to one entry must not reach the others."""
     value, differs = level.below(tensor._data) if is_of(level, tensor) else (tensor, False)
-    return as_tensor(value if differs else level.stacked(value))
+    return as_tensor(value) if differs else as_tensor(level.stacked(value)).clone()

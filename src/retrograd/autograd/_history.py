@@ -414,6 +414,9 @@ class CopySlices(CallableNode):
 
     __slots__ = ("part", "place", "recorded", "write")
 
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
+
     def __init__(self, base: Any, view: Any, write: Node, place: int = 0) -> None:
         self.place = place  # which input of the write was written, by the base's gradient
         self.recorded = False  # whether there may be a graph that leads to the write by itself

@@ -194,7 +194,7 @@ class Variable(TensorLike):
     def _version(self) -> int:
         if self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
-        return 0 if self._version_counter is None else self._version_counter.count
+        return version_of(self).count  # from now on, whatever writes counts
 
     # -- its gradient ------------------------------------------------------------------------
 

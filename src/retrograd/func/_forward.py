@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from retrograd import arrays
 from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._wrap import wrap
@@ -12,6 +13,7 @@ from retrograd.autograd.forward_ad import check_dual
 from retrograd.func._arguments import check_outputs, with_aux
 from retrograd.func._captured import Running
 from retrograd.func._trees import Shape, describe, flatten, flatten_as, tree_map, unflatten
+from retrograd.ops._operation import raw
 from retrograd.tensor._tensor import Tensor
 
 WHAT = "jvp(f, primals, tangents)"
@@ -65,7 +67,18 @@ class Moved:
             check_outputs(outputs, WHAT)
             self.values = [unpacked(level, y) for y in outputs]
             self.tangents = [level.tangent_of(value_of(y)) for y in outputs]
+            self.separate(values, directions)
             self.aux = tree_map(lambda x: unpacked(level, x), aux)
+
+    def separate(self, values: Sequence[Any], directions: Sequence[Any]) -> None:
+        """Copy tangents that are the user's own, since a rule may hand on what it gets. One of a
+        result that is a view of an argument stays a view, as in PyTorch."""
+        for i, (y, t) in enumerate(zip(self.values, self.tangents, strict=True)):
+            if t is not None and any(
+                _overlap(t, d) and not _overlap(y, x)
+                for x, d in zip(values, directions, strict=True)
+            ):
+                self.tangents[i] = as_tensor(t).clone()
 
     def filled(self) -> list[Any]:
         """The tangents, with zeros for what does not move."""
@@ -76,6 +89,11 @@ class Moved:
 def unpacked(level: DualLevel, x: Any) -> Any:
     """The value of a Tensor, as the levels below know it."""
     return as_tensor(x._data.primal) if isinstance(x, Tensor) and is_of(level, x) else x
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    a, b = raw(a), raw(b)
+    return arrays.is_raw(a) and arrays.is_raw(b) and arrays.may_overlap(a, b)
 
 
 def _points(primals: Any, tangents: Any) -> tuple[list[Any], list[Any], Shape]:

@@ -375,7 +375,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
 
 
 def _multinomial(self: Raw, num_samples: int, replacement: bool, generator: Any) -> Raw:
-    return arrays.random.multinomial(self, num_samples, replacement, generator)
+    return arrays.ascontiguous(arrays.random.multinomial(self, num_samples, replacement, generator))
 
 
 multinomial_of: Operation = constant("multinomial_of", _multinomial, random=True, batch=of_rows)

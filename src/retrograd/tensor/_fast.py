@@ -363,7 +363,7 @@ def general(op: Operation) -> Callable[..., Any]:
             else:
                 only_floats = False
             raws.append(data)
-        if recordable:
+        if recordable and not (may_cast and casts_to_constant(options)):
             # The last first, so that the leaf that is named first has the newest node: of leaves
             # whose gradients wait, that one's is accumulated first, as in PyTorch.
             for i in range(len(nodes) - 1, -1, -1):
@@ -397,6 +397,12 @@ def general(op: Operation) -> Callable[..., Any]:
         return results[0] if type(found) is not tuple else tuple(results)
 
     return function
+
+
+def casts_to_constant(options: dict[str, Any]) -> bool:
+    """Whether an operation gives integers or booleans, which have no history."""
+    dtype = options.get("dtype")
+    return dtype is not None and not has_derivative(dtype)
 
 
 def record(

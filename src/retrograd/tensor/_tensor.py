@@ -110,6 +110,8 @@ class Tensor(Variable):
             return self.detach()  # type: ignore[no-any-return]
         self._data = arrays.writable(self._data)
         result: Tensor = wrap(self._data)
+        if self.is_inference():
+            meta_of(result).inference = True
         if modes.observer is not None:
             modes.observer.left(self, result)
         return result

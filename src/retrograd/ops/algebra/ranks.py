@@ -182,6 +182,8 @@ def cond(input: Any, p: Any = None) -> Any:
     if len(input.shape) < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     how = _COND[_checked_order(p)]
+    if how is not _spectral:
+        check_square(f"linalg.cond(ord={p if isinstance(p, str) else f'{p:g}'})", input)
     if 0 in input.shape:
         return linear.new_zeros(svdvals(input.detach()), tuple(input.shape[:-2]))
     return how(input, p)
@@ -207,7 +209,6 @@ def _spectral(input: Any, p: Any) -> Any:
 
 
 def _nuclear(input: Any, p: Any) -> Any:
-    check_square("linalg.cond(ord=nuc)", input)
     values = svdvals(input)
     dim = (len(values.shape) - 1,)
     inverse = linear.sum_dim(reciprocal(values), dim=dim, keepdim=False)
@@ -216,8 +217,6 @@ def _nuclear(input: Any, p: Any) -> Any:
 
 def _by_inverse(input: Any, p: Any) -> Any:
     """Singular matrices have an infinite condition."""
-    word = p if isinstance(p, str) else f"{p:g}"
-    check_square(f"linalg.cond(ord={word})", input)
     inverse, info = inv_ex(input)
     failed = gt(info, 0)
     inverse = masked_fill(inverse, linear.reshape(failed, (*failed.shape, 1, 1)), math.inf)

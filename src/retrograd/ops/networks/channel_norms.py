@@ -392,6 +392,9 @@ def torch_instance_norm(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
         )
     shape = tuple(input.shape)
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    one_dim(1, len(shape))
     batch, channels = shape[:2]
     weight, bias = (p if p is None else p.repeat(batch) for p in (weight, bias))
     mean, var = (

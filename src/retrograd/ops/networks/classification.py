@@ -39,6 +39,7 @@ from retrograd.ops.linear import (
 from retrograd.ops.networks.curves import logsigmoid, softplus_op
 from retrograd.ops.networks.losses import (
     _size,
+    in_dtype_of,
     not_differentiable,
     reduced,
     reduction_of,
@@ -447,7 +448,7 @@ def binary_cross_entropy(
     not_differentiable("binary_cross_entropy", "weight", weight, forward=True)
     if weight is not None:
         weight = expand(weight, size=tuple(target.shape))
-    return bce_op(input, target, weight, reduction=reduction)
+    return in_dtype_of(input, bce_op(input, target, weight, reduction=reduction))
 
 
 def _bce_logits(
@@ -520,4 +521,8 @@ def binary_cross_entropy_with_logits(
         )
     for name, value in (("weight", weight), ("pos_weight", pos_weight)):
         not_differentiable("binary_cross_entropy_with_logits", name, value, forward=True)
-    return bce_logits_op(input, target, weight, pos_weight, reduction=reduction)
+    loss = bce_logits_op(input, target, weight, pos_weight, reduction=reduction)
+    common = dtypes.result_type([raw(input), raw(target)])  # weights do not count
+    if common.kind != "f" or raw(loss).dtype == common:
+        return loss
+    return to_dtype(loss, dtype=common)

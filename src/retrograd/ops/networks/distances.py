@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,16 @@ from retrograd.ops._operation import Operation, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._tangents import by_slopes, ones_like
-from retrograd.ops.elementwise import minimum, sqrt, sub, to_dtype, where, zeros_like
+from retrograd.ops.elementwise import (
+    eq,
+    minimum,
+    sgn,
+    sqrt,
+    sub,
+    to_dtype,
+    where,
+    zeros_like,
+)
 from retrograd.ops.networks.losses import _size, at_least, reduced, reduction_of
 from retrograd.ops.pointwise.choosing import clamp_min
 from retrograd.ops.pointwise.numbers import minus, plus
@@ -55,7 +65,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     >>> torch.cosine_similarity(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), dim=0)
     tensor(0.7071)
     """
-    common = arrays.dtypes.result_type([raw(x1), raw(x2)])
+    common = arrays.dtypes.promote(raw(x1).dtype, raw(x2).dtype)
     if common.kind != "f":
         raise RuntimeError(
             "expected common dtype to be floating point, yet common dtype is "
@@ -109,10 +119,20 @@ def _pdist(self: Raw, p: float) -> Raw:
     return arrays.statistics.vector_norm(_differences(self), p, (len(lead) + 1,), False)
 
 
+def _norm_slope(g: Any, difference: Any, result: Any, p: float, last: int) -> Any:
+    """The slope of a distance. Differences of which each is the largest each get all of the
+    gradient, as in PyTorch, and not a share of it as by a norm."""
+    if p != math.inf:
+        return norms.norm_rule(g, difference, result, p, (last,), False)
+    g, result = (linear.unsqueeze(x, dim=last) for x in (g, result))
+    largest = eq(raw(abs(difference)), raw(result))
+    return g * sgn(difference) * to_dtype(largest, dtype=raw(result).dtype)
+
+
 def _pdist_slope(grad_output: Raw, self: Raw, result: Raw, p: float) -> Raw:
     difference = _differences(self)
     last, rows = self.ndim - 1, self.shape[-2]
-    slope = norms.norm_rule(grad_output, difference, result, p, (last,), False)
+    slope = _norm_slope(grad_output, difference, result, p, last)
     total = arrays.zeros(self.shape, self.dtype)
     if slope is None:
         return total
@@ -138,7 +158,7 @@ pdist_slope = Operation(
 
 
 def _pdist_jvp(t: Any, self: Any, result: Any, p: float) -> Any:
-    unit = norms.norm_rule(ones_like(result), _differences(self), result, p, (1,), False)
+    unit = _norm_slope(ones_like(result), _differences(self), result, p, 1)
     return None if unit is None else by_slopes(unit, _differences(t), (1,), False)
 
 

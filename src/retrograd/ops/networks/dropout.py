@@ -58,14 +58,13 @@ def _dropped(input: Any, p: float, train: bool, inplace: bool, kind: Kind) -> An
 
 def _mask(values: Raw, p: float, channels: bool) -> Raw:
     """Ones for what is kept, zeros for what is dropped. One of the shape of the values is filled in
-    the order in which they lie in memory."""
+    the order in which they lie in memory, or in which a copy of them would."""
     if channels:
         shape = (*values.shape[:2], *(1 for _ in values.shape[2:]))
         return sampling.keep_mask(shape, 1 - p, values.dtype)
-    if hidden(values) or arrays.is_contiguous(values) or not arrays.is_dense(values):
+    if hidden(values) or arrays.is_contiguous(values):
         return sampling.keep_mask(values.shape, 1 - p, values.dtype)
-    steps = arrays.strides(values)
-    order = sorted(range(values.ndim), key=lambda d: -steps[d])
+    order = arrays.layout_order(values)
     drawn = sampling.keep_mask([values.shape[d] for d in order], 1 - p, values.dtype)
     return arrays.permute(drawn, [order.index(d) for d in range(values.ndim)])
 

@@ -217,6 +217,8 @@ def _shorten(weight: Any, indices: Raw, max_norm: float, norm_type: float) -> No
     if hidden(weight) or hidden(indices):
         _shorten_lifted(weight, indices, max_norm, norm_type)
         return
+    if arrays.any(indices < 0):
+        raise IndexError("index out of range in self")
     rows = arrays.nonzero(arrays.windows.counts_of(indices, len(table)))[0]
     if not rows.size:
         return
@@ -352,6 +354,10 @@ def _check_bags(
         raise ValueError(
             "embedding_bag: If per_sample_weights ({}) is not None, then it must have the same "
             "shape as the input ({})".format(*shapes)
+        )
+    if len(weight.shape) != 2:
+        raise ValueError(
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {len(weight.shape)}"
         )
     if len(input.shape) == 2:
         if offsets is not None:

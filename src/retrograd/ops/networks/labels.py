@@ -7,7 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import reducing
-from retrograd.ops._dims import numel
+from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
@@ -61,6 +61,9 @@ def _check_multi_margin(self: Any, target: Any, weight: Any, **options: Any) -> 
         raise RuntimeError(
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
+    if weight is not None and raw(weight).dtype != raw(self).dtype:
+        have, given = (arrays.dtypes.type_word(raw(x).dtype) for x in (self, weight))
+        raise RuntimeError(f"expected scalar type {have} but found {given}")
     found = bare(target)
     if arrays.any((found < 0) | (found >= classes)):
         raise RuntimeError("target out of range")
@@ -71,6 +74,9 @@ def _check_multilabel(self: Any, target: Any, **options: Any) -> None:
     shape, sizes = list(self.shape), list(target.shape)
     if sizes != shape and (shape or sizes != [1]):
         raise RuntimeError(f"inconsistent target size: {sizes} for input of size: {shape}")
+    if raw(target).dtype != arrays.int64:
+        word = arrays.dtypes.type_word(raw(target).dtype)
+        raise RuntimeError(f"expected scalar type Long but found {word}")
     found = bare(target)
     if arrays.any((found < -1) | (found >= (shape[-1] if shape else 1))):
         raise RuntimeError("argument #2 'target' is out of range")
@@ -242,6 +248,11 @@ def soft_margin_loss(
     not_differentiable("soft_margin_loss", "target", target, forward=True)
     without_complex_history("soft_margin_loss", input)
     check_fits_input(input, target)
+    shape, common = tuple(input.shape), broadcast(tuple(input.shape), tuple(target.shape))
+    if common != shape:
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}"
+        )
     return in_dtype_of(input, soft_margin_op(input, target, reduction=reduction))
 
 

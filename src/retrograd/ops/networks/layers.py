@@ -36,7 +36,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         return products.matmul(input, turned)
     if ndim == 2:
         return addmm(bias, input, turned)
-    if arrays.is_contiguous(raw(input)):
+    if arrays.is_contiguous(raw(input)) and (len(weight.shape) == 2 or bias.shape):
         rows = tuple(input.shape[:-1])
         flat = moving.view(input, size=(numel(rows), input.shape[-1]))
         found = addmm(bias, flat, turned)

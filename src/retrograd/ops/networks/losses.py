@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
 from retrograd.ops._dims import broadcast, numel
@@ -68,7 +69,9 @@ def share(g: Any, shape: Any, reduction: str) -> Any:
 
 def not_differentiable(name: str, argument: str, value: Any, forward: bool = False) -> None:
     """Refuse gradients of what PyTorch has none for; and tangents, unless ``forward`` mode can."""
-    if getattr(value, "requires_grad", False) or (not forward and is_differentiated(value)):
+    recorded = modes.grad_enabled and getattr(value, "requires_grad", False)
+    differentiated = not forward and (modes.grad_enabled or modes.levels)
+    if recorded or (differentiated and is_differentiated(value)):
         raise RuntimeError(
             f"The function '{name}' is not differentiable with respect to argument '{argument}'. "
             "This input cannot have requires_grad True."
@@ -111,7 +114,7 @@ def _weighted(errors: Any, input: Any, weight: Any, reduction: str, over_weights
 def check_fits_input(input: Any, target: Any) -> None:
     """Refuse a target of a dtype that losses in the dtype of the input cannot be cast from."""
     have, common = raw(input).dtype, dtypes.result_type([raw(input), raw(target)])
-    if have != common and have.kind not in "fc":
+    if have != common and (have.kind not in "fc" or (common.kind == "c" and have.kind != "c")):
         words = [dtypes.type_word(d) for d in (common, have)]
         raise RuntimeError(
             f"result type {words[0]} can't be cast to the desired output type {words[1]}"
@@ -314,6 +317,8 @@ def kl_div(
         )
     if "c" in (raw(input).dtype.kind, raw(target).dtype.kind):
         raise RuntimeError("kl_div: Complex inputs not supported.")
+    if not {raw(input).dtype.kind, raw(target).dtype.kind} <= {"f"}:
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         losses = mul(exp(target), sub(target, input))
     else:
@@ -365,7 +370,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         refuses("c", "clamp is not supported for complex types")(raw(input))
-        var = input.detach() * 0 + var
+        var = zeros_like(input) + var
     else:
         kernel("lt_cpu")(raw(var))
         if arrays.any(bare(var) < 0):

@@ -34,6 +34,7 @@ from retrograd.ops._refusals import Check, kernel, refuses
 from retrograd.ops.elementwise import (
     clone,
     conj,
+    cos,
     eq,
     ge,
     gt,
@@ -45,7 +46,7 @@ from retrograd.ops.elementwise import (
     logical_or,
     lt,
     real,
-    sgn,
+    sin,
     to_dtype,
     where,
     zeros_like,
@@ -317,7 +318,7 @@ _complex = Elementwise(
 )  # fmt: skip
 _polar = Elementwise(
     "polar", pointwise.polar, inputs=("abs", "angle"), adjoint=True,
-    rules={"abs": lambda g, result: real(conj(g) * sgn(result)),
+    rules={"abs": lambda g, angle: real(g) * cos(angle) + imag(g) * sin(angle),
            "angle": lambda g, result: real(conj(g) * result * 1j)},
     check=_check_parts("polar"),
 )  # fmt: skip

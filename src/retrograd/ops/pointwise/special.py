@@ -339,7 +339,7 @@ def _logit(self: Raw, eps: float | None = None) -> Raw:
 
 
 def _logit_rule(g: Any, self: Any, eps: float | None) -> Any:
-    slope = g / (self * (1 - self))
+    slope = g / (self * (1 - self) + 0.0)  # which makes 0 of -0
     low = 0 if eps is None else eps
     inside = logical_and(ge(self, low), le(self, 1 - low))
     return where(inside, slope, math.nan if eps is None else 0.0)

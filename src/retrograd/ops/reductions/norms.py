@@ -32,6 +32,7 @@ from retrograd.ops.elementwise import (
     where,
     zeros_like,
 )
+from retrograd.ops.selecting import amax_dim, amin_dim
 
 # -- the norm of vectors ---------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ def norm_rule(g: Any, self: Any, result: Any, ord: float, dim: Any, keepdim: boo
             return arrays.statistics.scaled_ratio(self, result, g)
         return g * _unless(eq(result, 0), self / result)
     if ord in (inf, -inf):
-        return sgn(self) * _shared(g, self, result, dims)
+        return sgn(self) * _shared(g, self, ord, dims)
     if ord < 1:
         slope = sgn(self) * _unless(eq(self, 0), pow_scalar(absolute(self), exponent=ord - 1))
         return slope * g * pow_scalar(result, exponent=1 - ord)
@@ -70,10 +71,12 @@ def _unless(zero: Any, x: Any) -> Any:
     return where(zero, zeros_like(x), x)
 
 
-def _shared(g: Any, self: Any, result: Any, dims: tuple[int, ...]) -> Any:
-    """The gradient of an extreme, shared evenly among the elements that reach it."""
+def _shared(g: Any, self: Any, ord: float, dims: tuple[int, ...]) -> Any:
+    """The gradient of an extreme, shared evenly among the elements that reach it. The extreme is
+    looked for again: sizes that are computed otherwise may differ from it in the last digit."""
     sizes = absolute(raw(self))
-    chosen, dtype = logical_or(eq(sizes, raw(result)), isnan(sizes)), raw(result).dtype
+    extreme = (amax_dim if ord > 0 else amin_dim)(sizes, dim=dims, keepdim=True)
+    chosen, dtype = logical_or(eq(sizes, extreme), isnan(sizes)), raw(sizes).dtype
     count = linear.sum_dim(chosen, dim=dims, keepdim=True)
     return (g / to_dtype(count, dtype=dtype)) * to_dtype(chosen, dtype=dtype)
 
