@@ -44,6 +44,13 @@ class Known:
 TWO_REASONS = "wrong for two reasons, of which either may be told"
 NO_COMPLEX32 = "there is no complex32, as documented"
 CONJ = "conj() computes its result, as documented"
+LAYOUT = "how such results lie in memory, as documented"
+_LAYOUT = (
+    r"qr\(|svd|eigh?\(|cholesky|solve|inv\(|lu_factor|linalg|_polynomial_|einsum|fft|rot90|"
+    r"permute|\.T\b|transpose|\.mT|\.t_?\(|flip|movedim|expand"
+)
+_FLAT = r"\b[tcx]\w*\.(reshape|flatten|ravel|contiguous)\("
+_WRITE = r"(_\(|\] [-+*/]*= |\w [-+*/]= |out=)"
 CAST = "a value that was cast is saved as a copy, which nobody can write"
 NOT_IN_INTEGERS = "integers never require grad, as documented"
 NO_MEMORY = "whether elements of a derivative share memory is not defined"
@@ -63,8 +70,19 @@ MEANT = [
     Known(TWO_REASONS, ERROR, theirs="^IndexError", ours="does not support complex"),
     Known(TWO_REASONS, ERROR, theirs="^AssertionError", ours="^(RuntimeError|ValueError)",
           line=r"func\."),
-    Known("whether places of nonzero elements share memory is not defined", ("version",),
-          program=r"where\(\w+\)|nonzero"),
+    Known("whether places of elements share memory is not defined", ("version",),
+          program=r"where\([^,]+\)|nonzero|unravel_index"),
+    Known(TWO_REASONS, ERROR, theirs="^(ValueError|RuntimeError)", line="einsum",
+          ours="^(ValueError|RuntimeError)"),
+    Known(TWO_REASONS, ERROR, theirs="^(ValueError|RuntimeError)", program="einsum",
+          line=r"func\.", ours="^(ValueError|RuntimeError)"),
+    Known(TWO_REASONS, ERROR, theirs="^NotImplementedError", ours="_LinAlgError"),
+    Known(TWO_REASONS, ERROR, theirs="leaf Variable|view size is not", ours="^(Index|Type)Error"),
+    Known(TWO_REASONS, ERROR, theirs="^(IndexError|RuntimeError)", line="lu_unpack",
+          ours="^(IndexError|RuntimeError)"),
+    Known("the write of an integer view is not recorded", ERROR, ours="^no error",
+          theirs="function that returns multiple views|created in no_grad",
+          program=r"dtype=torch\.(u?int|bool)|tensor\([\[]*(-?\d+[,\]]|True|False)"),
     Known(TWO_REASONS, ERROR, ours="Error: ",
           theirs="does not support automatic differentiation|values to unpack|"
                  "data-dependent control flow"),
@@ -92,7 +110,7 @@ MEANT = [
           program=r"masked_select|take\("),
     Known(NOT_IN_INTEGERS, ("requires_grad",), theirs="^True, (u?int|bool)", ours="^False"),
     Known(NOT_IN_INTEGERS, ERROR, theirs="^RuntimeError: Autograd not support dtype",
-          ours="^no error", line=r"(sum|prod)\(.*dtype"),
+          ours="^no error"),
     Known(NOT_IN_INTEGERS, ERROR, theirs="function that returns multiple views", ours="^no error",
           line=r"\.(eq|ne|lt|le|gt|ge)_\("),
     Known("the sign of 0 that is the least of 0 and -0", ("values",), line="signbit|copysign",
@@ -119,9 +137,34 @@ MEANT = [
           ours="modified by an inplace operation.*(Lstm|Gru|Rnn)Layer"),
     Known("batch_norm keeps running statistics only where it reads them", ERROR,
           theirs="modified by an inplace operation", ours="^no error", program=r"batch_norm\("),
-    Known("how results of linear algebra and polynomials lie in memory, as documented", ERROR,
-          theirs="^RuntimeError: view size is not compatible", ours="^no error", line=r"\.view\(",
-          program=r"qr\(|svd\(|eigh?\(|cholesky|solve|inv\(|lu_factor|linalg|_polynomial_"),
+    Known(LAYOUT, ERROR, line=r"\.view\(", program=_LAYOUT,
+          theirs=r"^(RuntimeError: view size is not|no error|.*stride\(-1\) must be 1)",
+          ours=r"^(RuntimeError: view size is not|no error|.*stride\(-1\) must be 1)"),
+    Known(LAYOUT, ("values",), line=r"as_strided|is_contiguous|\.stride\(", program=_LAYOUT),
+    Known(LAYOUT, ("values", "version"), program=rf"(?s)({_LAYOUT}|func\.).*{_FLAT}.*{_WRITE}"),
+    Known(LAYOUT, ("requires_grad", "inference"), program=rf"(?s)({_LAYOUT}).*{_FLAT}"),
+    Known(LAYOUT, ("values",), line="manual_seed", program=_LAYOUT),
+    Known(LAYOUT, ERROR, theirs=r"stride\(-1\) must be 1", ours="^no error", line=r"\.view\(",
+          program=r"diagonal\(|\b0\b"),
+    Known("a view of the bits of a tensor is not written under recording, as documented", ERROR,
+          theirs="^no error", ours="a view of the bits of a tensor"),
+    Known("a write through .data is seen by no rule, as documented",
+          ("values", "gradient", "error"), program=r"\.data\.\w+_\([\s\S]*(grad|backward)"),
+    Known("whether a result of a layer is a view, or one of several outputs", ("values",),
+          line=r"_is_view|output_nr", program=r"(gru|lstm|rnn_\w+)(_cell)?\(|view\(torch"),
+    Known("which views in inference mode PyTorch makes inference tensors, by its own kernels",
+          ("inference", "requires_grad"),
+          program=r"inference_mode[\s\S]*(view\(torch|unsafe_split|conj|adjoint|\.m?H\b)"),
+    Known("an inference tensor can be written outside where it was detached", ERROR,
+          theirs="^no error", ours="Inplace update to inference tensor", line="detach"),
+    Known("transforms take inference tensors", ERROR, ours="^no error",
+          theirs="requires_grad=True on inference tensor"),
+    Known("as_strided_scatter of what is not in one piece", ERROR, theirs="^no error",
+          ours="only supported for contiguous inputs"),
+    Known("tangents that are infinite where nothing is chosen are multiplied by 0", VALUES,
+          ours="nan", program=r"inf[\s\S]*(amax|amin|max|min|norm)[\s\S]*(jvp|jacfwd|hessian)"),
+    Known("the gradient of tanh where it is infinite, as documented", VALUES, ours="nan",
+          program=r"tanh"),
     Known("out= of inputs that require grad is refused, as documented", ERROR, theirs="^no error",
           ours="functions with out=", line="out="),
     Known("a recurrent layer refuses what is no sequence, as documented", ERROR,

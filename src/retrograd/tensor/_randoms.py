@@ -90,6 +90,13 @@ def _permutations(shape: tuple[int, ...], dtype: Any, generator: Any) -> Raw:
     return arrays.reshape(arrays.array(found, dtype), shape)
 
 
+def _is_laid_out_in_order(like: Tensor) -> bool:
+    """Whether a new tensor like another is contiguous, as that need not be itself."""
+    if like.is_contiguous() or not arrays.is_raw(like._data):
+        return like.is_contiguous()
+    return arrays.layout_order(like._data) == list(range(like._data.ndim))
+
+
 def _sampled_like(name: str, doc: str, draw: Callable[..., Raw]) -> Callable[..., Tensor]:
     """``draw`` is given a shape, a dtype, a generator and whether the result is contiguous."""
 
@@ -99,7 +106,7 @@ def _sampled_like(name: str, doc: str, draw: Callable[..., Raw]) -> Callable[...
         memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         contiguous = memory_format == "contiguous" or (
-            isinstance(input, Tensor) and input.is_contiguous()
+            isinstance(input, Tensor) and _is_laid_out_in_order(input)
         )
 
         def fill(shape: tuple[int, ...], wanted: Any) -> Raw:
