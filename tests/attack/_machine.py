@@ -40,6 +40,7 @@ _COARSE = re.compile(r"float16|\.half\(|float32|complex64|\.float\(|cfloat")
 _FEW_DIGITS = re.compile(
     r"gamma|psi|bessel|binary_cross_entropy|hardsigmoid|erf|ndtr|i0|i1|zeta|polynomial|logit"
 )
+_VARIABLES = re.compile(r"(?<![\w.'\"])[tc]\d+(?:_\d+)?(?![\w'\"])")
 _NAMES = re.compile(r"\b[a-z]\w*\b")
 
 
@@ -52,6 +53,7 @@ class Facts:
     top: float  # the largest magnitude; infinite if not all are finite
     versions: tuple[int, int] | None
     raw: bytes  # the elements
+    seen: tuple[int, int] | None = None  # the versions when the elements were last compared
 
 
 class Libraries:
@@ -140,15 +142,25 @@ class Machine:
 
     def was_written(self) -> bool:
         """Whether a line that failed has changed a tensor of PyTorch's all the same."""
-        arrays = {name: as_array(self.theirs[name]) for name in self.live}
-        return any(
-            arrays[name].shape != facts.shape or arrays[name].tobytes() != facts.raw
-            for name, facts in self.live.items()
-        )
+        for name, facts in self.live.items():
+            value = self.theirs[name]
+            counted = facts.seen is not None and ".data" not in self.lines[-1]
+            if counted and (value._version, tuple(value.shape)) == (facts.seen[0], facts.shape):
+                continue
+            array = as_array(value)
+            if array.shape != facts.shape or array.tobytes() != facts.raw:
+                return True
+        return False
 
     def compare_all(self, line: str, gradients: bool = False) -> Difference | None:
+        """Compare all tensors: in the end, and after a write those that it may have reached. (A
+        write that no version counts is found in the end.)"""
         for name in list(self.live):
-            found = self.compare(name, self.theirs[name], self.ours[name], line)
+            a, b, seen = self.theirs[name], self.ours[name], self.live[name].seen
+            reached = gradients or seen is None or ".data" in line
+            found = None
+            if reached or (*seen, a.requires_grad) != (a._version, b._version, b.requires_grad):
+                found = self.compare(name, a, b, line)
             if found is None and (gradients or "backward" in line):
                 found = self.compare_gradient(name)
             if found is not None:
@@ -186,6 +198,8 @@ class Machine:
         raw, before = x.tobytes(), self.live.get(what)
         unchanged = before is not None and raw == before.raw and x.shape == before.shape == y.shape
         if unchanged and raw == y.tobytes() and a.requires_grad == b.requires_grad:
+            if before.versions is not None:
+                before.seen = (a._version, b._version)
             return compare_versions(what, a, b, before)
         if x.shape != y.shape:
             return Difference("shape", what, str(x.shape), str(y.shape))
@@ -214,14 +228,14 @@ class Machine:
         """Keep what is known of a named tensor, and compare how often it was written."""
         if a.is_inference() != b.is_inference():
             return Difference("inference", name, str(a.is_inference()), str(b.is_inference()))
-        versions = None if a.is_inference() else (a._version, b._version)
+        seen = versions = None if a.is_inference() else (a._version, b._version)
         before = self.live.get(name)
         found = None
         if before is not None:
             found = compare_versions(name, a, b, before)
             versions = before.versions
         dtype = NAME[x.dtype]
-        self.live[name] = Facts(x.shape, dtype, largest(x), versions, raw)
+        self.live[name] = Facts(x.shape, dtype, largest(x), versions, raw, seen)
         self.tolerance = max(self.tolerance, TOLERANCE.get(dtype, FINE))
         return found
 
@@ -268,18 +282,29 @@ def compare_versions(name: str, a: Any, b: Any, before: Facts) -> Difference | N
     return None if theirs == ours else Difference("version", name, str(theirs), str(ours))
 
 
-@lru_cache(maxsize=30_000)
-def compiled_expression(expression: str) -> CodeType:
-    return compile(f"_ = {expression}", "<program>", "exec")
+@lru_cache(maxsize=60_000)
+def compiled_statement(statement: str) -> CodeType:
+    return compile(statement, "<program>", "exec")
 
 
 def compiled(line: str) -> CodeType:
-    """The code of a line. A line ``name = expression`` leaves its value in ``_``: the same leaves
-    come in many programs, under other names."""
+    """The code of a line. A line ``name = expression`` leaves its value in ``_``.
+
+    The same lines come in many programs, under other names. So they are compiled with the names
+    numbered as they come, and the code is given the right ones.
+    """
     plain = _PLAIN.match(line)
-    if plain:
-        return compiled_expression(plain[1])
-    return compile(line, "<program>", "exec")
+    statement = f"_ = {plain[1]}" if plain else line
+    if "lambda" in statement or " for " in statement or statement.startswith("def "):
+        return compiled_statement(statement)  # names in code within the code
+    names: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        return names.setdefault(found[0], f"v{len(names)}_")
+
+    code = compiled_statement(_VARIABLES.sub(numbered, statement))
+    given = {numbered: name for name, numbered in names.items()}
+    return code.replace(co_names=tuple(given.get(n, n) for n in code.co_names))
 
 
 def run(code: CodeType, space: dict[str, Any]) -> Exception | None:

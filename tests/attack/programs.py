@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import time
 from collections import Counter
@@ -21,6 +22,8 @@ _OF_MANY_LINES = re.compile(r"backward|grad")
 def attack(report: Report, seed: int, seconds: float) -> None:
     """Write and run programs until the time is up."""
     libraries = Libraries()
+    gc.freeze()  # the libraries stay: no need to go through them again and again
+    gc.set_threshold(20_000, 20, 50)
     alike: Counter[str] = Counter()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
