@@ -102,3 +102,9 @@ def test_rounding_division_by_a_number(name: str, divisor: float) -> None:
     found = PAIRS[name][0](torch.from_numpy(x), divisor).numpy()
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=0)
+
+
+def test_digamma_next_to_a_pole() -> None:
+    x = np.array([-0.999498724937439, -0.9975296258926392, -3.0001, -1e-3], "float32")
+    found = torch.digamma(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, special.psi(x.astype("float64")), rtol=1e-6)

@@ -49,6 +49,7 @@ _LAYOUT = (
     r"qr\(|svd|eigh?\(|cholesky|solve|inv\(|lu_factor|linalg|_polynomial_|einsum|fft|rot90|"
     r"permute|\.T\b|transpose|\.mT|\.t_?\(|flip|movedim|expand"
 )
+_SINGULAR = "singular|not positive-definite|not have full rank|failed to converge"
 _FLAT = r"\b[tcx]\w*\.(reshape|flatten|ravel|contiguous)\("
 _WRITE = r"(_\(|\] [-+*/]*= |\w [-+*/]= |out=)"
 CAST = "a value that was cast is saved as a copy, which nobody can write"
@@ -163,6 +164,17 @@ MEANT = [
           ours="only supported for contiguous inputs"),
     Known("tangents that are infinite where nothing is chosen are multiplied by 0", VALUES,
           ours="nan", program=r"inf[\s\S]*(amax|amin|max|min|norm)[\s\S]*(jvp|jacfwd|hessian)"),
+    Known("whether a matrix is singular, or positive definite, to the last digit", ERROR,
+          theirs=f"^no error|{_SINGULAR}", ours=f"^no error|{_SINGULAR}"),
+    Known("whether a matrix is singular, or positive definite, to the last digit", ("values",),
+          line=r"lu\(|lu_factor|_ex\(|matrix_rank", theirs=r"^[\[\], \d]+$"),
+    Known("a tensor that requires grad only later is a constant for what was recorded before",
+          ("gradient is None", "requires_grad"), program=r"\w\.requires_grad_\([^)]*\)\n"),
+    Known("whether the result of a transform is a view is not defined", ("values",),
+          line=r"_is_view", program=r"func\."),
+    Known(NO_MEMORY, ERROR, ours="^no error", theirs="a view of a leaf", program=r"func\."),
+    Known("tangents of what as_strided shows beside its input, as documented", VALUES,
+          program=r"as_strided[\s\S]*|as_strided", line=r"func\."),
     Known("the gradient of tanh where it is infinite, as documented", VALUES, ours="nan",
           program=r"tanh"),
     Known("out= of inputs that require grad is refused, as documented", ERROR, theirs="^no error",

@@ -148,9 +148,10 @@ def _digamma(x: Raw) -> Raw:
     inverse = 1 / (y * y)
     total += np.log(y) - 0.5 / y - inverse * horner(_DIGAMMA, inverse)
     if left.any():
-        # pi x within a half turn, so that the tangent is exact for large x as well.
-        turned = np.tan(math.pi * (x - np.trunc(x)))
-        total = where(left, total - math.pi / turned, total)
+        # pi x within a half turn, so that the tangent is exact for large x as well; in double
+        # precision, of which little is left next to a pole.
+        turned = np.tan(math.pi * (x - np.trunc(x)).astype(np.float64))
+        total = where(left, (total - math.pi / turned).astype(total.dtype), total)
         total = where(left & (x == np.trunc(x)), np.full_like(total, np.nan), total)
     if np.all(x):
         return total

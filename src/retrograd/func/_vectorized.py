@@ -80,7 +80,7 @@ class Mapped:
     def in_chunks(self, chunk_size: int | None, args: tuple[Any, ...], kwargs: Any) -> Any:
         values, dims, shape = self.arguments(args)
         size = self.batch_size(values, dims, shape)
-        if chunk_size is None or chunk_size >= size:
+        if chunk_size is None or not size:
             return self.call(size, values, dims, shape, kwargs)
         state = get_rng_state() if self.randomness == "same" else None
         chunks = []

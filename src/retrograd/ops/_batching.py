@@ -25,7 +25,7 @@ from retrograd._modes import modes, within
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Level, Lifted, bare_option
-from retrograd.ops._operation import Operation, TensorLike, is_bare, raw, unrecorded
+from retrograd.ops._operation import Operation, detached, is_bare, raw, unrecorded
 
 
 class Batched(Lifted):
@@ -92,10 +92,8 @@ class Batched(Lifted):
         return raw(self.value).__array__(*given, **named) if self.same else self.refuse("the array")
 
     def detached(self) -> Lifted:
-        value = self.value
-        if isinstance(value, TensorLike):
-            value = value.detach()  # type: ignore[attr-defined]
-        return Batched(self.level, value, self.same, self.dim)
+        # The value may be a bare one of a transform outside, which moves as a Tensor of it does.
+        return Batched(self.level, detached(self.value), self.same, self.dim)
 
     def text(self, suffixes: str) -> str:
         where = "None" if self.same else "0"

@@ -409,7 +409,7 @@ def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
-    return shaping.transpose(self, -2, -1) if self.ndim else shaping.transpose(self, 0, 0)
+    return shaping.transpose(self, -2, -1) if self.ndim else self
 
 
 def _matrix_adjoint(self: Tensor) -> Any:
