@@ -23,6 +23,8 @@ BEGINNING, END = "INDEX: dict[str, dict[str, str]] = {", "}  # fmt: skip\n"
 def index() -> dict[str, dict[str, list[str]]]:
     """The names that each module declares, by namespace. It must not have been loaded yet."""
     found: dict[str, dict[str, list[str]]] = {}
+    _index.INDEX.clear()
+    _index.names_of.cache_clear()
     enter = _public._enter
 
     def watched(face: _public.Face, public: str, names: tuple[str, ...]) -> None:

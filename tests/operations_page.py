@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,25 +51,25 @@ def main() -> None:
     PAGE.write_text(page(), encoding="utf-8")
 
 
-def page() -> str:
-    """The whole page."""
+def page(operations: Mapping[str, Operation] = TABLE) -> str:
+    """The whole page, of the operations of the package or of more."""
     for module in INDEX:
         importlib.import_module(f"retrograd.ops.{module}")
     count = sum(len(names) for names in ours().values())
-    operations = [op for op in TABLE.values() if op.differentiable]
+    with_derivative = [op for op in operations.values() if op.differentiable]
     lines = [
         "# Operations",
         "",
         "Written by `python tests/operations_page.py` from the table of operations; not by hand.",
         "",
         f"{count} names of PyTorch's functions, methods and in-place methods are here, made of "
-        f"{len(TABLE)} operations, of which {len(operations)} have a derivative. Each name and "
-        "each operation has samples in `tests/samples`, which are compared with PyTorch in four "
-        "dtypes: values, graphs, gradients, second derivatives. Both modes of every operation are "
-        "compared with finite differences and with each other.",
+        f"{len(operations)} operations, of which {len(with_derivative)} have a derivative. Each "
+        "name and each operation has samples in `tests/samples`, which are compared with PyTorch "
+        "in four dtypes: values, graphs, gradients, second derivatives. Both modes of every "
+        "operation are compared with finite differences and with each other.",
         "",
         *called(),
-        *table(),
+        *table(operations),
         *missing(),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
@@ -105,7 +105,7 @@ def called() -> Iterator[str]:
 # -- what it is made of ----------------------------------------------------------------------
 
 
-def table() -> Iterator[str]:
+def table(operations: Mapping[str, Operation]) -> Iterator[str]:
     yield "## The table"
     yield ""
     yield (
@@ -122,7 +122,7 @@ def table() -> Iterator[str]:
     ]  # fmt: skip
     for family in families:
         members = sorted(
-            (op for op in TABLE.values() if op.family == family), key=lambda op: op.name
+            (op for op in operations.values() if op.family == family), key=lambda op: op.name
         )
         yield f"### {'general' if family == 'operation' else family} ({len(members)})"
         yield ""

@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,8 @@ import pytest
 from operations_page import page, pytorch_names
 
 import retrograd
-from retrograd.tensor._public import names_in
+from retrograd.ops._operation import USERS
+from retrograd.tensor._public import names_in, withdraw
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -62,8 +64,16 @@ def run(source: str, namespace: dict[str, Any], may_fail: bool) -> str:
     return output.getvalue()
 
 
+@pytest.fixture
+def nothing_declared() -> Iterator[None]:
+    """Takes back what examples have declared."""
+    yield
+    for operation in list(USERS.values()):
+        withdraw(operation)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_examples_print_what_the_document_says(document: Path) -> None:
+def test_examples_print_what_the_document_says(document: Path, nothing_declared: None) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for source, printed, line in examples(document.read_text(encoding="utf-8")):
         output = run(source, namespace, may_fail=printed is not None)
@@ -165,7 +175,8 @@ def test_scripts_can_be_run(script: str) -> None:
 
 LAYERS = [
     ["_errors", "_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
-    ["distributed"], ["cuda", "fft", "func", "linalg", "nn", "random", "special", "utils"],
+    ["distributed"],
+    ["cuda", "fft", "func", "library", "linalg", "nn", "random", "special", "utils"],
     ["files", "integrate", "optim"], ["pipeline", "tour", "training", "viz"],
 ]  # fmt: skip
 PACKAGE = ROOT / "src" / "retrograd"

@@ -126,8 +126,8 @@ _LATER = {
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
-    "cuda", "distributed", "fft", "files", "func", "integrate", "linalg", "nn", "optim", "pipeline",
-    "random", "special", "utils", "viz",
+    "cuda", "distributed", "fft", "files", "func", "integrate", "library", "linalg", "nn", "optim",
+    "pipeline", "random", "special", "utils", "viz",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 

@@ -152,13 +152,19 @@ def is_differentiated(x: Any) -> bool:
         x = data.inner
 
 
+def code_of(function: Callable[..., Any]) -> Any:
+    """The code that says what the arguments of a function are called. A function that stands for
+    another one has that as ``written_as``."""
+    return getattr(getattr(function, "written_as", function), "__code__", None)
+
+
 class Rule:
     """A derivative rule and the names of what it needs besides ``g``."""
 
     __slots__ = ("function", "names")
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        code = function.__code__
+        code = code_of(function)
         self.function = function
         self.names = code.co_varnames[1 : code.co_argcount]
 
@@ -209,9 +215,11 @@ class Operation:
         words: str = "",
         rearranges: bool = False,
         writes: str = "",
+        table: dict[str, Operation] | None = None,
         **face: Any,
     ) -> None:
-        code = forward.__code__ if hasattr(forward, "__code__") else None
+        table = TABLE if table is None else table
+        code = code_of(forward)
         self.name = name
         self.forward = forward
         self.inputs = inputs
@@ -248,8 +256,9 @@ class Operation:
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
-        assert name not in TABLE, f"two operations called {name}"
-        TABLE[name] = self
+        if name in TABLE:
+            raise ValueError(f"there is an operation called {name} already")
+        table[name] = self
         if Operation.bind is not None:  # declared in a module that was loaded later
             Operation.bind(self)
         if face:
@@ -300,6 +309,7 @@ def _any_tensor(values: Any) -> bool:
 
 
 TABLE: dict[str, Operation] = {}
+USERS: dict[str, Operation] = {}  # those that users have declared
 
 WRITES = {
     "one value": "writes one value to every element, whatever else lies in the same memory",

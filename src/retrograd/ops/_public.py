@@ -17,6 +17,8 @@ the same words::
   an operation is done in place by itself, and a function is called with a ``Target`` to see what
   it would do.
 - ``out``: what ``out=`` may be given for the result. See ``OUT``.
+- ``axis``: False if the method does not take ``axis`` for ``dim``, as the function does. Looking
+  for it would slow down a short method.
 - ``accepts``: what an operation of two operands takes for them. See ``ACCEPTS``.
 - ``doc``: what ``help`` shows. A function has a docstring instead.
 
@@ -26,8 +28,11 @@ yet is listed in ``_index``, which ``tests/generate_index.py`` writes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
+
+from retrograd.ops._index import names_of
 
 NAMESPACES = ("torch", "method", "special", "linalg", "fft", "functional")
 
@@ -62,6 +67,7 @@ class Face(NamedTuple):
     out: str
     accepts: str
     is_operation: bool
+    axis: bool  # whether the method takes ``axis`` for ``dim``, as the function does
     writes: bool  # whether this is the form that writes in place
 
 
@@ -73,12 +79,14 @@ _binders: list[Callable[[str, Face], None]] = []
 def declare(
     target: Any, name: str, public: str = "", *, alias: str = "", in_place: str | bool = "",
     out: str = "", accepts: str = "", doc: str | None = None, is_operation: bool = False,
+    axis: bool = True,
 ) -> None:  # fmt: skip
     """Enter an operation or a function under its public names."""
-    unknown = {word for word in out.split(", ") if word} - {*OUT}
-    assert not unknown, f"{name}: out={out!r} is none of {[*OUT]}"
-    assert not accepts or accepts in ACCEPTS, f"{name}: accepts={accepts!r}"
-    face = Face(name, target, doc, out, accepts, is_operation, False)
+    if out and not OUT.keys() >= set(out.split(", ")):
+        raise ValueError(f"{name}: out={out!r} is none of {[*OUT]}")
+    if accepts and accepts not in ACCEPTS:
+        raise ValueError(f"{name}: accepts={accepts!r} is none of {[*ACCEPTS]}")
+    face = Face(name, target, doc, out, accepts, is_operation, axis, False)
     _enter(face, public, (name, *alias.split()))
     if in_place:
         words = "method" if in_place is True else str(in_place)
@@ -94,8 +102,9 @@ def _enter(face: Face, public: str, names: tuple[str, ...]) -> None:
         if own and face.writes:
             own += "_"
         for name in (own,) if own else names:
-            if name in NAMES[space]:
-                raise ValueError(f"two declarations of {space}.{name}")
+            later = names_of(space).get(name)  # in a module that may not be loaded yet
+            if name in NAMES[space] or (later and f"retrograd.ops.{later}" not in sys.modules):
+                raise ValueError(f"{space}.{name} is declared already")
             NAMES[space][name] = face
             if space == "method":
                 for bind in _binders:
@@ -104,13 +113,13 @@ def _enter(face: Face, public: str, names: tuple[str, ...]) -> None:
 
 def public(
     namespaces: str = "", *, name: str | None = None, alias: str = "",
-    in_place: str | bool = "", out: str = "no",
+    in_place: str | bool = "", out: str = "no", axis: bool = True,
 ) -> Callable[[Function], Function]:  # fmt: skip
     """A decorator: make a function public. See the top of this module."""
 
     def decorate(function: Function) -> Function:
         declare(function, name or function.__name__, namespaces, alias=alias, in_place=in_place,
-                out=out)  # fmt: skip
+                out=out, axis=axis)  # fmt: skip
         return function
 
     return decorate

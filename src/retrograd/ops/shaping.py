@@ -219,7 +219,7 @@ def broadcast_to(self: Any, size: Sequence[int]) -> Any:
     return expand(self, size)
 
 
-@public("torch method", in_place=True)
+@public("torch method", in_place=True, axis=False)
 def unsqueeze(self: Any, dim: int) -> Any:
     """A new dimension of size 1."""
     return linear.unsqueeze(self, dim=one_dim(dim, raw(self).ndim + 1))
@@ -314,7 +314,7 @@ def split_function(
     return split(tensor, split_size_or_sections, dim)
 
 
-@public("method")
+@public("method", axis=False)
 def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Pieces of one size (the last may be smaller) or of the sizes given."""
     if not hasattr(split_size, "__index__"):
@@ -362,7 +362,7 @@ def checked_sizes(self: Any, sizes: tuple[int, ...], dim: int) -> tuple[tuple[in
     return sizes, plain
 
 
-@public("torch method")
+@public("torch method", axis=False)
 def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most ``chunks`` pieces of equal size, but for the last."""
     return split(self, size_of_chunks(self, chunks, dim), dim)
@@ -387,7 +387,7 @@ def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
     return tuple(linear.unbind(self, dim=plain))
 
 
-@public("torch method")
+@public("torch method", axis=False)
 def select(self: Any, dim: int, index: int) -> Any:
     """The slice at ``index`` along a dimension, which it loses."""
     plain, place = checked_selection(self, dim, index)
@@ -408,7 +408,7 @@ def checked_selection(self: Any, dim: int, index: int) -> tuple[int, int]:
     return plain, operator.index(index) % size
 
 
-@public("torch method")
+@public("torch method", axis=False)
 def narrow(self: Any, dim: int, start: int, length: int) -> Any:
     """``length`` slices from ``start`` on along a dimension."""
     return linear.slice_(self, where=checked_narrowing(self, dim, start, length))

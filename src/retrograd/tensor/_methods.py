@@ -71,12 +71,12 @@ def pow(input: Any, exponent: Any) -> Any:
     >>> torch.pow(torch.tensor([1., 3.]), 2)
     tensor([1., 9.])
     """
+    if is_number(exponent) and isinstance(input, TensorLike):
+        operation = elementwise.pow_scalar if type(input) is Target else _pow_scalar
+        return operation(input, exponent=exponent)
     if not isinstance(input, TensorLike):
         check_operands("pow", input, exponent)
         return elementwise.power_of_number(input, exponent)
-    if is_number(exponent):
-        operation = elementwise.pow_scalar if type(input) is Target else _pow_scalar
-        return operation(input, exponent=exponent)
     if not is_operand(exponent):
         raise invalid_combination("pow", input, exponent)
     return elementwise.pow_tensor(input, exponent)

@@ -11,7 +11,7 @@ from typing import Any
 from retrograd.ops import _public
 from retrograd.ops._arguments import checked
 from retrograd.ops._index import names_of
-from retrograd.ops._operation import Operation
+from retrograd.ops._operation import USERS, Operation
 from retrograd.ops._public import NAMES, Face
 from retrograd.tensor._inplace import in_place, in_place_of
 from retrograd.tensor._out import written
@@ -128,7 +128,7 @@ def bind_method(name: str, face: Face) -> None:
     if face.accepts == "tensor first":  # as it always is
         face = face._replace(accepts="")
     function = plain(face, name)
-    if not set(_SPELLINGS.values()).isdisjoint(_parameters(function)):
+    if face.axis and not set(_SPELLINGS.values()).isdisjoint(_parameters(function)):
         function = _with_spellings(function)
     setattr(Tensor, name, function)
 
@@ -137,6 +137,8 @@ def _with_spellings(function: Callable[..., Any]) -> Callable[..., Any]:
     """A method that also knows NumPy's names of arguments."""
 
     def method(*args: Any, **named: Any) -> Any:
+        if not named:
+            return function(*args)
         for theirs, ours in _SPELLINGS.items():
             if theirs in named:
                 named[ours] = named.pop(theirs)
@@ -176,12 +178,26 @@ def load(module: str) -> None:
     importlib.import_module(f"retrograd.ops.{module}")
 
 
+def withdraw(op: Operation) -> None:
+    """Take back what a user has declared."""
+    del USERS[op.name]
+    for space, faces in NAMES.items():
+        for name in [n for n, face in faces.items() if face.target is op]:
+            del faces[name]
+            home = Tensor if space == "method" else _homes.get(space)
+            if home is not None and name in vars(home):
+                delattr(home, name)
+
+
 # -- namespaces ------------------------------------------------------------------------------
 
 
 def names_in(space: str) -> list[str]:
     """The names of a namespace, loaded or not."""
     return list({**NAMES[space], **names_of(space)})
+
+
+_homes: dict[str, Any] = {}  # the modules that the names of namespaces are put into
 
 
 def namespace(module: str, space: str) -> tuple[Callable[[str], Any], list[str]]:
@@ -194,7 +210,8 @@ def namespace(module: str, space: str) -> tuple[Callable[[str], Any], list[str]]
                 raise AttributeError(f"module {module!r} has no attribute {name!r}")
             load(place)
         value = public(NAMES[space][name], name, module)
-        setattr(importlib.import_module(module), name, value)
+        home = _homes[space] = importlib.import_module(module)
+        setattr(home, name, value)
         return value
 
     return __getattr__, names_in(space)

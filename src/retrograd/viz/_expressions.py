@@ -44,6 +44,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
 def definition_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef | None:
     """The piece of source that a function was made from. None if the file does not hold it any
     longer: what is shown is what runs, not what somebody has written there since."""
+    function = getattr(function, "written_as", function)
     code = function.__code__
     if code not in _compiled(code.co_filename):
         return None
