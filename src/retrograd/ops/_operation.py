@@ -31,8 +31,8 @@ A *composite* has a definition besides: an expression in other operations, which
 every mode. Its forward and its rules are then no more than a faster way to the same on arrays.
 
 What an operation does to a whole batch of inputs follows from the family and from the names of its
-options, where these speak of dimensions. Otherwise ``batch`` says it: the name of one of the ways
-in ``_batching``, or a function as described there.
+options, where these speak of dimensions. Otherwise ``batch`` says it: see
+``_batching_declarations``.
 
 What users call and read is declared here too: ``public``, ``alias``, ``in_place``, ``out``,
 ``accepts`` and ``doc`` are described in ``_public``. Besides:
@@ -52,6 +52,7 @@ from typing import Any, ClassVar, NamedTuple
 from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd.arrays import Raw
+from retrograd.ops._batching_declarations import Batching
 from retrograd.ops._lifted import Lifted, highest_level
 from retrograd.ops._lifted import TensorLike as TensorLike
 from retrograd.ops._lifted import raw as raw
@@ -206,7 +207,7 @@ class Operation:
         check: Callable[..., None] | None = None,
         number: Operation | None = None,
         jvp: Callable[..., Any] | None = None,
-        batch: str | Callable[..., Any] | None = None,
+        batch: Batching | Callable[..., Any] | None = None,
         random: bool = False,
         definition: Callable[..., Any] | None = None,
         fused: bool = False,
@@ -245,13 +246,14 @@ class Operation:
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
-        self.batch = batch
+        self.batch: Batching | Callable[..., Any] | None = batch
         self.definition = definition
         self.fused = fused  # whether the rules take arrays only: see Composite
         self.random = random  # a matter of the innermost transform, whatever it is given
         # Whether it, and its rules, do to elements what they do, in memory of their own.
         aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
-        self.of_elements = aligned and not (view or random or jvp or adjoint or callable(batch))
+        drawn = random or batch == "random overwrite"
+        self.of_elements = aligned and not (view or drawn or jvp or adjoint or callable(batch))
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()

@@ -464,7 +464,7 @@ def by_definition(op: Operation) -> Callable[..., Any]:
 def bind(op: Operation) -> Callable[..., Any]:
     """The function that users and rules call on Tensors for an operation of the table."""
     builder = general
-    if op.definition is not None and not op.has_rules:
+    if op.definition is not None and not op.has_rules and op.family != "constant":
         builder = by_definition
     elif op.inputs == ("self",) and not op.options:
         builder = unary

@@ -14,7 +14,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._public import public
@@ -474,14 +474,9 @@ def _qr_tangent(t: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
     return moved_q, moved_r
 
 
-def _qr_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    Q, R = op(args[0].value, **options)
-    return level.constant(Q) if options["mode"] == "r" else Q, R  # of which there is none
-
-
 linalg_qr = Operation(
     "linalg_qr", _qr, inputs=("A",), rules={"A": _qr_rule}, outputs=("Q", "R"), adjoint=True,
-    jvp=_qr_tangent, batch=_qr_batch,
+    jvp=_qr_tangent, batch=Leading(optional=("Q",)),
 )  # fmt: skip
 
 

@@ -10,11 +10,13 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
+from retrograd.ops.algebra._batches import SYSTEMS, of_each, right_sides
 from retrograd.ops.algebra._matrix import (
     adjoint,
     as_column,
@@ -116,7 +118,7 @@ def _lstsq_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
 linalg_lstsq = Operation(
     "linalg_lstsq", _lstsq, inputs=("self", "b"), joint=_lstsq_rule,
     outputs=("solution", "residuals", "rank", "singular_values"), adjoint=True,
-    jvp=_lstsq_tangent, batch=_lstsq_batch,
+    jvp=_lstsq_tangent, batch=Own(_lstsq_batch, SYSTEMS),
 )  # fmt: skip
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 

@@ -11,13 +11,13 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import many_dims, numel, one_dim
 from retrograd.ops._lifted import Later, bare
 from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import in_front
 from retrograd.ops.algebra._matrix import (
     adjoint,
     as_column,
@@ -105,7 +105,7 @@ def _no_third_derivative(g: Any) -> Any:
 cofactor_slope: Operation = Operation(
     "cofactor_slope", lambda A, t: arrays.linalg.cofactor_slope(A, t), inputs=("A", "t"),
     rules={"A": _no_third_derivative, "t": lambda g, A: cofactor_slope(A, g)},
-    batch=in_front(2, 2),
+    batch=Leading((2, 2)),
 )  # fmt: skip
 cofactors = Operation(
     "cofactors", lambda A: arrays.linalg.cofactors(A), inputs=("A",),

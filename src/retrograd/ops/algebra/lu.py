@@ -8,13 +8,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, TensorLike, constant, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import of_systems
 from retrograd.ops.algebra._matrix import adjoint as _adjoint  # which is the name of an option, too
 from retrograd.ops.algebra._matrix import (
     check_float,
@@ -284,14 +283,9 @@ def _lu_unpack_tangent(t: Any, unpack_data: bool) -> tuple[Any, Any]:
     return lower(columns_of(t, 0, k), -1), upper(rows_of(t, 0, k))
 
 
-def _lu_unpack_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    found = op(args[0].value, **options)
-    return found if options["unpack_data"] else tuple(map(level.constant, found))
-
-
 unpacked = Operation(
     "lu_unpack", _lu_unpack, inputs=("LU_data",), rules={"LU_data": _lu_unpack_rule},
-    outputs=("L", "U"), jvp=_lu_unpack_tangent, batch=_lu_unpack_batch,
+    outputs=("L", "U"), jvp=_lu_unpack_tangent, batch=Leading(optional=("L", "U")),
 )  # fmt: skip
 
 
@@ -348,20 +342,10 @@ def _lu_solve_tangent(
     return lu_solved(LU, pivots, right, left=left, adjoint=adjoint)
 
 
-_alone = of_systems(2, 1, 2, right=2)
-
-
-def _lu_solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    LU, pivots, B = args
-    if level.owns(LU) != level.owns(pivots):
-        LU, pivots = (Batched(level, level.stacked(x)) for x in (LU, pivots))
-    return _alone(level, op, [LU, pivots, B], options)
-
-
 lu_solved: Operation = Operation(
     "linalg_lu_solve", solved_with_factors, inputs=("LU", "pivots", "B"),
     rules={"LU": _lu_solve_factors, "B": _lu_solve_right}, adjoint=True, broadcasts=True,
-    jvp=_lu_solve_tangent, batch=_lu_solve_batch,
+    jvp=_lu_solve_tangent, batch=Leading((2, 1, 2), right_sides=2),
 )  # fmt: skip
 
 

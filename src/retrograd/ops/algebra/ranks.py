@@ -9,7 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._operation import Operation, constant, raw
 from retrograd.ops._public import public
 from retrograd.ops.algebra._matrix import (
@@ -63,19 +63,9 @@ def pinv_tangent(t: Any, self: Any, result: Any) -> Any:
     return found + onward - inverse @ (self @ onward)
 
 
-def _with_tolerances(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """There may be a tolerance for each entry, and for each matrix of one."""
-    front = len(args[0].shape) - 2
-    options = {
-        n: raw(level.aligned(x, max(front, len(x.shape)))) if level.owns(x) else x
-        for n, x in options.items()
-    }
-    return op(level.stacked(args[0]), **options)
-
-
 linalg_pinv = Operation(
     "linalg_pinv", _pinv, inputs=("self",), rules={"self": pinv_gradient}, adjoint=True,
-    jvp=pinv_tangent, batch=_with_tolerances,
+    jvp=pinv_tangent, batch=Leading((2,)),
 )  # fmt: skip
 
 
@@ -136,7 +126,7 @@ def _matrix_rank(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
     return arrays.linalg.rank(self, atol, rtol, hermitian)
 
 
-rank_of = constant("matrix_rank", _matrix_rank, batch=_with_tolerances)
+rank_of = constant("matrix_rank", _matrix_rank, batch=Leading((2,)))
 
 
 @public("linalg", out="same")

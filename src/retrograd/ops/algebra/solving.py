@@ -13,12 +13,14 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Later, bare
 from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
+from retrograd.ops.algebra._batches import SYSTEMS, of_each, right_sides
 from retrograd.ops.algebra._matrix import (
     as_column,
     as_vectors,
@@ -112,7 +114,8 @@ def _solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
 
 linalg_solve = Operation(
     "linalg_solve_ex", _solve, inputs=("A", "B"), joint=_solve_rule,
-    outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent, batch=_solve_batch,
+    outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent,
+    batch=Own(_solve_batch, SYSTEMS),
 )  # fmt: skip
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import in_front, of_systems
 from retrograd.ops.algebra._matrix import (
     adjoint,
     check_float,
@@ -66,7 +66,7 @@ def _solve_triangular_tangent(
 triangular_solved: Operation = Operation(
     "linalg_solve_triangular", _solve_triangular, inputs=("self", "B"),
     joint=_solve_triangular_rule, dtypes="promote", jvp=_solve_triangular_tangent,
-    batch=of_systems(2, 2, right=1),
+    batch=Leading((2, 2), right_sides=1),
 )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def _older_solve_rule(
 
 older_solve = Operation(
     "triangular_solve", _older_solve, inputs=("self", "A"), joint=_older_solve_rule,
-    outputs=("solution", "cloned_coefficient"), batch=in_front(2, 2),
+    outputs=("solution", "cloned_coefficient"), batch=Leading((2, 2)),
 )  # fmt: skip
 
 
@@ -304,7 +304,7 @@ def _cholesky_solve_tangent(t: Any, input2: Any, result: Any, upper: bool = Fals
 
 solved_by_cholesky: Operation = Operation(
     "cholesky_solve", _cholesky_solve, inputs=("self", "input2"), joint=_cholesky_solve_rule,
-    adjoint=True, jvp=_cholesky_solve_tangent, batch=of_systems(2, 2, right=0),
+    adjoint=True, jvp=_cholesky_solve_tangent, batch=Leading((2, 2), right_sides=0),
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
+from retrograd.ops._batching_declarations import Own
 from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import Operation, multilinear, raw
 from retrograd.ops._public import public
@@ -158,9 +159,11 @@ def _more_filters(
     return linear.reshape(by_entry, (size, images, filters // size, *sizes))
 
 
+FILTERS = "images of each entry are more images, and filters of each entry are more groups"
+
 convolution: Operation = Operation(
     "convolution", _convolution, inputs=("input", "weight", "bias"), joint=_gradients,
-    jvp=_tangent, batch=_of_many,
+    jvp=_tangent, batch=Own(_of_many, FILTERS),
 )  # fmt: skip
 
 
@@ -197,7 +200,7 @@ def _weight_of_many(
 convolution_weight = multilinear(
     "convolution_weight", _convolution_weight,
     {"input": _weight_by_input, "grad": _weight_by_grad}, node="ConvolutionBackwardBackward0",
-    batch=_weight_of_many,
+    batch=Own(_weight_of_many, FILTERS),
 )  # fmt: skip
 
 
