@@ -74,4 +74,9 @@ class Own(NamedTuple):
     reason: str  # why no other declaration will do
 
 
+def own(reason: str) -> Callable[[Callable[..., Any]], Own]:
+    """Make a declaration of a batching rule: a decorator that says why there has to be one."""
+    return lambda function: Own(function, reason)
+
+
 Batching = str | Dims | Leading | AllElements | Refused | Own

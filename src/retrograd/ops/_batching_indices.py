@@ -13,7 +13,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise, linear
 from retrograd.ops._batching import Batched, BatchLevel
-from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_dims import as_vectors
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import Operation, raw
@@ -92,6 +92,7 @@ def _without_masks(level: BatchLevel, where: tuple[Any, ...]) -> tuple[Any, ...]
     return tuple(indices)
 
 
+@own("the index of the entry is one more index")
 def _index(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     (x,), where = args, options["where"]
     if level.owns(x):
@@ -112,6 +113,7 @@ def _index(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> A
     return linear.permute(result, dims=order)
 
 
+@own("the index of the entry is one more index, in the result")
 def _index_add_zeros(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     shape = options["shape"]
     index = BatchIndex(level, len(shape), options["where"])
@@ -119,6 +121,7 @@ def _index_add_zeros(level: BatchLevel, op: Operation, args: list[Any], options:
     return linear.index_add_zeros(values, shape=(level.size, *shape), where=index.where)
 
 
+@own("the index of the entry is one more index, but for masks of each entry")
 def _index_put(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     x, values = args
     where, accumulate = options["where"], options["accumulate"]
@@ -164,6 +167,7 @@ def _put_at_mask(level: BatchLevel, x: Any, values: Any, where: Any, accumulate:
 # -- an index for each element along a dimension -----------------------------------------------
 
 
+@own("of a value that is the same for all entries, no copy for each is made")
 def _gather(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     (x, index), dim = args, options["dim"]
     shape = (level.size, *index.shape)
@@ -186,13 +190,5 @@ def _gather_of_one(level: BatchLevel, x: Any, index: Any, dim: int) -> Any:
     return linear.permute(result, dims=linear._inverse(beside))
 
 
-linear.index.batch = Own(_index, "the index of the entry is one more index")
-linear.index_add_zeros.batch = Own(
-    _index_add_zeros, "the index of the entry is one more index, in the result"
-)
-linear.index_put.batch = Own(
-    _index_put, "the index of the entry is one more index, but for masks of each entry"
-)
-linear.gather.batch = Own(
-    _gather, "of a value that is the same for all entries, no copy for each is made"
-)
+linear.index.batch, linear.index_put.batch = _index, _index_put
+linear.index_add_zeros.batch, linear.gather.batch = _index_add_zeros, _gather

@@ -20,7 +20,7 @@ from retrograd.ops._batching import (
     entry_by_entry,
     refuse,
 )
-from retrograd.ops._batching_declarations import AllElements, Dims, Leading, Own, Refused
+from retrograd.ops._batching_declarations import AllElements, Dims, Leading, Own, Refused, own
 from retrograd.ops._batching_dims import (
     DIMENSIONS,
     SHIFTED,
@@ -126,11 +126,13 @@ BY_CLASS: dict[type, Callable[[Any, Operation], Rule]] = {
 # -- rules of single operations of the core ----------------------------------------------------
 
 
+@own("vectors stay as they are, matrices do not")
 def _t(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     value = args[0].value
     return linear.transpose(value, dim0=1, dim1=2) if len(args[0].shape) == 2 else value
 
 
+@own("the copy of each entry has the strides of a copy of it alone: the same views can be taken")
 def _clone(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     """A copy in which one entry lies behind the other, each as its own copy would."""
     value, steps = args[0].value, raw(args[0].value).strides
@@ -148,16 +150,10 @@ def _clone(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> A
     return linear.permute(copied, dims=tuple(sorted(order, key=order.__getitem__)))
 
 
+@own("an empty vector adds nothing, whatever the number of dimensions of the others")
 def _cat(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     some = [x for x in args if tuple(x.shape) != (0,)] or args
     return linear.cat([level.stacked(x) for x in some], dim=options["dim"] + 1)
 
 
-linear.t.batch = Own(_t, "vectors stay as they are, matrices do not")
-elementwise.clone.batch = Own(
-    _clone, "the copy of each entry has the strides that a copy of it alone would have, so that "
-    "the same views can be taken of it",
-)  # fmt: skip
-linear.cat.batch = Own(
-    _cat, "an empty vector adds nothing, whatever the number of dimensions of the others"
-)
+linear.t.batch, linear.cat.batch, elementwise.clone.batch = _t, _cat, _clone

@@ -10,7 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation, raw
@@ -92,6 +92,7 @@ def _lstsq_tangent(
     return as_vectors(found) if vector else found, left_over, None, None
 
 
+@own(SYSTEMS)
 def _lstsq_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     A, b = args
     vector = len(b.shape) < len(A.shape)
@@ -118,7 +119,7 @@ def _lstsq_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
 linalg_lstsq = Operation(
     "linalg_lstsq", _lstsq, inputs=("self", "b"), joint=_lstsq_rule,
     outputs=("solution", "residuals", "rank", "singular_values"), adjoint=True,
-    jvp=_lstsq_tangent, batch=Own(_lstsq_batch, SYSTEMS),
+    jvp=_lstsq_tangent, batch=_lstsq_batch,
 )  # fmt: skip
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 

@@ -11,7 +11,7 @@ from retrograd.ops import linear as moving
 from retrograd.ops import products, reducing, shaping
 from retrograd.ops._arguments import element
 from retrograd.ops._batching import BatchLevel, bare, definition_on, folded, unfolded
-from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, composite, raw
 from retrograd.ops._public import public
@@ -139,6 +139,7 @@ def _affine(
     )  # fmt: skip
 
 
+@own("rows of all entries are one matrix if all have the same added")
 def _addmm_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     """Rows that all have the same added to them, and are multiplied by the same, are one matrix."""
     self, a, b = args
@@ -164,7 +165,7 @@ addmm_of = _affine(
     "addmm", products.mm, ("mat1", "mat2"),
     lambda g, mat2, alpha: _scaled(products.mm(g, moving.t(mat2)), alpha),
     lambda g, mat1, alpha, turned: _scaled(products.turned_mm(mat1, g, turned), alpha),
-    batch=Own(_addmm_batch, "rows of all entries are one matrix if all have the same added"),
+    batch=_addmm_batch,
     check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 addmv_of = _affine(

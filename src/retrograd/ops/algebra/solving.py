@@ -13,7 +13,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Later, bare
@@ -95,6 +95,7 @@ def _solve_tangent(
     return found, factors, None, None
 
 
+@own(SYSTEMS)
 def _solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     A, B = args
     vector = is_vector(tuple(A.shape), tuple(B.shape))
@@ -115,7 +116,7 @@ def _solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
 linalg_solve = Operation(
     "linalg_solve_ex", _solve, inputs=("A", "B"), joint=_solve_rule,
     outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent,
-    batch=Own(_solve_batch, SYSTEMS),
+    batch=_solve_batch,
 )  # fmt: skip
 
 

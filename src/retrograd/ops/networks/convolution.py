@@ -14,7 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
-from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import Operation, multilinear, raw
 from retrograd.ops._public import public
@@ -109,6 +109,7 @@ def _tangent(
     return sum(parts) + linear.reshape(by_bias, (-1, *(1,) * len(stride)))
 
 
+@own("images of each entry are more images, and filters of each entry are more groups")
 def _of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
     """The bias, if there is one for each entry or for each filter of theirs, is added at last."""
     input, weight, bias = args
@@ -159,11 +160,9 @@ def _more_filters(
     return linear.reshape(by_entry, (size, images, filters // size, *sizes))
 
 
-FILTERS = "images of each entry are more images, and filters of each entry are more groups"
-
 convolution: Operation = Operation(
     "convolution", _convolution, inputs=("input", "weight", "bias"), joint=_gradients,
-    jvp=_tangent, batch=Own(_of_many, FILTERS),
+    jvp=_tangent, batch=_of_many,
 )  # fmt: skip
 
 
@@ -188,6 +187,7 @@ def _weight_by_grad(
     return _by_input(input, g, shape, stride, padding, dilation, True, groups)
 
 
+@own("images of each entry are more images, and filters of each entry are more groups")
 def _weight_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:
@@ -200,7 +200,7 @@ def _weight_of_many(
 convolution_weight = multilinear(
     "convolution_weight", _convolution_weight,
     {"input": _weight_by_input, "grad": _weight_by_grad}, node="ConvolutionBackwardBackward0",
-    batch=Own(_weight_of_many, FILTERS),
+    batch=_weight_of_many,
 )  # fmt: skip
 
 

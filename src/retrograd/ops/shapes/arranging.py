@@ -11,7 +11,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._batching_declarations import Dims, Own
+from retrograd.ops._batching_declarations import Dims, own
 from retrograd.ops._dims import as_shape, broadcast, infer, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, constant, raw
@@ -234,6 +234,7 @@ def _repeated(repeats: Raw) -> Raw:
     return arrays.cast(arrays.sorting.repeated_places(repeats), repeats.dtype)
 
 
+@own("refused only if the number of results differs between entries")
 def _repeated_in_all(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     """The indices of all entries as if they were one, each then counted in its own entry."""
     repeats = args[0]
@@ -252,7 +253,7 @@ def _repeated_in_all(level: BatchLevel, op: Operation, args: list[Any], options:
 
 _repeated_places = constant(
     "repeat_interleave", _repeated,
-    batch=Own(_repeated_in_all, "refused only if the number of results differs between entries"),
+    batch=_repeated_in_all,
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._batching_declarations import Own
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._public import public
@@ -206,6 +206,7 @@ def _block_diag_transpose(g: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any
     ]
 
 
+@own("entries of any rank are matrices before the batch is in front")
 def _block_diag_of_all(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     # A batch outside of this one has made all blocks matrices, with its dimension in front.
     blocks = [(level.stacked(x), (1,) * (2 - len(x.shape)) + tuple(x.shape)) for x in args]
@@ -214,7 +215,7 @@ def _block_diag_of_all(level: BatchLevel, op: Operation, args: list[Any], option
 
 block_diagonal = Linear(
     "block_diag", _block_diag, inputs=("tensors",), joint=_block_diag_transpose, dtypes="promote",
-    batch=Own(_block_diag_of_all, "entries of any rank are matrices before the batch is in front"),
+    batch=_block_diag_of_all,
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._batching_declarations import Own, Refused
+from retrograd.ops._batching_declarations import Refused, own
 from retrograd.ops._dims import as_shape, one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Operation, constant, raw
@@ -209,6 +209,7 @@ def _searchsorted(bounds: Raw, values: Raw, right: bool, dtype: Any) -> Raw:
     return arrays.cast(found, dtype)
 
 
+@own("one sequence takes values of any shape, rows of them as many rows")
 def _search_all(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     bounds, wanted = args
     if len(bounds.shape) > 1:  # rows of bounds, as many as of values
@@ -222,7 +223,7 @@ def _search_all(level: BatchLevel, op: Operation, args: list[Any], options: Any)
 
 search_for = constant(
     "searchsorted", _searchsorted, inputs=("sorted_sequence", "input"),
-    batch=Own(_search_all, "one sequence takes values of any shape, rows of them as many rows"),
+    batch=_search_all,
 )  # fmt: skip
 
 

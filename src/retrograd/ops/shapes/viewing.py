@@ -10,7 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, shaping
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._batching_declarations import Dims, Own
+from retrograd.ops._batching_declarations import Dims, own
 from retrograd.ops._dims import as_shape, numel, one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Composite, Linear, Operation, composite, raw
@@ -140,6 +140,7 @@ def _as_strided_tangent(
     return linear.take_flat(memory, positions=out_of)
 
 
+@own("the stride of the batch in memory is one more stride")
 def _as_strided_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     value = args[0].value
     own = arrays.strides(raw(value))
@@ -149,7 +150,7 @@ def _as_strided_batch(level: BatchLevel, op: Operation, args: list[Any], options
 
 as_strided_at = declare(
     "as_strided", _as_strided, _as_strided_transpose, view=True, jvp=_as_strided_tangent,
-    batch=Own(_as_strided_batch, "the strides of the batch in memory are one more stride"),
+    batch=_as_strided_batch,
 )  # fmt: skip
 
 
