@@ -173,6 +173,8 @@ MEANT = [
     Known("whether the result of a transform is a view is not defined", ("values",),
           line=r"_is_view", program=r"func\."),
     Known(NO_MEMORY, ERROR, ours="^no error", theirs="a view of a leaf", program=r"func\."),
+    Known(NO_MEMORY, ("values",), line=_WRITE, program=r"func\.grad|autograd\.grad|\.grad\b"),
+    Known("infinity times an alpha of 0", VALUES, ours="nan", program=r"inf[\s\S]*alpha=0\b"),
     Known("tangents of what as_strided shows beside its input, as documented", VALUES,
           program=r"as_strided[\s\S]*|as_strided", line=r"func\."),
     Known("the gradient of tanh where it is infinite, as documented", VALUES, ours="nan",
