@@ -303,6 +303,12 @@ def lu_unpack(
         )
     P = linear.new_zeros(LU_data, (0,))
     if unpack_pivots:
+        pivots = bare(LU_pivots)
+        if arrays.any((pivots < 1) | (pivots > LU_data.shape[-2])):
+            raise RuntimeError(
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
+                "properly pass the result of lu_factor?"
+            )
         P = permutation_matrix(LU_pivots, rows=LU_data.shape[-2], dtype=raw(LU_data).dtype)
     L, U = unpacked(LU_data, unpack_data=bool(unpack_data))
     return named_result("lu_unpack", "P", "L", "U")((P, L, U))
