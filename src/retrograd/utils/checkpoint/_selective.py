@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-import retrograd
 from retrograd import _source, fft, linalg, special
 from retrograd._modes import modes, within
 from retrograd.autograd._versions import Version, version_of
@@ -109,7 +108,9 @@ def create_selective_checkpoint_contexts(
 
 # -- names -----------------------------------------------------------------------------------
 
-_NAMESPACES = (retrograd, functional, linalg, special, fft)
+# The package itself is a layer above. It is looked up, not imported: it is loaded whenever a user
+# has a function of it.
+_NAMESPACES = (sys.modules["retrograd"], functional, linalg, special, fft)
 
 
 @functools.cache
