@@ -229,9 +229,9 @@ def init_process_group(
     with arrival.announced():
         world.mpi = _mpi.load()
     comm = _mpi.world(world.mpi, arrival.wait)
-    for name, told, found in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
-        if told not in (-1, found):
-            raise ValueError(f"{name}={told} was given, but in this run of MPI it is {found}")
+    for name, told, result in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
+        if told not in (-1, result):
+            raise ValueError(f"{name}={told} was given, but in this run of MPI it is {result}")
     world.process = os.getpid()
     world.comm = comm
     made = ProcessGroup(world.created, range(comm.size), comm, limit, arrival.wait)
@@ -270,8 +270,8 @@ def resolve(chosen: Any) -> ProcessGroup:
     default_group()
     if chosen not in world.groups:
         raise ValueError(f"{chosen} is not a group of this process, or was destroyed")
-    found: ProcessGroup = chosen
-    return found
+    result: ProcessGroup = chosen
+    return result
 
 
 def is_member(chosen: Any) -> bool:

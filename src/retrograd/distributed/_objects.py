@@ -45,9 +45,9 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 
     >>> import retrograd.distributed as dist
     >>> dist.init_process_group()
-    >>> found = [None]
-    >>> dist.all_gather_object(found, {"loss": 0.5})
-    >>> found
+    >>> received = [None]
+    >>> dist.all_gather_object(received, {"loss": 0.5})
+    >>> received
     [{'loss': 0.5}]
     >>> dist.destroy_process_group()
     """
@@ -76,9 +76,9 @@ def gather_object(
 
     >>> import retrograd.distributed as dist
     >>> dist.init_process_group()
-    >>> found = [None]
-    >>> dist.gather_object("mine", found, dst=0)
-    >>> found
+    >>> received = [None]
+    >>> dist.gather_object("mine", received, dst=0)
+    >>> received
     ['mine']
     >>> dist.destroy_process_group()
     """

@@ -82,9 +82,9 @@ def all_gather(
     >>> import retrograd as torch
     >>> import retrograd.distributed as dist
     >>> dist.init_process_group()
-    >>> found = [torch.zeros(2)]
-    >>> dist.all_gather(found, torch.ones(2))
-    >>> found
+    >>> received = [torch.zeros(2)]
+    >>> dist.all_gather(received, torch.ones(2))
+    >>> received
     [tensor([1., 1.])]
     >>> dist.destroy_process_group()
     """
@@ -113,9 +113,9 @@ def all_gather_into_tensor(
     >>> import retrograd as torch
     >>> import retrograd.distributed as dist
     >>> dist.init_process_group()
-    >>> found = torch.zeros(1, 2)
-    >>> dist.all_gather_into_tensor(found, torch.ones(2))
-    >>> found
+    >>> received = torch.zeros(1, 2)
+    >>> dist.all_gather_into_tensor(received, torch.ones(2))
+    >>> received
     tensor([[1., 1.]])
     >>> dist.destroy_process_group()
     """
@@ -144,9 +144,9 @@ def gather(
     >>> import retrograd as torch
     >>> import retrograd.distributed as dist
     >>> dist.init_process_group()
-    >>> found = [torch.zeros(2)]
-    >>> dist.gather(torch.ones(2), found, dst=0)
-    >>> found
+    >>> received = [torch.zeros(2)]
+    >>> dist.gather(torch.ones(2), received, dst=0)
+    >>> received
     [tensor([1., 1.])]
     >>> dist.destroy_process_group()
     """
@@ -342,9 +342,9 @@ def all_to_all(
     >>> import retrograd as torch
     >>> import retrograd.distributed as dist
     >>> dist.init_process_group()
-    >>> found = [torch.zeros(2)]
-    >>> dist.all_to_all(found, [torch.ones(2)])
-    >>> found
+    >>> received = [torch.zeros(2)]
+    >>> dist.all_to_all(received, [torch.ones(2)])
+    >>> received
     [tensor([1., 1.])]
     >>> dist.destroy_process_group()
     """
@@ -377,9 +377,9 @@ def all_to_all_single(
     >>> import retrograd as torch
     >>> import retrograd.distributed as dist
     >>> dist.init_process_group()
-    >>> found = torch.zeros(2)
-    >>> dist.all_to_all_single(found, torch.ones(2))
-    >>> found
+    >>> received = torch.zeros(2)
+    >>> dist.all_to_all_single(received, torch.ones(2))
+    >>> received
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """

@@ -167,10 +167,10 @@ def _state_of(value: Any) -> State | None:
 
 def _random_states() -> dict[str, State]:
     """The generators that everybody draws from."""
-    found = {"torch": _state_of(default_generator), "python": _state_of(python_random)}
+    result = {"torch": _state_of(default_generator), "python": _state_of(python_random)}
     if "numpy.random" in sys.modules:
-        found["numpy"] = _state_of(sys.modules["numpy.random"])
-    return {name: state for name, state in found.items() if state is not None}
+        result["numpy"] = _state_of(sys.modules["numpy.random"])
+    return {name: state for name, state in result.items() if state is not None}
 
 
 def _plain(state: Any) -> Any:

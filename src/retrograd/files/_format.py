@@ -123,12 +123,12 @@ def parse(text: bytes | str) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         counted = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counted.items() if count > 1)
         raise ValueError(f"the key {twice[:100]!r} is there twice")
-    return found
+    return result
 
 
 def _no_constant(text: str) -> Any:
@@ -139,8 +139,8 @@ def _metadata(content: Any, name: str) -> dict[str, str]:
     strings = isinstance(content, dict) and all(isinstance(v, str) for v in content.values())
     if not strings:
         raise FileFormatError(f"the header of {name} is wrong: {METADATA} must hold strings only")
-    found: dict[str, str] = content
-    return found
+    result: dict[str, str] = content
+    return result
 
 
 def _entry(key: str, about: Any, name: str) -> Entry:

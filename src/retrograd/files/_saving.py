@@ -90,23 +90,23 @@ def _laid_out(obj: Any) -> tuple[bytes, list[Raw]]:
     encoder = Encoder()
     tree = encoder.encoded(obj)
     abouts = {name: _flags(name, tensor) for name, tensor in encoder.tensors.items()}
-    found = {name: tensor.numpy(force=True) for name, tensor in encoder.tensors.items()}
+    result = {name: tensor.numpy(force=True) for name, tensor in encoder.tensors.items()}
     flat = isinstance(obj, dict) and all(
         type(key) is str and isinstance(value, Tensor) for key, value in obj.items()
     )
-    names = {*found, *obj} if flat else {*found}
-    stretches, places = shared(found, names, not flat)
+    names = {*result, *obj} if flat else {*result}
+    stretches, places = shared(result, names, not flat)
     for name, place in places.items():
         abouts[name] |= place
     if flat:  # other programs do not know of sharing: for them, every key has its own bytes
-        also = {key: found[encoder.name_of(x)] for key, x in obj.items() if is_name(key)}
-        written = found | also | stretches
+        also = {key: result[encoder.name_of(x)] for key, x in obj.items() if is_name(key)}
+        written = result | also | stretches
     else:
-        written = {k: x for k, x in found.items() if k not in places} | stretches
+        written = {k: x for k, x in result.items() if k not in places} | stretches
     table = {name: about for name, about in abouts.items() if about}
     stored = {name: _stored_as(array) for name, array in written.items()}
     metadata = {"format": "pt"} if flat else {"format": SKELETON}
-    if table or not flat or type(obj) is not dict or tree != {k: {"$tensor": k} for k in found}:
+    if table or not flat or type(obj) is not dict or tree != {k: {"$tensor": k} for k in result}:
         skeleton = {"version": VERSION, "tree": tree, "tensors": table}
         if not flat:
             skeleton["sums"] = {name: _sum(array) for name, array in written.items()}
@@ -360,10 +360,10 @@ def peek(path: str, *keys: str) -> Any:
     with open_regular(path) as file:
         header = _format.read_header(file, path, os.fstat(file.fileno()).st_size)
     try:
-        found: Any = (_skeleton(header, path) or {}).get("tree")
+        result: Any = (_skeleton(header, path) or {}).get("tree")
         for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return Decoder(lambda name: wrap(arrays.zeros((), dtypes.float32.numpy))).decoded(found)
+            result = result.get(key) if isinstance(result, dict) else None
+        return Decoder(lambda name: wrap(arrays.zeros((), dtypes.float32.numpy))).decoded(result)
     except (ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"{path} is damaged: {error}") from None
 

@@ -114,17 +114,17 @@ def profile(
     >>> len(profile(layers, torch.ones(8, 4)))
     3
     """
-    found: list[float] = []
+    result: list[float] = []
     values = {-1: example}
     needed_later = [{i for i, j in skips if j > at} for at in range(len(layers))]
     for number, given in enumerate(layers):
         layer = given[1] if isinstance(given, tuple) else given
         inputs = [values[number - 1], *(values[i] for i, j in skips if j == number)]
         output, seconds = _timed(built(layer, number, 0), inputs, rounds)
-        found.append(seconds)
+        result.append(seconds)
         values[number] = output
         values = {i: x for i, x in values.items() if i == number or i in needed_later[number]}
-    return found
+    return result
 
 
 def _timed(layer: Callable[..., Any], inputs: list[Any], rounds: int) -> tuple[Any, float]:

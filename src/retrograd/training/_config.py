@@ -62,7 +62,7 @@ def _text(path: Path) -> str:
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        result = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"{path}, line {error.lineno}: {error.msg}") from None
     except tomllib.TOMLDecodeError as error:
@@ -71,9 +71,9 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
         raise UserError(f"{where}: {what}") from None
     except RecursionError:
         raise UserError(f"{path} is nested too deeply for a configuration file") from None
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise UserError(f'{path}: a configuration is an object, such as {{"task": "digits"}}')
-    return found
+    return result
 
 
 def line_of(text: str, path: tuple[str, ...], is_json: bool) -> int | None:

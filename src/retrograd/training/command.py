@@ -184,10 +184,10 @@ def _to_resume(options: argparse.Namespace) -> tuple[Path, bool]:
             raise UserError(f"there is nothing to resume: {options.out} has no run")
         return options.out, True
     name = _name(options, _settings(options))
-    found = _folder.latest(name)
-    if found is None:
+    result = _folder.latest(name)
+    if result is None:
         raise UserError(f"there is nothing to resume: {_folder.RUNS / name} has no run")
-    return found, True
+    return result, True
 
 
 def _checkpoint_in(source: Path) -> Path:
@@ -197,14 +197,14 @@ def _checkpoint_in(source: Path) -> Path:
 
     if source.is_file():
         return source
-    found = Checkpoints(source / CHECKPOINTS).latest()
-    if found is None:
+    result = Checkpoints(source / CHECKPOINTS).latest()
+    if result is None:
         raise UserError(
             f"there is nothing to resume: {source} has no checkpoint; remove it and start again"
             if (source / "config.json").exists()
             else f"there is nothing to resume: {source} is not the folder of a run"
         )
-    return Path(found)
+    return Path(result)
 
 
 def _resumed_settings(options: argparse.Namespace, checkpoint: Path) -> dict[str, Any]:

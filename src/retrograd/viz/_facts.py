@@ -108,15 +108,15 @@ def saved_of(node: Node) -> list[Saved]:
     """The values that a node keeps, with their names and sizes."""
     if node.saved is FREED or node.saved is None:
         return [] if not isinstance(node, CopySlices) else saved_of(node.write)
-    found = []
+    result = []
     for name, value in _entries(node):
         if isinstance(value, Packed):
-            found.append(Saved(name, None, 0))
+            result.append(Saved(name, None, 0))
             continue
         value = getattr(value, "_data", value)
         if getattr(value, "shape", None) is not None:
-            found.append(Saved(name, array_of(value), int(value.nbytes)))
-    return found
+            result.append(Saved(name, array_of(value), int(value.nbytes)))
+    return result
 
 
 def _entries(node: Node) -> Iterator[tuple[str, Any]]:
@@ -164,7 +164,7 @@ def constants_of(node: Node) -> list[Constant]:
         return []
     if isinstance(node, FunctionCtx):
         return [c for c in _kept_by_function(node) if c is not None]
-    found = []
+    result = []
     if isinstance(node, OperationNode):
         inputs = node.operation.inputs
         for k, name in enumerate(node.operation.saves):
@@ -174,8 +174,8 @@ def constants_of(node: Node) -> list[Constant]:
             is_number = version is UNCHANGING and getattr(value, "shape", None) == ()
             if getattr(value, "shape", None) is not None and not is_number:
                 position = inputs.index(name)
-                found.append(Constant(id(value), position, info_of(value), array_of(value)))
-    return found
+                result.append(Constant(id(value), position, info_of(value), array_of(value)))
+    return result
 
 
 def _kept_by_function(node: FunctionCtx) -> Iterator[Constant | None]:
@@ -257,8 +257,8 @@ def _one_output(node: OperationNode) -> dict[int, Info]:
     if node.saved is not None and node.saved is not FREED:
         for k, name in enumerate(operation.saves):
             value = node.saved[3 * k]
-            if name in operation.output_names and (found := info_of(value)) is not None:
-                return {operation.output_names.index(name): found}
+            if name in operation.output_names and (result := info_of(value)) is not None:
+                return {operation.output_names.index(name): result}
     given = _given(node)
     options = getattr(node, "options", None) or {}
     if "size" in options and given:

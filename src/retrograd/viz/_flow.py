@@ -159,11 +159,11 @@ class GradientFlow:
         norms = [(i, norm) for i, norm in enumerate(self.norms(name)) if norm is not None]
         if not norms:
             return [Mark(name, "never" if parameter.requires_grad else "frozen", None)]
-        found = []
+        result = []
         for kind, bad in NOT_FINITE.items():
             first = next((i for i, norm in norms if bad(norm)), None)
             if first is not None:
-                found.append(Mark(name, kind, self.steps[first]))
+                result.append(Mark(name, kind, self.steps[first]))
         norms = [(i, norm) for i, norm in norms if math.isfinite(norm)]
         now: str | None = None
         since = len(norms)
@@ -175,16 +175,16 @@ class GradientFlow:
                 break
             since, now = since - 1, this
         if now is not None:
-            found.append(Mark(name, now, self.steps[norms[since][0]]))
-        return found
+            result.append(Mark(name, now, self.steps[norms[since][0]]))
+        return result
 
     def words(self) -> dict[str, str]:
         """The marks of each parameter that has any, in words."""
-        found: dict[str, str] = {}
+        result: dict[str, str] = {}
         for mark in self.marks:
-            before = f"{found[mark.name]}, " if mark.name in found else ""
-            found[mark.name] = before + str(mark)
-        return found
+            before = f"{result[mark.name]}, " if mark.name in result else ""
+            result[mark.name] = before + str(mark)
+        return result
 
     # -- showing -----------------------------------------------------------------------------
 

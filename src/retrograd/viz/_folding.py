@@ -154,7 +154,7 @@ class _Folder:
         """The list with each run of a repeated structure as one group."""
         strict = list(map(self.strict, children))
         loose = list(map(self.loose, children))
-        found: dict[int, tuple[int, int]] = {}  # start: period, times
+        result: dict[int, tuple[int, int]] = {}  # start: period, times
         taken = bytearray(len(children) + 1)
         # The longest first, so that a loop in a loop does not eat into the outer one.
         for start, period, times in sorted(repetitions(strict), key=lambda r: -r[1] * r[2]):
@@ -169,11 +169,11 @@ class _Folder:
                 end += 1
             times = (end - start) // period
             if period * times >= 3:
-                found[start] = (period, times)
+                result[start] = (period, times)
                 taken[start : start + period * times] = b"\1" * (period * times)
         folded: list[Group | int] = []
         done = 0
-        for start, (period, times) in sorted(found.items()):
+        for start, (period, times) in sorted(result.items()):
             end = start + period * times
             folded += children[done:start]
             folded.append(self.run(children[start:end], period, times))

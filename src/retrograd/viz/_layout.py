@@ -166,11 +166,11 @@ class _Grid:
         igraph = need("igraph")
         pairs = [(upper, lower) for _, upper, lower in self.links()]
         graph = igraph.Graph(len(self.level), pairs, directed=True)
-        found = graph.layout_sugiyama(layers=self.level, maxiter=100)
-        if isinstance(found, tuple):
-            found = found[0]
+        result = graph.layout_sugiyama(layers=self.level, maxiter=100)
+        if isinstance(result, tuple):
+            result = result[0]
         for row in self.rows:
-            row.sort(key=lambda v: (found[v][0], v))
+            row.sort(key=lambda v: (result[v][0], v))
 
     def spacing(self, left: int, right: int) -> float:
         bends = (left >= self.boxes) + (right >= self.boxes)

@@ -45,11 +45,11 @@ class Mark:
 
 def marks_of(story: Story) -> list[Mark]:
     """All marks of a story, in the order in which things happened."""
-    found = [*in_forward(story), *cuts(story)]
+    result = [*in_forward(story), *cuts(story)]
     in_passes = []
     for number, record in enumerate(story.passes):
         in_passes += [*not_numbers(story, number, record), *sizes(story, number, record)]
-    return [*found, *once(in_passes), *unused(story), *memory(story)]
+    return [*result, *once(in_passes), *unused(story), *memory(story)]
 
 
 def once(marks: list[Mark]) -> list[Mark]:
@@ -95,7 +95,7 @@ def in_forward(story: Story) -> list[Mark]:
     """Where NaN and Inf first appear in the forward run. Where that was not recorded, it is told by
     what nodes have saved of it."""
     saved = {step.node: step.saved for record in story.passes for step in record.steps}
-    found = []
+    result = []
     for kind, word in WORDS.items():
         for node in story.nodes:
             made = made_of(node)
@@ -105,9 +105,9 @@ def in_forward(story: Story) -> list[Mark]:
                 text = _in_made(story, node, made, kind)
             if text is not None:
                 text = f"Forward: {word} first appears in {text}."
-                found.append(Mark(kind, text, node, place=_place(node)))
+                result.append(Mark(kind, text, node, place=_place(node)))
                 break
-    return found
+    return result
 
 
 def _in_made(story: Story, node: Node, made: Made, kind: str) -> str | None:
@@ -234,14 +234,14 @@ def _of_size(
 
 def cuts(story: Story) -> list[Mark]:
     """Inputs of the graph that had a history, and were cut off from it."""
-    found: dict[Any, Mark] = {}
+    result: dict[Any, Mark] = {}
     for node in story.nodes:
         made = made_of(node)
         for given in made.inputs if made is not None else ():
-            if given is None or given.cut is None or given.cut_place in found:
+            if given is None or given.cut is None or given.cut_place in result:
                 continue
-            if len(found) >= MOST:
-                return list(found.values())
+            if len(result) >= MOST:
+                return list(result.values())
             by = CUTS[given.cut]
             name = given.name or ("A number" if given.cut == "item" else "A tensor")
             text = (
@@ -249,8 +249,8 @@ def cuts(story: Story) -> list[Mark]:
                 "no gradient flows through it."
             )
             kind = "no_grad" if given.cut == "no_grad" else "detached"
-            found[given.cut_place] = Mark(kind, text, node, place=given.cut_place)
-    return list(found.values())
+            result[given.cut_place] = Mark(kind, text, node, place=given.cut_place)
+    return list(result.values())
 
 
 def unused(story: Story) -> list[Mark]:

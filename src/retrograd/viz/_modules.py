@@ -37,16 +37,16 @@ def _by_parameters(nodes: list[Node], names: Names) -> list[str]:
     for module in known:
         last = module if module is not None else last
         before.append(last)
-    found = [""] * len(nodes)
+    result = [""] * len(nodes)
     following: str | None = None
     for i in range(len(nodes) - 1, -1, -1):
         own, earlier = known[i], before[i]
         if own is not None:
             following = own
-            found[i] = own
+            result[i] = own
         elif earlier is not None and following is not None:
-            found[i] = between(earlier, following)
-    return found
+            result[i] = between(earlier, following)
+    return result
 
 
 def _module_of(node: Node, names: Names) -> str | None:

@@ -25,14 +25,14 @@ def stand_ins(passes: Iterable[list[Node]]) -> dict[Node, Node]:
         if seen.isdisjoint(nodes):
             graphs.setdefault(len(nodes), []).append(nodes)
         seen.update(nodes)
-    found: dict[Node, Node] = {}
+    result: dict[Node, Node] = {}
     for candidates in graphs.values():
         known: dict[Any, list[Node]] = {}
         for nodes in candidates if len(candidates) > 1 else ():
             first = known.setdefault(_structure(nodes), nodes)
             if first is not nodes:
-                found.update(zip(nodes, first, strict=True))
-    return found
+                result.update(zip(nodes, first, strict=True))
+    return result
 
 
 def _structure(nodes: list[Node]) -> tuple[Any, ...]:

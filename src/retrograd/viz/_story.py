@@ -264,10 +264,10 @@ class Writer:
         came."""
         if value is None:
             return None
-        found = self._values.get(id(value))
-        if found is None:
-            found = self._values[id(value)] = value.to_json(self.limit)
-        return found
+        result = self._values.get(id(value))
+        if result is None:
+            result = self._values[id(value)] = value.to_json(self.limit)
+        return result
 
     def item(self, node: Node | None) -> int | None:
         """The item that stands for a node; None where nothing does."""

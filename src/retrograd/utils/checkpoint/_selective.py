@@ -116,8 +116,8 @@ _NAMESPACES = (sys.modules["retrograd"], functional, linalg, special, fft)
 @functools.cache
 def _functions_called(name: str) -> tuple[Any, ...]:
     """What users can call by a name, in any of the namespaces."""
-    found = [getattr(space, name, None) for space in _NAMESPACES]
-    return tuple(dict.fromkeys(f for f in found if hasattr(f, "__wrapped__")))
+    result = [getattr(space, name, None) for space in _NAMESPACES]
+    return tuple(dict.fromkeys(f for f in result if hasattr(f, "__wrapped__")))
 
 
 def _listed_name(function: Any) -> str:

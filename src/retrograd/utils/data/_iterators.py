@@ -169,8 +169,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._ask()
         if self._iterable:
             for _ in range(skip):
-                if type(found := self._next_data()) is Caught:
-                    found.reraise()
+                if type(result := self._next_data()) is Caught:
+                    result.reraise()
         self._progress.batches = skip
 
     def _load_again(self, indices: list[Any]) -> None:
@@ -227,9 +227,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 return next(iter(self._arrived))
             if self.crew.stopped:
                 raise RuntimeError("the workers of this DataLoader iterator have been stopped")
-            found = self.crew.receive(self._timeout or None)
-            if found is None:
+            result = self.crew.receive(self._timeout or None)
+            if result is None:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
-            task, parcel = found
+            task, parcel = result
             if task in self._worker_of:  # not of an epoch that was left
                 self._arrived[task] = parcel
