@@ -35,26 +35,26 @@ def _announced(row: Any) -> tuple[str, tuple[int, ...]]:
     return DTYPES[int(row[1])], tuple(int(n) for n in row[4 : 4 + ndim])
 
 
-def _sending(group: ProcessGroup, array: Any, place: int, tag: int) -> Steps:
+def _sending(group: ProcessGroup, array: Any, peer: int, tag: int) -> Steps:
     number = next(_numbers) % TAGS
     announcement = _announcement(array, number)
-    requests = [group.calls.Isend(announcement, place, tag)]
+    requests = [group.calls.Isend(announcement, peer, tag)]
     for piece in pieces(as_bytes(array)):
-        requests.append(group.data.Isend(piece, place, number))
+        requests.append(group.data.Isend(piece, peer, number))
     yield requests
 
 
-def _receiving(group: ProcessGroup, tensor: Any, place: int, tag: int, call: Call) -> Steps:
+def _receiving(group: ProcessGroup, tensor: Any, peer: int, tag: int, call: Call) -> Steps:
     announcement = arrays.zeros(_ANNOUNCEMENT, arrays.int64)
     if world.mpi is None:
         yield [group.calls.Irecv(announcement, 0, tag)]
         source = 0
     else:
         status = world.mpi.Status()
-        wanted = world.mpi.ANY_SOURCE if place == ANY else place
+        wanted = world.mpi.ANY_SOURCE if peer == ANY else peer
         yield [_WithStatus(group.calls.Irecv(announcement, wanted, tag), status)]
         source = status.Get_source()
-    if place == ANY:
+    if peer == ANY:
         group.count_message("received", ANY, tag, -1)
         group.count_message("received", group.ranks[source], tag)
     dtype, shape = _announced(announcement)

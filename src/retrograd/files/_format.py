@@ -218,11 +218,11 @@ def header_bytes(tensors: Iterable[tuple[str, str, tuple[int, ...]]],
     content: dict[str, Any] = {METADATA: metadata} if metadata else {}
     content |= {name: {"dtype": dtype, "shape": list(shape)} for name, dtype, shape in given}
     order = sorted(given, key=lambda tensor: -_WIDTHS[tensor[1]])
-    place = 0
+    offset = 0
     for name, dtype, shape in order:
-        end = place + math.prod(shape) * _WIDTHS[dtype]
-        content[name]["data_offsets"] = [place, end]
-        place = end
+        end = offset + math.prod(shape) * _WIDTHS[dtype]
+        content[name]["data_offsets"] = [offset, end]
+        offset = end
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + _LENGTH) % 64)
     if len(text) > LONGEST_HEADER:

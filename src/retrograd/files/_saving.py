@@ -95,14 +95,14 @@ def _laid_out(obj: Any) -> tuple[bytes, list[Raw]]:
         type(key) is str and isinstance(value, Tensor) for key, value in obj.items()
     )
     names = {*result, *obj} if flat else {*result}
-    stretches, places = shared(result, names, not flat)
-    for name, place in places.items():
-        abouts[name] |= place
+    stretches, shared_parts = shared(result, names, not flat)
+    for name, part in shared_parts.items():
+        abouts[name] |= part
     if flat:  # other programs do not know of sharing: for them, every key has its own bytes
         also = {key: result[encoder.name_of(x)] for key, x in obj.items() if is_name(key)}
         written = result | also | stretches
     else:
-        written = {k: x for k, x in result.items() if k not in places} | stretches
+        written = {k: x for k, x in result.items() if k not in shared_parts} | stretches
     table = {name: about for name, about in abouts.items() if about}
     stored = {name: _stored_as(array) for name, array in written.items()}
     metadata = {"format": "pt"} if flat else {"format": SKELETON}

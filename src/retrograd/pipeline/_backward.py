@@ -68,21 +68,21 @@ def backward_inputs(
 
     task = Task(keep_graph=True, recorded=False)
     task.needed = path | ahead
-    places: list[tuple[Node, int | None]] = []
+    slots: list[tuple[Node, int | None]] = []
     for node in {*leaves, *twice, *ahead}:
         numbers = _outputs(node)
-        task.wanted[node] = [(n or 0, len(places) + i) for i, n in enumerate(numbers)]
-        places += [(node, number) for number in numbers]
+        task.wanted[node] = [(n or 0, len(slots) + i) for i, n in enumerate(numbers)]
+        slots += [(node, number) for number in numbers]
     result = run(task, [root for root in roots if root[0] in path])
 
-    arrived = {node: result.get(place) for place, (node, _) in enumerate(places)}
+    arrived = {node: result.get(slot) for slot, (node, _) in enumerate(slots)}
     for node in path.difference(twice):
         node.release()
     starts: list[Root] = [root for root in roots if root[0] not in path]
     starts += [
-        (node, number, result[place])
-        for place, (node, number) in enumerate(places)
-        if (node in ahead or node in twice) and result.get(place) is not None
+        (node, number, result[slot])
+        for slot, (node, number) in enumerate(slots)
+        if (node in ahead or node in twice) and result.get(slot) is not None
     ]
     of_inputs = [None if arrived[n] is None else wrap(arrived[n]) for n in leaves]
     return of_inputs, Split(starts, _beyond((node for node, _, _ in starts), path))

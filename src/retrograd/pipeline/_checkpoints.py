@@ -211,8 +211,8 @@ def _new_optimizer_state(pipe: Pipeline, stages: list[Any], path: str) -> dict[s
 def _random_file(path: str, pipe: Pipeline, layout: dict[str, int]) -> dict[str, Any]:
     """The generators of this rank; where ranks were others then, those of the first."""
     same = (layout["stages"], layout["replicas"]) == (pipe.grid.stages, pipe.replicas)
-    place = f"{pipe.stage}-{pipe.replica}" if same else "0-0"
-    states: dict[str, Any] = files.load(os.path.join(path, f"random-{place}.safetensors"))
+    rank = f"{pipe.stage}-{pipe.replica}" if same else "0-0"
+    states: dict[str, Any] = files.load(os.path.join(path, f"random-{rank}.safetensors"))
     return states
 
 

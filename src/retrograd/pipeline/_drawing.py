@@ -373,9 +373,9 @@ def svg(timeline: Timeline) -> str:
 
 def _svg_shape(shape: Box | Area | Label) -> str:
     if isinstance(shape, Box):
-        place = f'x="{_n(shape.x)}" y="{_n(shape.y)}"'
+        corner = f'x="{_n(shape.x)}" y="{_n(shape.y)}"'
         size = f'width="{_n(shape.width)}" height="{_n(shape.height)}"'
-        return f'<rect {place} {size} fill="{shape.colour}"/>'
+        return f'<rect {corner} {size} fill="{shape.colour}"/>'
     if isinstance(shape, Area):
         points = " ".join(f"{_n(x)},{_n(y)}" for x, y in shape.points)
         return f'<polygon points="{points}" fill="{shape.colour}"/>'
@@ -408,8 +408,8 @@ def png(timeline: Timeline) -> bytes:
     axes.axis("off")
     for shape in drawn.shapes:
         if isinstance(shape, Box):
-            place, size = (shape.x, shape.y), (shape.width, shape.height)
-            axes.add_patch(patches.Rectangle(place, *size, facecolor=shape.colour, linewidth=0))
+            corner, size = (shape.x, shape.y), (shape.width, shape.height)
+            axes.add_patch(patches.Rectangle(corner, *size, facecolor=shape.colour, linewidth=0))
         elif isinstance(shape, Area):
             axes.add_patch(patches.Polygon(shape.points, facecolor=shape.colour, linewidth=0))
         else:

@@ -58,8 +58,8 @@ def definition_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef 
     if len(candidates) < 2:
         return candidates[0] if candidates else None
     # Several on one line: that of which the code covers the same piece. Columns count bytes.
-    places = [p for p in code.co_positions() if None not in p and p[3]]
-    first = min(((p[0] or 0, p[2] or 0) for p in places), default=(0, 0))
+    positions = [p for p in code.co_positions() if None not in p and p[3]]
+    first = min(((p[0] or 0, p[2] or 0) for p in positions), default=(0, 0))
     for node in candidates:
         body: Any = node.body
         start = (body.lineno, body.col_offset)

@@ -21,7 +21,7 @@ from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd.function import FunctionCtx
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Elementwise, Multilinear
-from retrograd.viz._made import Described, made_of
+from retrograd.viz._node_info import Described, recorded_info
 
 Info = tuple[tuple[int, ...], str | None]  # a shape, and the name of a dtype
 
@@ -151,7 +151,7 @@ def memory(nodes: list[Node]) -> list[int | None]:
 
 def constants_of(node: Node) -> list[Constant]:
     """The inputs that need no gradient, as far as anybody knows of them."""
-    recorded = made_of(node)
+    recorded = recorded_info(node)
     if recorded is not None:
         return [
             Constant(("recorded", d.identity), i, (tuple(d.shape), d.dtype), None, d)
@@ -236,7 +236,7 @@ def _number(value: Any) -> str:
 
 def outputs_of(node: Node) -> dict[int, Info]:
     """Shapes of a node's outputs as far as it knows them itself."""
-    recorded = made_of(node)
+    recorded = recorded_info(node)
     if recorded is not None:
         return {k: (tuple(d.shape), d.dtype) for k, d in enumerate(recorded.outputs)}
     if isinstance(node, FunctionCtx):
@@ -296,7 +296,7 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
 
 def input_infos(node: Node) -> list[Info | None]:
     """Shapes of a node's inputs, in the order of ``next_nodes``, as far as it knows them."""
-    recorded = made_of(node)
+    recorded = recorded_info(node)
     if recorded is not None and len(recorded.inputs) == len(node.next_nodes):
         return [None if d is None else (tuple(d.shape), d.dtype) for d in recorded.inputs]
     count = len(node.next_nodes)

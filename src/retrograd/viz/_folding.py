@@ -234,14 +234,14 @@ def repetitions(symbols: list[int], candidates: int = 16) -> Iterator[tuple[int,
     >>> list(repetitions([5] * 1000))
     [(0, 1, 1000)]
     """
-    places: dict[int, list[int]] = defaultdict(list)
+    positions: dict[int, list[int]] = defaultdict(list)
     for i, symbol in enumerate(symbols):
-        places[symbol].append(i)
+        positions[symbol].append(i)
     seen: Counter[int] = Counter()
     at, total = 0, len(symbols)
     while at < total:
         symbol = symbols[at]
-        same = places[symbol]
+        same = positions[symbol]
         k = seen[symbol]
         while same[k] < at:
             k += 1

@@ -12,9 +12,9 @@ from retrograd.viz import _facts
 from retrograd.viz._facts import Constant, Info, info_of, label_of
 from retrograd.viz._folding import Group
 from retrograd.viz._groups import place_in_groups
-from retrograd.viz._made import made_of
 from retrograd.viz._model import Graph, Item
 from retrograd.viz._naming import Names, Source
+from retrograd.viz._node_info import recorded_info
 from retrograd.viz._values import Value
 
 Result = tuple[int, int]  # number of an operation, number of its output
@@ -150,9 +150,9 @@ class Maker:
         for constant in _facts.constants_of(node):
             if constant.key not in self.constants:
                 self.constants[constant.key] = self.add_constant(constant).id
-        made = made_of(node)
+        info = recorded_info(node)
         item = self.add(
-            "operation", label_of(node), module=made.module if made is not None else "",
+            "operation", label_of(node), module=info.module if info is not None else "",
             place=self.place(node), bytes=size, details=tuple(_facts.options_of(node)),
             saved=tuple(saved.name for saved in _facts.saved_of(node)), freed=_facts.is_freed(node),
         )  # fmt: skip
@@ -201,8 +201,8 @@ class Maker:
     def add_result(self, i: int, number: int) -> None:
         node, root = self.graph.nodes[i], self.root_tensors.get((i, number))
         shape, dtype = self.shapes.get((i, number), (None, None))
-        made = made_of(node)
-        described = made.outputs[number] if made and number < len(made.outputs) else None
+        info = recorded_info(node)
+        described = info.outputs[number] if info and number < len(info.outputs) else None
         name = described.name if described is not None else None
         name = name or self.names.results.get((id(node), number)) or self.assigned(i, number)
         value = described.value if described is not None else self.kept_value(node, number)
@@ -213,7 +213,7 @@ class Maker:
         item = self.add(
             "intermediate", "result", name=name, shape=shape, dtype=dtype, value=value,
             grad=Value.of(self.retained(node, number) if grad is None else grad),
-            module=made.module if made is not None else "", place=self.place(node),
+            module=info.module if info is not None else "", place=self.place(node),
             root=root is not None,
         )  # fmt: skip
         self.results[i, number] = item.id

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from retrograd.autograd._node import Node
 from retrograd.viz._facts import is_leaf
-from retrograd.viz._made import made_of
 from retrograd.viz._naming import Names
+from retrograd.viz._node_info import recorded_info
 
 Kinds = tuple[str, ...]
 
@@ -19,10 +19,10 @@ def modules_of(
     kinds: list[Kinds] = []
     recorded = False
     for node in nodes:
-        made = made_of(node)
-        recorded = recorded or made is not None
-        modules.append(made.module if made is not None else "")
-        kinds.append(made.module_types if made is not None else ())
+        info = recorded_info(node)
+        recorded = recorded or info is not None
+        modules.append(info.module if info is not None else "")
+        kinds.append(info.module_types if info is not None else ())
     if not recorded and names.parameters:
         modules = _by_parameters(nodes, names)
     return modules, kinds

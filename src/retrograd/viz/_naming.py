@@ -213,5 +213,5 @@ def assignments(source: str) -> dict[Span, tuple[str, ...]]:
 
 
 def _span(node: ast.AST) -> Span:
-    places: Any = node
-    return (places.lineno, places.end_lineno, places.col_offset, places.end_col_offset)
+    at: Any = node
+    return (at.lineno, at.end_lineno, at.col_offset, at.end_col_offset)

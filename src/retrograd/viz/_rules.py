@@ -95,9 +95,9 @@ def _right_side(operation: Operation, rule: Rule, position: int, about: dict[str
             return result
     own = rule.function.__name__.strip("_")
     kernel = own if own not in ("<lambda>", "rule") else f"{operation.name}_backward"
-    place = f"[{position}]" if operation.joint and len(operation.inputs) > 1 else ""
+    index = f"[{position}]" if operation.joint and len(operation.inputs) > 1 else ""
     needed = [n for n in rule.names if n not in ("shape", "shapes", "needs")]
-    return f"{kernel}({', '.join(['grad', *needed])}){place}"
+    return f"{kernel}({', '.join(['grad', *needed])}){index}"
 
 
 @cache

@@ -120,9 +120,9 @@ def contents(
 
 
 def arranged(boxes: list[Box], pairs: list[tuple[int, int]], legend: bool, title: str) -> Scene:
-    place = {box.id: k for k, box in enumerate(boxes)}
+    position = {box.id: k for k, box in enumerate(boxes)}
     sizes = tuple((b.width, b.height) for b in boxes)
-    result = lay_out(sizes, tuple((place[a], place[b]) for a, b in pairs))
+    result = lay_out(sizes, tuple((position[a], position[b]) for a, b in pairs))
     kinds = [kind for kind in LEGEND if any(b.kind == kind and not b.stub for b in boxes)]
     keys = legend_boxes(kinds, max(result.width, 400.0)) if legend else []
     top = max((key.y + key.height for key in keys), default=0.0)

@@ -335,8 +335,8 @@ def source_of(path: str, used: set[int]) -> dict[str, Any]:
 
 def is_installed(path: str) -> bool:
     """Whether a file is a library's, not the program's."""
-    places = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-    return is_own(path) or any(path.startswith(place + os.sep) for place in places if place)
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    return is_own(path) or any(path.startswith(place + os.sep) for place in paths if place)
 
 
 def limit_for(story: Story) -> int:

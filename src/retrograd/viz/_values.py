@@ -185,8 +185,8 @@ def _histogram(array: Raw, low: Any, high: Any) -> list[int] | None:
         return None
     flat = arrays.asarray(array).reshape(-1)
     double = arrays.cast(flat[:: max(flat.size // SAMPLED, 1)], arrays.float64)
-    places = (double[arrays.isfinite(double)] - float(low)) / width * BINS
-    counted = arrays.minimum(arrays.cast(places, arrays.int64), BINS - 1)
+    bins = (double[arrays.isfinite(double)] - float(low)) / width * BINS
+    counted = arrays.minimum(arrays.cast(bins, arrays.int64), BINS - 1)
     return [int(n) for n in arrays.statistics.bincount(counted, None, BINS)]
 
 

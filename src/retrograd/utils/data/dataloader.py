@@ -174,7 +174,7 @@ class DataLoader(Generic[T_co]):
         if state is not None:
             iterator = self._resumed(state)
             self._state_to_load = None
-        elif self._iterator is not None and not self._iterator.crew.stopped:
+        elif self._iterator is not None and not self._iterator.pool.stopped:
             self._iterator.reset(self)
             return self._iterator
         else:

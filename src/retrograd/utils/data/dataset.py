@@ -274,16 +274,16 @@ def random_split(
 
 def _shares(count: int, fractions: Sequence[float]) -> list[int]:
     """How many samples of ``count`` each fraction gets; what rounding leaves goes to the first."""
-    for place, fraction in enumerate(fractions):
+    for index, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
-            raise ValueError(f"Fraction at index {place} is not between 0 and 1")
+            raise ValueError(f"Fraction at index {index} is not between 0 and 1")
     lengths = [math.floor(count * fraction) for fraction in fractions]
     for extra in range(count - sum(lengths)):
         lengths[extra % len(lengths)] += 1
-    for place, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         if length == 0:
             warnings.warn(
-                f"Length of split at index {place} is 0. This might result in an empty dataset.",
+                f"Length of split at index {index} is 0. This might result in an empty dataset.",
                 stacklevel=3,
             )
     return lengths

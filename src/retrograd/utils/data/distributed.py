@@ -55,7 +55,7 @@ class DistributedSampler(Sampler[T_co]):
             order = randperm(count, generator=generator).tolist()
         # Too few for equal shares: it begins again from the front. Too many: the rest is left out.
         mine = range(self.rank, self.total_size, self.num_replicas)
-        return iter([order[place % count] for place in mine])
+        return iter([order[index % count] for index in mine])
 
     def __len__(self) -> int:
         return self.num_samples

@@ -43,8 +43,8 @@ def _sequence_like(sample: Any, values: list[Any]) -> Any:
     try:
         if isinstance(sample, MutableSequence):
             filled = copy.copy(sample)
-            for place, value in enumerate(values):
-                filled[place] = value
+            for index, value in enumerate(values):
+                filled[index] = value
             return filled
         return type(sample)(values)
     except TypeError:  # it cannot be copied, or made from a list
@@ -126,12 +126,12 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -
         raw = [sample._data for sample in batch]
         if _alike(raw):
             return new_tensor(_batches.stacked(raw))
-    for place, sample in enumerate(batch):
+    for index, sample in enumerate(batch):
         if not isinstance(sample, Tensor):
             name = type(sample).__qualname__
             if type(sample).__module__ != "builtins":
                 name = f"{type(sample).__module__}.{name}"
-            raise TypeError(f"expected Tensor as element {place} in argument 0, but got {name}")
+            raise TypeError(f"expected Tensor as element {index} in argument 0, but got {name}")
     return stack(batch, 0)
 
 
