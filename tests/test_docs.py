@@ -24,7 +24,7 @@ from retrograd.ops._operation import USERS
 from retrograd.tensor._public import names_in, withdraw
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
