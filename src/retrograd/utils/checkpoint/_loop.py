@@ -40,37 +40,44 @@ def checkpoint_loop(
     preserve_rng_state: bool = True,
     determinism_check: str = "default",
 ) -> Any:
-    """Run ``state = body(state, i)`` for ``i`` from 0 to ``n - 1``, beginning with ``init``, and
-    return the last state: ``functools.reduce(body, range(n), init)``. For the backward pass at most
-    ``slots`` states are kept, ``init`` among them; the others are computed again.
+    """Run a loop with few stored states: ``functools.reduce(body, range(n), init)``.
 
-    >>> import retrograd as torch
-    >>> w = torch.tensor(0.5, requires_grad=True)
-    >>> y = torch.utils.checkpoint.checkpoint_loop(
-    ...     lambda x, i: torch.sin(w * x) + i / 1000, torch.ones(3), 1000, slots=10
-    ... )
-    >>> y.sum().backward()
-    >>> w.grad
-    tensor(4.9186)
+    At most ``slots`` states are stored for the backward pass, ``init`` among them; the others are
+    recomputed. A state is a tensor, or nested tuples, lists and dictionaries with tensors and other
+    values. It must keep its structure, shapes and dtypes. All tensors that ``body`` uses, including
+    those it captures, get the same gradients as in the plain loop, bit for bit.
 
-    A state is a tensor, or any nesting of tuples, lists and dicts with tensors and other values in
-    it. It must keep its structure, shapes and dtypes. All tensors that ``body`` uses get their
-    gradients, those it captures included, equal to the last bit to those of the plain loop.
+    ``body`` runs several times for each ``i`` and must do the same each time. It must not write to
+    its state in place. A gradient that it computes itself by ``autograd.grad`` ends at its state.
+    With ``create_graph=True``, inside ``vmap`` and in forward mode, the graph of the whole loop is
+    recorded.
 
-    Here the 1,000 steps take 3,637 runs of ``body`` to get to states, and 1,000 more to go backward
-    through them. ``print(LoopSchedule(n, slots))`` shows which steps are run when. Beside the
-    states in slots there is one in hand, from which the next step is run.
+    Args:
+        body: a function of the state and the step ``i`` that returns the next state.
+        init: the first state.
+        n: number of steps.
+        slots: number of states to store. One more is in use, from which the next step runs.
+        until: the loop ends as soon as ``until(state)`` is true, and after ``n`` steps if ``n`` is
+            given. Stored states are then chosen without knowing the end, which costs some more
+            steps. It must not draw random numbers.
+        preserve_rng_state: reproduce the numbers of the default generator in recomputed steps.
+        determinism_check: "default" compares elements of recomputed states; "none" does not.
 
-    If ``until`` is given, the loop ends as soon as ``until(state)`` is true, before any step if it
-    is so of ``init``, and in any case after ``n`` steps if ``n`` is given. The states to keep are
-    then chosen without knowing where the loop will end, which costs some more steps.
+    Returns:
+        The last state.
 
-    ``body`` is run several times for each ``i``, and must do the same each time. That is checked on
-    elements of the states it makes, unless ``determinism_check`` is "none". It must not write to
-    its state in place. Numbers it draws from the default generator are the same each time, unless
-    ``preserve_rng_state`` is False; ``until`` must not draw any. A gradient that it takes itself,
-    by ``autograd.grad``, ends at its state. ``create_graph=True`` works, but then the graph of the
-    whole loop is recorded, as it has to be; so it is inside ``vmap`` and in forward mode.
+    Example:
+        Here, 1,000 steps take 3,637 runs of ``body`` to recompute states, and 1,000 more for the
+        backward pass. ``print(LoopSchedule(n, slots))`` shows which steps run when.
+
+        >>> import retrograd as torch
+        >>> w = torch.tensor(0.5, requires_grad=True)
+        >>> y = torch.utils.checkpoint.checkpoint_loop(
+        ...     lambda x, i: torch.sin(w * x) + i / 1000, torch.ones(3), 1000, slots=10
+        ... )
+        >>> y.sum().backward()
+        >>> w.grad
+        tensor(4.9186)
     """
     if n is None and until is None:
         raise TypeError("checkpoint_loop() needs n, the number of steps, or until, or both")

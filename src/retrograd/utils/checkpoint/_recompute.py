@@ -96,20 +96,24 @@ def checkpoint(
 
 
 class set_checkpoint_early_stop(ModeContext):  # noqa: N801 - PyTorch's name
-    """A context that overrides ``early_stop`` of the checkpoints whose forward runs in it.
+    """A context that overrides ``early_stop`` of the checkpoints whose forward pass runs in it.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
-    >>> def sine(x):
-    ...     y = x.sin()
-    ...     print("to the end")
-    ...     return y
-    >>> x = torch.ones(1, requires_grad=True)
-    >>> with set_checkpoint_early_stop(False):
-    ...     y = checkpoint(sine, x, use_reentrant=False)
-    to the end
-    >>> y.backward()  # by default, all would be known after x.sin()
-    to the end
+    Args:
+        enable: whether a recomputation stops once all saved values are there.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+        >>> def sine(x):
+        ...     y = x.sin()
+        ...     print("to the end")
+        ...     return y
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> with set_checkpoint_early_stop(False):
+        ...     y = checkpoint(sine, x, use_reentrant=False)
+        to the end
+        >>> y.backward()  # by default, all would be known after x.sin()
+        to the end
     """
 
     def __init__(self, enable: bool) -> None:
@@ -123,11 +127,15 @@ class set_checkpoint_early_stop(ModeContext):  # noqa: N801 - PyTorch's name
 
 
 class set_checkpoint_debug_enabled(ModeContext):  # noqa: N801
-    """A context that overrides ``debug`` of the checkpoints in it; None leaves it to them.
+    """A context that overrides ``debug`` of the checkpoints in it.
 
-    >>> from retrograd.utils.checkpoint import set_checkpoint_debug_enabled
-    >>> with set_checkpoint_debug_enabled(True):
-    ...     pass  # errors of checkpoints made here will list the operations that ran
+    Args:
+        enabled: True or False; None leaves it to the checkpoints.
+
+    Example:
+        >>> from retrograd.utils.checkpoint import set_checkpoint_debug_enabled
+        >>> with set_checkpoint_debug_enabled(True):
+        ...     pass  # errors of checkpoints made here will list the operations that ran
     """
 
     def __init__(self, enabled: bool | None) -> None:
@@ -216,14 +224,20 @@ def _recorded(
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors among ``inputs`` cut off from the graph, as leaves that require grad where they
-    did.
+    """Detach the tensors among ``inputs``, as leaves with the same ``requires_grad``.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import detach_variable
-    >>> x = torch.ones(1, requires_grad=True) * 2
-    >>> detach_variable((x, "and the rest"))
-    (tensor([2.], requires_grad=True), 'and the rest')
+    Args:
+        inputs: a tuple.
+
+    Returns:
+        A tuple.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import detach_variable
+        >>> x = torch.ones(1, requires_grad=True) * 2
+        >>> detach_variable((x, "and the rest"))
+        (tensor([2.], requires_grad=True), 'and the rest')
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
@@ -237,11 +251,15 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn if no tensor among ``inputs`` requires grad.
+    """Warn if no tensor requires grad.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import check_backward_validity
-    >>> check_backward_validity([torch.ones(1, requires_grad=True)])
+    Args:
+        inputs: the tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import check_backward_validity
+        >>> check_backward_validity([torch.ones(1, requires_grad=True)])
     """
     if not any(x.requires_grad for x in inputs if isinstance(x, Plug.tensor)):
         warnings.warn(

@@ -135,21 +135,26 @@ def reversal(
 
 
 class LoopSchedule:
-    """All that is done to go through ``n`` steps and back with ``slots`` states, in order.
+    """The instructions that run ``n`` steps forward and backward with ``slots`` stored states.
 
-    Printed, it shows a line for each step backward. ``o`` is a state that is kept, ``>`` a step run
-    forward and ``<`` the step gone through backward.
+    Printed, it has a line for each backward step: ``o`` is a stored state, ``>`` a step run forward
+    and ``<`` the step run backward.
 
-    >>> from retrograd.utils.checkpoint import LoopSchedule
-    >>> print(LoopSchedule(6, 3))
-    o> > >o>o> <
-    o     o o<
-    o     o<
-    o>o> <
-    o o<
-    o<
-    >>> LoopSchedule(6, 3).forward_steps
-    7
+    Args:
+        n: number of steps.
+        slots: number of states that can be stored.
+
+    Example:
+        >>> from retrograd.utils.checkpoint import LoopSchedule
+        >>> print(LoopSchedule(6, 3))
+        o> > >o>o> <
+        o     o o<
+        o     o<
+        o>o> <
+        o o<
+        o<
+        >>> LoopSchedule(6, 3).forward_steps
+        7
     """
 
     def __init__(self, n: int, slots: int) -> None:

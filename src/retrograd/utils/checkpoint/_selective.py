@@ -40,12 +40,16 @@ RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operation and its arguments: ``op_output``, the result.
-    Policies are asked in the forward pass only, so ``is_recompute`` is always False.
+    """The first argument of a checkpoint policy.
 
-    >>> from retrograd.utils.checkpoint import SelectiveCheckpointContext
-    >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
-    True
+    Args:
+        is_recompute: always False, since policies are called in the forward pass only.
+        op_output: the result of the operation.
+
+    Example:
+        >>> from retrograd.utils.checkpoint import SelectiveCheckpointContext
+        >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
+        True
     """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:

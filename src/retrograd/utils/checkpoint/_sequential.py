@@ -18,15 +18,26 @@ def checkpoint_sequential(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """``input`` through all ``functions`` (a list, or an ``nn.Sequential``), one after the other,
-    as so many ``segments``, each of which but the last is checkpointed.
+    """Run functions one after the other, with all segments but the last checkpointed.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import checkpoint_sequential
-    >>> x = torch.ones(1, requires_grad=True)
-    >>> y = checkpoint_sequential([torch.sin, torch.exp, torch.tanh], 3, x, use_reentrant=False)
-    >>> y.backward(); x.grad
-    tensor([0.0475])
+    Args:
+        functions: a list of functions, or an ``nn.Sequential``.
+        segments: number of segments.
+        input: argument of the first function.
+        use_reentrant: see ``checkpoint``.
+        preserve_rng_state: see ``checkpoint``.
+        kwargs: further options of ``checkpoint``.
+
+    Returns:
+        The result of the last function.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import checkpoint_sequential
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> y = checkpoint_sequential([torch.sin, torch.exp, torch.tanh], 3, x, use_reentrant=False)
+        >>> y.backward(); x.grad
+        tensor([0.0475])
     """
     if use_reentrant is None:
         warnings.warn(

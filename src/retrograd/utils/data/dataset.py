@@ -60,12 +60,17 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Tensors of the same length: sample ``i`` has the ``i``-th element of each.
+    """A dataset of tensors: sample ``i`` is the tuple of their ``i``-th entries.
 
-    >>> import retrograd as torch
-    >>> data = torch.utils.data.TensorDataset(torch.tensor([[1, 2], [3, 4]]), torch.tensor([5, 6]))
-    >>> data[1]
-    (tensor([3, 4]), tensor(6))
+    Args:
+        tensors: tensors with the same first dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> inputs, targets = torch.tensor([[1, 2], [3, 4]]), torch.tensor([5, 6])
+        >>> data = torch.utils.data.TensorDataset(inputs, targets)
+        >>> data[1]
+        (tensor([3, 4]), tensor(6))
     """
 
     tensors: tuple[Tensor, ...]
@@ -83,11 +88,17 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets side by side: a sample is a tuple of theirs, or a dict if they are given by name.
+    """A dataset that combines several: sample ``i`` is a tuple, or a dictionary, of their samples
+    ``i``.
 
-    >>> import retrograd as torch
-    >>> torch.utils.data.StackDataset(square=[0, 1, 4], cube=[0, 1, 8])[2]
-    {'square': 4, 'cube': 8}
+    Args:
+        args: datasets of the same length, for tuples.
+        kwargs: datasets by name, for dictionaries.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.utils.data.StackDataset(square=[0, 1, 4], cube=[0, 1, 8])[2]
+        {'square': 4, 'cube': 8}
     """
 
     datasets: tuple[Any, ...] | dict[str, Any]
@@ -135,11 +146,15 @@ def _items(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Datasets one after another.
+    """Several datasets, one after the other.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.ConcatDataset([[1, 2], [3]]))
-    [1, 2, 3]
+    Args:
+        datasets: the datasets, which have a length.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.ConcatDataset([[1, 2], [3]]))
+        [1, 2, 3]
     """
 
     datasets: list[Any]
@@ -147,7 +162,14 @@ class ConcatDataset(Dataset[T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Where each part ends."""
+        """Cumulative lengths of datasets.
+
+        Args:
+            sequence: the datasets.
+
+        Returns:
+            A list of ints.
+        """
         return list(itertools.accumulate([len(part) for part in sequence]))
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -183,14 +205,18 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Iterable datasets one after another.
+    """Several iterable datasets, one after the other.
 
-    >>> import retrograd as torch
-    >>> class Numbers(torch.utils.data.IterableDataset):
-    ...     def __iter__(self):
-    ...         return iter(range(2))
-    >>> list(Numbers() + Numbers())
-    [0, 1, 0, 1]
+    Args:
+        datasets: the datasets.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Numbers(torch.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(2))
+        >>> list(Numbers() + Numbers())
+        [0, 1, 0, 1]
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -212,11 +238,16 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """Some samples of a dataset, in an order of their own.
+    """A part of a dataset.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.Subset("abcd", [3, 0]))
-    ['d', 'a']
+    Args:
+        dataset: the whole.
+        indices: the indices of the part.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.Subset("abcd", [3, 0]))
+        ['d', 'a']
     """
 
     dataset: Any
@@ -255,13 +286,22 @@ class Subset(Dataset[T_co]):
 def random_split(
     dataset: Any, lengths: Sequence[int | float], generator: Any = default_generator
 ) -> list[Subset[Any]]:
-    """Share a dataset out at random, into parts of given lengths, or fractions that add up to 1.
+    """Split a dataset randomly into parts.
 
-    >>> import retrograd as torch
-    >>> generator = torch.Generator().manual_seed(42)
-    >>> parts = torch.utils.data.random_split(range(10), [0.7, 0.3], generator=generator)
-    >>> [part.indices for part in parts]
-    [[2, 6, 1, 8, 4, 5, 0], [9, 3, 7]]
+    Args:
+        dataset: the dataset.
+        lengths: lengths of the parts, or fractions that sum to 1.
+        generator: source of random numbers.
+
+    Returns:
+        A list of ``Subset``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> generator = torch.Generator().manual_seed(42)
+        >>> parts = torch.utils.data.random_split(range(10), [0.7, 0.3], generator=generator)
+        >>> [part.indices for part in parts]
+        [[2, 6, 1, 8, 4, 5, 0], [9, 3, 7]]
     """
     total = sum(lengths)
     if math.isclose(total, 1) and total <= 1:

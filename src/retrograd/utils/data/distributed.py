@@ -15,13 +15,21 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DistributedSampler(Sampler[T_co]):
-    """Every ``num_replicas``-th sample, from the ``rank``-th on, of an order that all processes
-    share. Call ``set_epoch`` before each epoch: the order depends on the seed and the epoch only.
+    """The part of a dataset that belongs to one rank.
 
-    >>> import retrograd as torch
-    >>> Part = torch.utils.data.DistributedSampler
-    >>> [list(Part(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
-    [[0, 2, 4], [1, 3, 0]]
+    Args:
+        dataset: the dataset.
+        num_replicas: number of ranks; that of the process group by default.
+        rank: this rank; that of the process group by default.
+        shuffle: shuffle the indices, differently in each epoch.
+        seed: seed of the shuffling, the same on all ranks.
+        drop_last: drop samples, rather than repeat some, so that all parts are equally long.
+
+    Example:
+        >>> import retrograd as torch
+        >>> Part = torch.utils.data.DistributedSampler
+        >>> [list(Part(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
+        [[0, 2, 4], [1, 3, 0]]
     """
 
     def __init__(
@@ -61,7 +69,11 @@ class DistributedSampler(Sampler[T_co]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle for this epoch from now on."""
+        """Choose the order for an epoch.
+
+        Args:
+            epoch: number of the epoch.
+        """
         self.epoch = epoch
 
 

@@ -37,11 +37,15 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """The samples in their own order.
+    """The indices of a dataset in order.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.SequentialSampler("abc"))
-    [0, 1, 2]
+    Args:
+        data_source: the dataset.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.SequentialSampler("abc"))
+        [0, 1, 2]
     """
 
     def __init__(self, data_source: Sized) -> None:
@@ -55,12 +59,19 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The samples in random order, or, with ``replacement``, each time any of them.
+    """The indices of a dataset in random order.
 
-    >>> import retrograd as torch
-    >>> order = torch.Generator().manual_seed(0)
-    >>> list(torch.utils.data.RandomSampler(range(5), generator=order))
-    [4, 0, 1, 3, 2]
+    Args:
+        data_source: the dataset.
+        replacement: draw with replacement.
+        num_samples: number of indices to draw; the length of the dataset by default.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> order = torch.Generator().manual_seed(0)
+        >>> list(torch.utils.data.RandomSampler(range(5), generator=order))
+        [4, 0, 1, 3, 2]
     """
 
     def __init__(
@@ -110,12 +121,17 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Some samples in random order.
+    """Given indices in random order.
 
-    >>> import retrograd as torch
-    >>> order = torch.Generator().manual_seed(0)
-    >>> list(torch.utils.data.SubsetRandomSampler([7, 8, 9], order))
-    [9, 7, 8]
+    Args:
+        indices: the indices.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> order = torch.Generator().manual_seed(0)
+        >>> list(torch.utils.data.SubsetRandomSampler([7, 8, 9], order))
+        [9, 7, 8]
     """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
@@ -131,11 +147,18 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Samples drawn with probabilities proportional to ``weights``.
+    """Random indices, each with a given weight.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], 3))
-    [1, 1, 1]
+    Args:
+        weights: a weight for each index; they need not sum to 1.
+        num_samples: number of indices to draw.
+        replacement: draw with replacement.
+        generator: source of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], 3))
+        [1, 1, 1]
     """
 
     def __init__(
@@ -165,11 +188,17 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """What another sampler gives, in lists of ``batch_size``.
+    """Batches of the indices of another sampler.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
-    [[0, 1], [2, 3], [4]]
+    Args:
+        sampler: yields indices.
+        batch_size: size of a batch.
+        drop_last: omit the last batch if it is smaller.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
     """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:

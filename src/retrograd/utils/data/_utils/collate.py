@@ -55,11 +55,18 @@ def _sequence_like(sample: Any, values: list[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """A sample with its NumPy arrays as tensors: what a loader without batches gives.
+    """Convert NumPy arrays in nested data to tensors.
 
-    >>> import numpy as np
-    >>> default_convert({"x": np.array([0, 1]), "name": "a"})
-    {'x': tensor([0, 1]), 'name': 'a'}
+    Args:
+        data: the data.
+
+    Returns:
+        The converted data.
+
+    Example:
+        >>> import numpy as np
+        >>> default_convert({"x": np.array([0, 1]), "name": "a"})
+        {'x': tensor([0, 1]), 'name': 'a'}
     """
     if isinstance(data, Tensor):
         return data
@@ -187,10 +194,17 @@ default_collate_fn_map: CollateMap = {
 
 
 def default_collate(batch: Any) -> Any:
-    """A batch from a list of samples: tensors, arrays and numbers get a new first dimension, words
-    stay in a list, and collections hold a batch for each of their parts.
+    """Combine samples into a batch: stack tensors, convert numbers, and recurse into tuples, lists
+    and dictionaries.
 
-    >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
-    {'x': tensor([1, 2]), 'name': ['a', 'b']}
+    Args:
+        batch: a list of samples.
+
+    Returns:
+        The batch.
+
+    Example:
+        >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
+        {'x': tensor([1, 2]), 'name': ['a', 'b']}
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

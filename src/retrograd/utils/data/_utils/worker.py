@@ -39,12 +39,15 @@ _worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker of a ``DataLoader``: its number ``id``, ``num_workers``, its ``seed`` and its
-    copy of the ``dataset``. None in the main process.
+    """Information on the worker process that calls it.
 
-    >>> import retrograd as torch
-    >>> torch.utils.data.get_worker_info() is None
-    True
+    Returns:
+        A ``WorkerInfo``, or None in the main process.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.utils.data.get_worker_info() is None
+        True
     """
     return _worker_info
 
