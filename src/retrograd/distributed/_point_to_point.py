@@ -94,18 +94,29 @@ def isend(
     tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Begin to send a tensor to rank ``dst``. Do not write to it before the work is done.
+    """Start to send a tensor. Do not write to it before the work is done.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which here is the only one
-    >>> x = torch.zeros(2)
-    >>> dist.irecv(x, 0).wait(), sent.wait()
-    (True, True)
-    >>> x
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        tensor: the tensor.
+        dst: the receiving rank.
+        group: the process group; all processes by default.
+        tag: number that sender and receiver must agree on.
+        group_dst: the receiving rank, numbered within the group.
+
+    Returns:
+        The ``Work``, or None outside of the group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which here is the only one
+        >>> x = torch.zeros(2)
+        >>> dist.irecv(x, 0).wait(), sent.wait()
+        (True, True)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("isend")

@@ -217,18 +217,24 @@ def _random_file(path: str, pipe: Pipeline, layout: dict[str, int]) -> dict[str,
 
 
 def whole_state_dict(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The state of the whole model from the newest checkpoint in ``folder``, for use in one
-    process: ``model.load_state_dict(pipeline.whole_state_dict(folder))``.
+    """The state of the whole model from the newest checkpoint, for use in one process.
 
-    >>> import retrograd as torch, tempfile
-    >>> from retrograd import pipeline
-    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 1))
-    >>> pipe = pipeline.Pipeline(model, stages=1, microbatches=1)
-    >>> folder = tempfile.mkdtemp()
-    >>> path = pipe.save_checkpoint(folder)
-    >>> list(pipeline.whole_state_dict(folder))
-    ['0.weight', '0.bias']
-    >>> torch.distributed.destroy_process_group()
+    Args:
+        folder: folder for checkpoints, or a single checkpoint.
+
+    Returns:
+        A dictionary for ``load_state_dict``.
+
+    Example:
+        >>> import retrograd as torch, tempfile
+        >>> from retrograd import pipeline
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+        >>> pipe = pipeline.Pipeline(model, stages=1, microbatches=1)
+        >>> folder = tempfile.mkdtemp()
+        >>> path = pipe.save_checkpoint(folder)
+        >>> list(pipeline.whole_state_dict(folder))
+        ['0.weight', '0.bias']
+        >>> torch.distributed.destroy_process_group()
     """
     path = os.fspath(folder)
     if not any(map(_STAGE.fullmatch, os.listdir(path))):
