@@ -25,7 +25,7 @@ def test_the_first_screen_says_what_to_do(opened: Open) -> None:
     said = words(page, ".welcome")
     assert "y.backward()" in said
     assert "4 steps, starting at Add" in said
-    assert "A gradient says how much the result changes when a value changes a little." in said
+    assert "A gradient says how much the result changes when a value changes slightly." in said
     assert "First step ▶ or press →" in said
     page.click(".welcome .main")
     assert read(page)["step"] == 1
@@ -80,8 +80,8 @@ def test_what_was_given_is_not_said_to_be_one(opened: Open) -> None:
     assert words(page, ".arrives .says") == given
     page.keyboard.press("ArrowRight")
     assert words(page, ".arrives .says") == (
-        "How much the result (weighted as given) changes when the result of Mul does, "
-        "entry by entry."
+        "How much the result (weighted as given) changes when the result of Mul changes, "
+        "element by element."
     )
 
 
