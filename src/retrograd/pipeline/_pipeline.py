@@ -220,7 +220,7 @@ class Pipeline:
         """Put a parameter in the place of another."""
         path, _, last = name.rpartition(".")
         target = self.module.get_submodule(path)
-        if target._parameters[last].shape != parameter.shape:
+        if getattr(target, last).shape != parameter.shape:
             raise ValueError(f"tied: {name!r} has another shape than what it is tied to")
         setattr(target, last, parameter)
 

@@ -11,25 +11,29 @@ from typing import Any, Generic, TypeVar
 
 from retrograd.tensor._indexing import getitem
 from retrograd.tensor._randoms import randperm
-from retrograd.tensor._rng import default_generator
+from retrograd.tensor._rng import Generator, default_generator
 from retrograd.tensor._tensor import Tensor
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Samples by their number: a subclass says in ``__getitem__`` which sample a number means, and
-    in ``__len__`` how many there are. ``__getitems__``, where there is one, is given the numbers
-    of a batch and returns the list of its samples.
+    """The base class of datasets whose samples have indices.
 
-    >>> import retrograd as torch
-    >>> class Squares(torch.utils.data.Dataset):
-    ...     def __getitem__(self, index):
-    ...         return index, index**2
-    ...     def __len__(self):
-    ...         return 5
-    >>> [squares for _, squares in torch.utils.data.DataLoader(Squares(), batch_size=3)]
-    [tensor([0, 1, 4]), tensor([ 9, 16])]
+    A subclass defines ``__getitem__``, which returns the sample at an index, and ``__len__``. If it
+    defines ``__getitems__``, that is called with the list of indices of a batch and returns a list
+    of samples.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Squares(torch.utils.data.Dataset):
+        ...     def __getitem__(self, index):
+        ...         return index, index**2
+        ...     def __len__(self):
+        ...         return 5
+        >>> [squares for _, squares in torch.utils.data.DataLoader(Squares(), batch_size=3)]
+        [tensor([0, 1, 4]), tensor([ 9, 16])]
     """
 
     def __getitem__(self, index: Any) -> T_co:
@@ -39,20 +43,24 @@ class Dataset(Generic[T_co]):
         return ConcatDataset([self, other])
 
 
+Samples = Dataset[T_co] | Sequence[T_co]  # what loaders and subsets take samples from
+
+
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
-    """Samples one after another, as from a stream: a subclass says in ``__iter__`` which.
+    """The base class of datasets that are streams of samples.
 
-    Each worker of a ``DataLoader`` goes through a copy of the dataset. ``get_worker_info`` tells
-    which worker that is, so that each can take its own part:
+    A subclass defines ``__iter__``, which yields the samples. Each worker of a ``DataLoader``
+    iterates over a copy of the dataset; with ``get_worker_info``, each can yield a part of its own:
 
-    >>> import retrograd as torch
-    >>> class Numbers(torch.utils.data.IterableDataset):
-    ...     def __iter__(self):
-    ...         worker = torch.utils.data.get_worker_info()
-    ...         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-    ...         return iter(range(first, 5, step))
-    >>> list(torch.utils.data.DataLoader(Numbers(), batch_size=2))
-    [tensor([0, 1]), tensor([2, 3]), tensor([4])]
+    Example:
+        >>> import retrograd as torch
+        >>> class Numbers(torch.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         worker = torch.utils.data.get_worker_info()
+        ...         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        ...         return iter(range(first, 5, step))
+        >>> list(torch.utils.data.DataLoader(Numbers(), batch_size=2))
+        [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
 
     def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
@@ -60,15 +68,15 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """A dataset of tensors: sample ``i`` is the tuple of their ``i``-th entries.
+    """A dataset of tensors: sample i is a tuple of the i-th entry of each.
 
     Args:
-        tensors: tensors with the same first dimension.
+        tensors: tensors whose first dimension has the same size.
 
     Example:
         >>> import retrograd as torch
-        >>> inputs, targets = torch.tensor([[1, 2], [3, 4]]), torch.tensor([5, 6])
-        >>> data = torch.utils.data.TensorDataset(inputs, targets)
+        >>> x, y = torch.tensor([[1, 2], [3, 4]]), torch.tensor([5, 6])
+        >>> data = torch.utils.data.TensorDataset(x, y)
         >>> data[1]
         (tensor([3, 4]), tensor(6))
     """
@@ -84,16 +92,15 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return tuple([getitem(tensor, index) for tensor in self.tensors])
 
     def __len__(self) -> int:
-        return self.tensors[0].size(0)  # type: ignore[no-any-return]
+        return self.tensors[0].size(0)
 
 
 class StackDataset(Dataset[Any]):
-    """A dataset that combines several: sample ``i`` is a tuple, or a dictionary, of their samples
-    ``i``.
+    """Datasets side by side: a sample is a tuple, or a dictionary, of their samples.
 
     Args:
-        args: datasets of the same length, for tuples.
-        kwargs: datasets by name, for dictionaries.
+        args: datasets of the same length, for samples that are tuples.
+        kwargs: datasets by name, for samples that are dictionaries.
 
     Example:
         >>> import retrograd as torch
@@ -146,10 +153,10 @@ def _items(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Several datasets, one after the other.
+    """Datasets one after the other.
 
     Args:
-        datasets: the datasets, which have a length.
+        datasets: the datasets.
 
     Example:
         >>> import retrograd as torch
@@ -162,13 +169,13 @@ class ConcatDataset(Dataset[T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Cumulative lengths of datasets.
+        """The running sum of the lengths of datasets.
 
         Args:
             sequence: the datasets.
 
         Returns:
-            A list of ints.
+            A list of integers.
         """
         return list(itertools.accumulate([len(part) for part in sequence]))
 
@@ -205,7 +212,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Several iterable datasets, one after the other.
+    """Iterable datasets one after the other.
 
     Args:
         datasets: the datasets.
@@ -215,7 +222,7 @@ class ChainDataset(IterableDataset[T_co]):
         >>> class Numbers(torch.utils.data.IterableDataset):
         ...     def __iter__(self):
         ...         return iter(range(2))
-        >>> list(Numbers() + Numbers())
+        >>> list(torch.utils.data.ChainDataset([Numbers(), Numbers()]))
         [0, 1, 0, 1]
     """
 
@@ -238,11 +245,11 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """A part of a dataset.
+    """Some samples of a dataset.
 
     Args:
-        dataset: the whole.
-        indices: the indices of the part.
+        dataset: the dataset.
+        indices: the indices of the samples, in order.
 
     Example:
         >>> import retrograd as torch
@@ -253,7 +260,7 @@ class Subset(Dataset[T_co]):
     dataset: Any
     indices: Sequence[int]
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Samples[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
         kind = type(self)
@@ -284,17 +291,17 @@ class Subset(Dataset[T_co]):
 
 
 def random_split(
-    dataset: Any, lengths: Sequence[int | float], generator: Any = default_generator
-) -> list[Subset[Any]]:
-    """Split a dataset randomly into parts.
+    dataset: Samples[T], lengths: Sequence[int | float], generator: Generator = default_generator
+) -> list[Subset[T]]:
+    """Splits a dataset at random.
 
     Args:
         dataset: the dataset.
-        lengths: lengths of the parts, or fractions that sum to 1.
-        generator: source of random numbers.
+        lengths: the lengths of the parts, or fractions that add up to 1.
+        generator: random generator.
 
     Returns:
-        A list of ``Subset``.
+        A list of subsets.
 
     Example:
         >>> import retrograd as torch
@@ -303,12 +310,13 @@ def random_split(
         >>> [part.indices for part in parts]
         [[2, 6, 1, 8, 4, 5, 0], [9, 3, 7]]
     """
+    samples: Any = dataset
     total = sum(lengths)
     if math.isclose(total, 1) and total <= 1:
-        lengths = _shares(len(dataset), lengths)
-    if sum(lengths) != len(dataset):
+        lengths = _shares(len(samples), lengths)
+    if sum(lengths) != len(samples):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = iter(randperm(len(dataset), generator=generator).tolist())
+    order = iter(randperm(len(samples), generator=generator).tolist())
     return [Subset(dataset, list(itertools.islice(order, int(length)))) for length in lengths]
 
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sized
+from typing import Any
 
 from retrograd import distributed
 from retrograd.tensor._randoms import randperm
 from retrograd.tensor._rng import Generator
 from retrograd.utils.data.sampler import Sampler
 
-T_co = TypeVar("T_co", covariant=True)
 
+class DistributedSampler(Sampler[int]):
+    """The indices of the samples that one of several processes takes.
 
-class DistributedSampler(Sampler[T_co]):
-    """The part of a dataset that belongs to one rank.
+    All processes share an order, which depends only on the seed and the epoch. Each takes every
+    ``num_replicas``-th index of it.
 
     Args:
         dataset: the dataset.
-        num_replicas: number of ranks; that of the process group by default.
-        rank: this rank; that of the process group by default.
-        shuffle: shuffle the indices, differently in each epoch.
-        seed: seed of the shuffling, the same on all ranks.
-        drop_last: drop samples, rather than repeat some, so that all parts are equally long.
+        num_replicas: number of processes; the size of the world by default.
+        rank: rank of this process; that in the world by default.
+        shuffle: shuffle the order in every epoch.
+        seed: seed of the order, the same in all processes.
+        drop_last: leave out the last samples if they do not divide evenly; otherwise some samples
+            are repeated.
 
     Example:
         >>> import retrograd as torch
@@ -33,7 +35,7 @@ class DistributedSampler(Sampler[T_co]):
     """
 
     def __init__(
-        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
+        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None,
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
         if num_replicas is None:
@@ -55,7 +57,7 @@ class DistributedSampler(Sampler[T_co]):
         self.num_samples = math.floor(share) if drop_last else math.ceil(share)
         self.total_size = self.num_samples * num_replicas
 
-    def __iter__(self) -> Iterator[T_co]:
+    def __iter__(self) -> Iterator[int]:
         count = len(self.dataset)
         order: Any = range(count)
         if self.shuffle:
@@ -69,7 +71,7 @@ class DistributedSampler(Sampler[T_co]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order for an epoch.
+        """Sets the epoch, on which the order depends. Call it before each epoch.
 
         Args:
             epoch: number of the epoch.
