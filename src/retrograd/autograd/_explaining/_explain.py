@@ -33,36 +33,42 @@ def explain(
     paths: int = 3,
     name: str | None = None,
 ) -> Explanation:
-    """The story of a gradient, as text: why ``tensor.grad`` is None, or why it is what it is.
+    """Explains, as text, why ``tensor.grad`` is None, or where its value comes from.
 
-    With a ``loss`` whose graph is still there, a backward pass is run and watched. It changes
-    nothing: no ``.grad`` is written, nothing is freed. Paths from the loss to the tensor are
-    counted, and the strongest ``paths`` are listed, with the line and the gradient of each step.
-    ``gradient`` is for a loss with more than one element, as in ``backward``. Users' hooks on
-    tensors and nodes are called, since they are part of the gradient; hooks that wait for
-    ``.grad`` to be written are not.
+    Given a ``loss`` whose graph still exists, it runs a backward pass and observes it. Nothing
+    changes: no ``.grad`` is written and nothing is freed. Hooks on tensors and nodes are called,
+    since they are part of the gradient; hooks that run after ``.grad`` is written are not.
 
-    What is known and what is only likely are told apart. In a word, ``.reason`` is
+    Args:
+        tensor: the tensor to explain.
+        loss: the tensor whose gradient is expected.
+        gradient: for a loss of several elements, as in ``backward``.
+        paths: number of paths from the loss to the tensor to list, those of the largest gradients
+            first, with the line and the gradient of each step.
+        name: what to call the tensor in the text; by default, its name in the calling code.
 
-    - where ``.grad`` is None: "not_a_leaf", "requires_grad_is_false", "not_floating",
-      "view_in_no_grad", "never_used", "loss_is_cut", "not_connected", "no_gradient", "not_yet",
-      "cleared", "other_inputs", "changed_in_place", "not_scalar" or "unknown";
-    - where it is there: "equal" to the gradient of the loss, "accumulated" (a multiple of it),
-      "different", "freed" (the graph cannot be run again) or "present" (no loss was named).
+    Returns:
+        An explanation, to be printed. Its ``reason`` is, if ``.grad`` is None, one of "not_a_leaf",
+        "requires_grad_is_false", "not_floating", "view_in_no_grad", "never_used", "loss_is_cut",
+        "not_connected", "no_gradient", "not_yet", "cleared", "other_inputs", "changed_in_place",
+        "not_scalar" and "unknown". If there is a gradient, it is "equal" to that of the loss,
+        "accumulated" (a multiple of it), "different", "freed" (the graph cannot be run again) or
+        "present" (no loss was given).
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
-    >>> y = x * x
-    >>> print(torch.autograd.explain(y))  # doctest: +ELLIPSIS
-    y.grad is None: y is not a leaf.
-      y is the result of mul at ...y = x * x
-      Only leaves keep their gradient; a result does after retain_grad().
-      Gradients flow through it to x.
-      What to do: Call y.retain_grad() before backward(), or
-                  use torch.autograd.grad(loss, y).
-    >>> story = torch.autograd.explain(x, y.sum())
-    >>> story.reason, story.number_of_paths, story.gradient
-    ('not_yet', 2, tensor([2., 6.]))
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> y = x * x
+        >>> print(torch.autograd.explain(y))  # doctest: +ELLIPSIS
+        y.grad is None: y is not a leaf.
+          y is the result of mul at ...y = x * x
+          Only leaves keep their gradient; a result does after retain_grad().
+          Gradients go on to x.
+          What to do: Call y.retain_grad() before backward(), or
+                      use torch.autograd.grad(loss, y).
+        >>> story = torch.autograd.explain(x, y.sum())
+        >>> story.reason, story.number_of_paths, story.gradient
+        ('not_yet', 2, tensor([2., 6.]))
     """
     if not is_tensor(tensor):
         raise TypeError(f"explain() takes a Tensor, but got {type(tensor).__name__}")

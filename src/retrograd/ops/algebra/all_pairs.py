@@ -152,9 +152,18 @@ linalg_cross: Multilinear = multilinear(
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The cross product of vectors of three elements.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
-    tensor([0., 0., 1.])
+    Args:
+        input: the left factors.
+        other: the right factors; broadcast with ``input``.
+        dim: dimension of size 3 that holds the elements of the vectors.
+
+    Returns:
+        The products, in the broadcast shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
     """
     check_tensors("linalg_cross", input=input, other=other)
     ndim = len(input.shape)

@@ -174,7 +174,22 @@ def _check_lu(function: str, A: Any, pivot: bool) -> None:
 
 @public("linalg", out="same")
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """As ``lu_factor``, and where U first has a zero on its diagonal (0 for nowhere)."""
+    """The LU decomposition in compact form, without an error for singular matrices.
+
+    Args:
+        A: matrices ``(..., m, n)``.
+        pivot: exchange rows for numerical stability; must be True on the CPU.
+        check_errors: raise an error if a matrix is singular.
+
+    Returns:
+        A named tuple ``(LU, pivots, info)``: see ``lu_factor``. ``info`` is 0, or the number of the
+        first zero on the diagonal of U, counted from 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.lu_factor_ex(torch.tensor([[1.0, 2.0], [2.0, 4.0]])).info
+        tensor(2, dtype=torch.int32)
+    """
     check_tensors("linalg_lu_factor_ex", A=A)
     return named_result("linalg_lu_factor_ex", "LU", "pivots", "info")(
         _factored("torch.linalg.lu_factor_ex", A, pivot, check_errors)
@@ -192,12 +207,22 @@ def _factored(function: str, A: Any, pivot: bool, check_errors: bool) -> Any:
 
 @public("linalg", out="same")
 def lu_factor(A: Any, *, pivot: bool = True) -> Any:
-    """L and U of ``A = P @ L @ U`` in one tensor, and the exchanges of rows that make P.
+    """The LU decomposition in the compact form that ``lu_solve`` takes.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.lu_factor(torch.tensor([[4.0, 2.0], [2.0, 3.0]])).LU
-    tensor([[4.0000, 2.0000],
-            [0.5000, 2.0000]])
+    Args:
+        A: matrices ``(..., m, n)``.
+        pivot: exchange rows for numerical stability; must be True on the CPU.
+
+    Returns:
+        A named tuple ``(LU, pivots)``: U on and above the diagonal of ``LU`` and L, whose diagonal
+        is 1, below it. Row i was exchanged with row ``pivots[i]``, counted from 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> LU, pivots
+        (tensor([[4.0000, 4.0000],
+                [0.2500, 1.0000]]), tensor([2, 2], dtype=torch.int32))
     """
     check_tensors("linalg_lu_factor", A=A)
     found = _factored("torch.linalg.lu_factor", A, pivot, True)
@@ -239,12 +264,22 @@ linalg_lu = Operation(
 
 @public("linalg", out="same")
 def lu(A: Any, *, pivot: bool = True) -> Any:
-    """``A`` as ``P @ L @ U``: a permutation, a lower and an upper triangular matrix.
+    """The LU decomposition: ``A = P @ L @ U``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.lu(torch.tensor([[2.0, 3.0], [4.0, 2.0]])).L
-    tensor([[1.0000, 0.0000],
-            [0.5000, 1.0000]])
+    Args:
+        A: matrices ``(..., m, n)``.
+        pivot: exchange rows for numerical stability; must be True on the CPU.
+
+    Returns:
+        A named tuple ``(P, L, U)``: a permutation matrix, a lower triangular matrix with ones on
+        its diagonal, and an upper triangular one.
+
+    Example:
+        >>> import retrograd as torch
+        >>> P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> U
+        tensor([[4., 4.],
+                [0., 1.]])
     """
     check_tensors("linalg_lu", A=A)
     _check_lu("linalg.lu", A, pivot)
@@ -364,8 +399,25 @@ def solved_with_transposed(LU: Any, pivots: Any, B: Any, left: bool = True) -> A
 
 @public("linalg", out="same")
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    """X of ``A @ X = B`` (or, if not ``left``, of ``X @ A = B``) from the factors of ``A``, which
-    stands for its adjoint if ``adjoint``."""
+    """Solves ``A @ X = B``, given the LU decomposition of A.
+
+    Args:
+        LU: the factors of A in compact form, ``(..., n, n)``, from ``lu_factor``.
+        pivots: the exchanges of rows, ``(..., n)``, from ``lu_factor``.
+        B: right-hand sides, ``(..., n, k)``.
+        left: solve ``A @ X = B``; otherwise ``X @ A = B``.
+        adjoint: take the conjugate transpose of A in place of A.
+
+    Returns:
+        The solution X, ``(..., n, k)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> factors = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [1.0, 4.0]]))
+        >>> torch.linalg.lu_solve(*factors, torch.tensor([[2.0], [9.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     check_tensors("linalg_lu_solve", LU=LU, pivots=pivots, B=B)
     check_square("torch.linalg.lu_solve", LU)
     check_float("torch.linalg.lu_solve", LU)

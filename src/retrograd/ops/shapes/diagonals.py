@@ -249,11 +249,21 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 @public("linalg.diagonal")
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:  # noqa: N803
-    """The diagonals of matrices, which are in the last two dimensions unless said otherwise.
+    """The diagonals of matrices, as a view.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]]))
-    tensor([1, 4])
+    Args:
+        A: matrices ``(..., m, n)``.
+        offset: which diagonal: 0 is the main one, positive ones are above it.
+        dim1: dimension of the rows.
+        dim2: dimension of the columns.
+
+    Returns:
+        The diagonals, as the last dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.diagonal(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([1., 4.])
     """
     return diagonal(A, offset, dim1, dim2)
 
@@ -289,12 +299,21 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
 
 @public("linalg.vander")
 def linalg_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
-    """The powers of numbers along a new dimension, from 0 to ``N - 1``.
+    """Vandermonde matrices: row i holds the powers 0, 1, 2... of ``x[i]``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.vander(torch.tensor([2, 3]))
-    tensor([[1, 2],
-            [1, 3]])
+    Args:
+        x: vectors ``(..., n)``.
+        N: number of columns; n by default.
+
+    Returns:
+        The matrices, ``(..., n, N)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.vander(torch.tensor([1, 2, 3]), N=4)
+        tensor([[ 1,  1,  1,  1],
+                [ 1,  2,  4,  8],
+                [ 1,  3,  9, 27]])
     """
     if raw(x).dtype.name in ("bool", "float16"):
         raise RuntimeError(

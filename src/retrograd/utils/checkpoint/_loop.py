@@ -40,36 +40,36 @@ def checkpoint_loop(
     preserve_rng_state: bool = True,
     determinism_check: str = "default",
 ) -> Any:
-    """Run a loop with few stored states: ``functools.reduce(body, range(n), init)``.
+    """Runs a loop whose backward pass keeps only some states and computes the others again.
 
-    At most ``slots`` states are stored for the backward pass, ``init`` among them; the others are
-    recomputed. A state is a tensor, or nested tuples, lists and dictionaries with tensors and other
-    values. It must keep its structure, shapes and dtypes. All tensors that ``body`` uses, including
-    those it captures, get the same gradients as in the plain loop, bit for bit.
-
-    ``body`` runs several times for each ``i`` and must do the same each time. It must not write to
-    its state in place. A gradient that it computes itself by ``autograd.grad`` ends at its state.
-    With ``create_graph=True``, inside ``vmap`` and in forward mode, the graph of the whole loop is
-    recorded.
+    It returns ``functools.reduce(body, range(n), init)``. All tensors that ``body`` uses get their
+    gradients, including those it captures; they are equal to those of the plain loop to the last
+    bit. ``print(LoopSchedule(n, slots))`` shows which steps run when.
 
     Args:
-        body: a function of the state and the step ``i`` that returns the next state.
+        body: called as ``state = body(state, i)`` for i from 0 to ``n - 1``. It runs several times
+            for each i, must compute the same each time, and must not write to its state in place. A
+            state is a tensor, or nested tuples, lists and dictionaries of tensors and other values,
+            and keeps its structure, shapes and dtypes.
         init: the first state.
-        n: number of steps.
-        slots: number of states to store. One more is in use, from which the next step runs.
-        until: the loop ends as soon as ``until(state)`` is true, and after ``n`` steps if ``n`` is
-            given. Stored states are then chosen without knowing the end, which costs some more
-            steps. It must not draw random numbers.
-        preserve_rng_state: reproduce the numbers of the default generator in recomputed steps.
-        determinism_check: "default" compares elements of recomputed states; "none" does not.
+        n: number of steps. May be None if ``until`` is given.
+        slots: number of states to keep at most, ``init`` among them. One more is held while a step
+            runs.
+        until: end the loop as soon as ``until(state)`` is true. The states to keep are then chosen
+            without knowing where the loop ends, which costs some more steps. It must not draw
+            random numbers.
+        preserve_rng_state: draw the same random numbers each time a step runs.
+        determinism_check: "default" compares elements of the states that a step computes; "none"
+            does not.
 
     Returns:
         The last state.
 
-    Example:
-        Here, 1,000 steps take 3,637 runs of ``body`` to recompute states, and 1,000 more for the
-        backward pass. ``print(LoopSchedule(n, slots))`` shows which steps run when.
+    Note:
+        With ``create_graph=True``, under ``vmap`` and in forward mode the graph of the whole loop
+        is recorded. A gradient that ``body`` takes by ``autograd.grad`` ends at its state.
 
+    Example:
         >>> import retrograd as torch
         >>> w = torch.tensor(0.5, requires_grad=True)
         >>> y = torch.utils.checkpoint.checkpoint_loop(
@@ -78,6 +78,8 @@ def checkpoint_loop(
         >>> y.sum().backward()
         >>> w.grad
         tensor(4.9186)
+
+        The 1,000 steps take 3,637 runs of ``body`` to reach states, and 1,000 more to go backward.
     """
     if n is None and until is None:
         raise TypeError("checkpoint_loop() needs n, the number of steps, or until, or both")

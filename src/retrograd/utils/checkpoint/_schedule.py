@@ -135,14 +135,15 @@ def reversal(
 
 
 class LoopSchedule:
-    """The instructions that run ``n`` steps forward and backward with ``slots`` stored states.
+    """The steps of ``checkpoint_loop``: how to go through n steps and back with a number of kept
+    states.
 
-    Printed, it has a line for each backward step: ``o`` is a stored state, ``>`` a step run forward
-    and ``<`` the step run backward.
+    Printed, it has a line for each step of the backward pass: ``o`` is a kept state, ``>`` a step
+    run forward, ``<`` the step differentiated.
 
     Args:
         n: number of steps.
-        slots: number of states that can be stored.
+        slots: number of states that are kept at most.
 
     Example:
         >>> from retrograd.utils.checkpoint import LoopSchedule

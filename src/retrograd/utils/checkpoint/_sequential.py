@@ -18,15 +18,16 @@ def checkpoint_sequential(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Run functions one after the other, with all segments but the last checkpointed.
+    """Applies functions one after the other, in segments of which all but the last are
+    checkpointed.
 
     Args:
         functions: a list of functions, or an ``nn.Sequential``.
         segments: number of segments.
-        input: argument of the first function.
+        input: the argument of the first function.
         use_reentrant: see ``checkpoint``.
-        preserve_rng_state: see ``checkpoint``.
-        kwargs: further options of ``checkpoint``.
+        preserve_rng_state: draw the same random numbers in both runs.
+        kwargs: none are accepted.
 
     Returns:
         The result of the last function.

@@ -21,15 +21,18 @@ def draw_seed(generator: Any = None) -> int:
 
 
 class Sampler(Generic[T_co]):
-    """The numbers of samples in some order, or lists of them: a subclass says in ``__iter__``
-    which, and in ``__len__``, if it can, how many.
+    """The base class of samplers, which determine the order of samples.
 
-    >>> import retrograd as torch
-    >>> class Backwards(torch.utils.data.Sampler):
-    ...     def __iter__(self):
-    ...         return iter([2, 1, 0])
-    >>> list(torch.utils.data.DataLoader("abc", sampler=Backwards()))
-    [['c'], ['b'], ['a']]
+    A subclass defines ``__iter__``, which yields indices or lists of indices, and, if their number
+    is known, ``__len__``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Backwards(torch.utils.data.Sampler):
+        ...     def __iter__(self):
+        ...         return iter([2, 1, 0])
+        >>> list(torch.utils.data.DataLoader("abc", sampler=Backwards()))
+        [['c'], ['b'], ['a']]
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -37,7 +40,7 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """The indices of a dataset in order.
+    """Indices in order: 0, 1, 2...
 
     Args:
         data_source: the dataset.
@@ -59,13 +62,13 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The indices of a dataset in random order.
+    """Indices in random order.
 
     Args:
         data_source: the dataset.
-        replacement: draw with replacement.
+        replacement: draw each index independently, so that one may occur several times.
         num_samples: number of indices to draw; the length of the dataset by default.
-        generator: source of random numbers.
+        generator: random generator; the default one if None.
 
     Example:
         >>> import retrograd as torch
@@ -125,7 +128,7 @@ class SubsetRandomSampler(Sampler[int]):
 
     Args:
         indices: the indices.
-        generator: source of random numbers.
+        generator: random generator; the default one if None.
 
     Example:
         >>> import retrograd as torch
@@ -147,13 +150,13 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Random indices, each with a given weight.
+    """Indices drawn with given probabilities.
 
     Args:
-        weights: a weight for each index; they need not sum to 1.
+        weights: the probability of each index, up to a common factor.
         num_samples: number of indices to draw.
-        replacement: draw with replacement.
-        generator: source of random numbers.
+        replacement: whether an index may be drawn several times.
+        generator: random generator; the default one if None.
 
     Example:
         >>> import retrograd as torch
@@ -188,12 +191,12 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Batches of the indices of another sampler.
+    """Groups the indices of another sampler into batches.
 
     Args:
-        sampler: yields indices.
-        batch_size: size of a batch.
-        drop_last: omit the last batch if it is smaller.
+        sampler: a sampler, or any iterable of indices.
+        batch_size: number of indices in a batch.
+        drop_last: leave out the last batch if it is smaller.
 
     Example:
         >>> import retrograd as torch

@@ -55,16 +55,17 @@ def _sequence_like(sample: Any, values: list[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Convert NumPy arrays in nested data to tensors.
+    """Converts the NumPy arrays of a sample to tensors, as a loader without batches does.
 
     Args:
-        data: the data.
+        data: a sample.
 
     Returns:
-        The converted data.
+        The sample with tensors for arrays.
 
     Example:
         >>> import numpy as np
+        >>> from retrograd.utils.data import default_convert
         >>> default_convert({"x": np.array([0, 1]), "name": "a"})
         {'x': tensor([0, 1]), 'name': 'a'}
     """
@@ -194,16 +195,19 @@ default_collate_fn_map: CollateMap = {
 
 
 def default_collate(batch: Any) -> Any:
-    """Combine samples into a batch: stack tensors, convert numbers, and recurse into tuples, lists
-    and dictionaries.
+    """Combines a list of samples into a batch.
+
+    Tensors, arrays and numbers are stacked along a new first dimension, strings are listed, and
+    collections become collections of batches.
 
     Args:
-        batch: a list of samples.
+        batch: the samples.
 
     Returns:
         The batch.
 
     Example:
+        >>> from retrograd.utils.data import default_collate
         >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
         {'x': tensor([1, 2]), 'name': ['a', 'b']}
     """

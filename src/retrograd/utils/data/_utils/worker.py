@@ -39,10 +39,11 @@ _worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Information on the worker process that calls it.
+    """Information about the worker of a ``DataLoader`` in which this is called.
 
     Returns:
-        A ``WorkerInfo``, or None in the main process.
+        An object with the attributes ``id``, ``num_workers``, ``seed`` and ``dataset`` (the
+        worker's copy); None in the main process.
 
     Example:
         >>> import retrograd as torch
