@@ -21,7 +21,6 @@ from retrograd.ops.elementwise import (
     round,
     to_dtype,
     where,
-    zeros_like,
 )
 from retrograd.ops.pointwise import arithmetic as pointwise
 from retrograd.ops.selecting import EQUALS, same_value, with_indices
@@ -64,8 +63,8 @@ def _of_all(self: Any, along: Selecting) -> Any:
     if raw(values).dtype.kind in "iu":
         return linear.reshape(median, ())
     equal = same_value(raw(values), raw(median))
-    others = zeros_like(values) + float("-inf")
-    return selecting.max_all(where(equal, values, others))
+    lowest = arrays.asarray(float("-inf"), raw(values).dtype)
+    return selecting.max_all(where(equal, values, lowest))
 
 
 median_all = composite(

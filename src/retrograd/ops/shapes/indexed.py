@@ -457,9 +457,11 @@ def _selected_by_mask(self: Any, mask: Any) -> Any:
             "Use torch.where() instead."
         )
     full = broadcast(tuple(self.shape), tuple(mask.shape)) or (1,)
-    return linear.index(
-        linear.expand(self, size=full), where=(raw(linear.expand(mask, size=full)),)
-    )
+    return linear.index(_expanded(self, full), where=(raw(_expanded(mask, full)),))
+
+
+def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if tuple(x.shape) == shape else linear.expand(x, size=shape)
 
 
 def _count_before(mask: Any) -> Any:
@@ -473,8 +475,7 @@ def _count_before(mask: Any) -> Any:
 def _scattered_by_mask(self: Any, mask: Any, source: Any) -> Any:
     """Where the mask is true, the element of the source whose position is how many were before."""
     full = broadcast(tuple(self.shape), tuple(mask.shape))
-    if tuple(mask.shape) != full:
-        mask = linear.expand(mask, size=full)
+    mask = _expanded(mask, full)
     size, known = numel(source.shape), bare(mask)
     counts = arrays.sum(known, tuple(range(known.ndim - len(full), known.ndim)), False)
     if counts.size and int(counts.max()) > size:
