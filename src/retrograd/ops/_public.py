@@ -19,6 +19,8 @@ the same words::
 - ``out``: what ``out=`` may be given for the result. See ``OUT``.
 - ``axis``: False if the method does not take ``axis`` for ``dim``, as the function does. Looking
   for it would slow down a short method.
+- ``announces``: a method that is loaded at import is made of operations by other names, which
+  policies of selective checkpoints are to know by its name, too.
 - ``accepts``: what an operation of two operands takes for them. See ``ACCEPTS``.
 - ``doc``: what ``help`` shows. A function has a docstring instead.
 
@@ -68,6 +70,7 @@ class Face(NamedTuple):
     accepts: str
     is_operation: bool
     axis: bool  # whether the method takes ``axis`` for ``dim``, as the function does
+    announces: bool  # whether the method says that it is called
     writes: bool  # whether this is the form that writes in place
 
 
@@ -79,14 +82,14 @@ _binders: list[Callable[[str, Face], None]] = []
 def declare(
     target: Any, name: str, public: str = "", *, alias: str = "", in_place: str | bool = "",
     out: str = "", accepts: str = "", doc: str | None = None, is_operation: bool = False,
-    axis: bool = True,
+    axis: bool = True, announces: bool = False,
 ) -> None:  # fmt: skip
     """Enter an operation or a function under its public names."""
     if out and not OUT.keys() >= set(out.split(", ")):
         raise ValueError(f"{name}: out={out!r} is none of {[*OUT]}")
     if accepts and accepts not in ACCEPTS:
         raise ValueError(f"{name}: accepts={accepts!r} is none of {[*ACCEPTS]}")
-    face = Face(name, target, doc, out, accepts, is_operation, axis, False)
+    face = Face(name, target, doc, out, accepts, is_operation, axis, announces, False)
     _enter(face, public, (name, *alias.split()))
     if in_place:
         words = "method" if in_place is True else str(in_place)
@@ -113,13 +116,13 @@ def _enter(face: Face, public: str, names: tuple[str, ...]) -> None:
 
 def public(
     namespaces: str = "", *, name: str | None = None, alias: str = "",
-    in_place: str | bool = "", out: str = "no", axis: bool = True,
+    in_place: str | bool = "", out: str = "no", axis: bool = True, announces: bool = False,
 ) -> Callable[[Function], Function]:  # fmt: skip
     """A decorator: make a function public. See the top of this module."""
 
     def decorate(function: Function) -> Function:
         declare(function, name or function.__name__, namespaces, alias=alias, in_place=in_place,
-                out=out, axis=axis)  # fmt: skip
+                out=out, axis=axis, announces=announces)  # fmt: skip
         return function
 
     return decorate

@@ -56,7 +56,7 @@ def _outer(self: Any, vec2: Any) -> Any:
 # -- what users call -------------------------------------------------------------------------
 
 
-@public("torch method", alias="ger", out="cast")
+@public("torch method", alias="ger", out="cast", announces=True)
 def outer(self: Any, vec2: Any) -> Any:
     """The product of every element of one vector with every one of another."""
     if not (hasattr(self, "shape") and hasattr(vec2, "shape")):
@@ -189,7 +189,7 @@ def _sizes(x: Any) -> str:
     return "x".join(str(s) for s in x.shape)
 
 
-@public("torch method", out="same")
+@public("torch method", out="same", announces=True)
 def matmul(self: Any, other: Any) -> Any:
     """The matrix product, over leading batch dimensions if there are any.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes, switch
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear, products, shaping
@@ -166,7 +167,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return _masked_fill(input, mask, value)
 
 
-@public("torch method", in_place="torch method", out="cast")
+@public("torch method", in_place="torch method", out="cast", announces=True)
 def square(input: Any) -> Any:
     """``input ** 2``."""
     check_tensor("square", "input", 1, input)
@@ -311,6 +312,8 @@ def rpow(self: Tensor, other: Any) -> Any:
 
 def matmul(self: Tensor, other: Any) -> Any:
     """``self @ other``."""
+    if switch.active and modes.interceptors and isinstance(other, Tensor):
+        return self.matmul(other)  # which says so to those who intercept operations
     if isinstance(other, Tensor):
         x, y = self._data, other._data
         if x.ndim == y.ndim == 2 and x.shape[1] == y.shape[0] and x.dtype is y.dtype:

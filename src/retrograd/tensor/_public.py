@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
+from retrograd._modes import modes, switch
 from retrograd.ops import _public
 from retrograd.ops._arguments import checked
 from retrograd.ops._index import names_of
@@ -21,15 +23,37 @@ from retrograd.tensor._tensor import Tensor
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
 
 
+class Calls(threading.local):
+    """The public functions that are being called while operations are intercepted."""
+
+    names: tuple[str, ...] = ()
+
+
+calls = Calls()
+
+
+def announced(name: str, function: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
+    """Call a function that is made of operations by other names, and have those who intercept
+    operations know which function they are part of."""
+    before = calls.names
+    calls.names = (*before, name)
+    try:
+        return function(*args, **named)
+    finally:
+        calls.names = before
+
+
 def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., Any]:
     """What a face shows, with the arguments that PyTorch takes everywhere: ``out``, a tensor to
     write the result into; ``input`` by name; ``axis`` and ``keepdims`` for ``dim`` and
     ``keepdim``."""
     function = plain(face, name)
     takes_input = "input" in _parameters(function)  # by that name; if not, it is the first
-    takes_out = face.out != "no"
+    takes_out, made_of_others, me = face.out != "no", not face.is_operation, (name,)
 
     def called(*args: Any, **named: Any) -> Any:
+        if made_of_others and switch.active and modes.interceptors and calls.names[-1:] != me:
+            return announced(name, called, args, named)
         if not named:
             return function(*args)
         if "input" in named and not takes_input:
@@ -134,15 +158,21 @@ def bind_method(name: str, face: Face) -> None:
     if face.accepts == "tensor first":  # as it always is
         face = face._replace(accepts="")
     function = plain(face, name)
-    if face.axis and not set(_SPELLINGS.values()).isdisjoint(_parameters(function)):
-        function = _with_spellings(function)
-    setattr(Tensor, name, function)
+    spelled = face.axis and not set(_SPELLINGS.values()).isdisjoint(_parameters(function))
+    # What is loaded at import is short, and mostly called as the operation that it ends in.
+    part = not face.is_operation and not face.writes and (face.announces or _bound_at_import)
+    setattr(Tensor, name, _method(function, name) if spelled or part else function)
 
 
-def _with_spellings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that also knows NumPy's names of arguments."""
+_bound_at_import: list[bool] = []  # holds something once that is done
+
+
+def _method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A method that also knows NumPy's names of arguments, and says that it is called."""
 
     def method(*args: Any, **named: Any) -> Any:
+        if switch.active and modes.interceptors and calls.names[-1:] != (name,):
+            return announced(name, method, args, named)
         if not named:
             return function(*args)
         for theirs, ours in _SPELLINGS.items():
@@ -150,7 +180,7 @@ def _with_spellings(function: Callable[..., Any]) -> Callable[..., Any]:
                 named[ours] = named.pop(theirs)
         return function(*args, **named)
 
-    method.__name__ = method.__qualname__ = function.__name__
+    method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__
     method.__wrapped__ = function  # type: ignore[attr-defined]
     return method
@@ -177,6 +207,7 @@ def bind_methods() -> None:
     for name, module in names_of("method").items():
         setattr(Tensor, name, Later(name, module))
     _public.bind_methods(bind_method)
+    _bound_at_import.append(True)
 
 
 def load(module: str) -> None:

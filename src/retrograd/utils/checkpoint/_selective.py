@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
@@ -16,6 +15,7 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.nn import functional
 from retrograd.ops._operation import Operation, raw
 from retrograd.tensor._calls import apply
+from retrograd.tensor._public import calls
 from retrograd.utils.checkpoint._interception import Interceptor
 
 
@@ -158,11 +158,7 @@ def _names_of(op: Operation) -> Iterator[str]:
     words = op.name.split("_")
     stems = ("_".join(words[:n]) for n in range(len(words), 0, -1))
     yield from [stem for stem in stems if _functions_called(stem)][:1]
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _source.is_own(frame.f_code.co_filename):
-        if _functions_called(frame.f_code.co_name):
-            yield frame.f_code.co_name
-        frame = frame.f_back
+    yield from [name for name in reversed(calls.names) if _functions_called(name)]
 
 
 def _ask(policy: Policy, asked: _Asked) -> bool:
