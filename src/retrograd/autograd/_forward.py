@@ -20,7 +20,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Later
-from retrograd.ops._operation import Operation, Rule, Selecting, TensorLike, raw
+from retrograd.ops._operation import Linear, Operation, Rule, Selecting, TensorLike, raw
 
 
 def push_forward(
@@ -36,14 +36,15 @@ def push_forward(
         alone = len(op.inputs) == 1 and op.inputs != ("tensors",)
         t = tangents[0] if alone else tuple(tangents)
         found = _run(op, op.jvp, t, inputs, outputs, options, 0)
-    elif op.family == "linear":
-        found = call(op, _moving(op, inputs, tangents), options)
+    elif isinstance(op, Linear):
+        linear_options = options if op.offset is None else {**options, op.offset: 0}
+        found = call(op, _moving(op, inputs, tangents), linear_options)
     elif op.family == "multilinear":
         found = _product_rule(op, inputs, tangents, options)
     elif isinstance(op, Selecting):
         selected = _run(op, op.gather, tangents[0], inputs, outputs, options, 0)
         found = (selected, *(None,) * (len(outputs) - 1))
-    elif op.family == "elementwise" and not op.adjoint:
+    elif op.family == "elementwise":
         found = _sum_of_slopes(op, inputs, tangents, options, outputs)
     elif op.family == "reduction":
         found = _reduced_slopes(op, inputs[0], tangents[0], options, outputs[0])
@@ -88,11 +89,34 @@ def _sum_of_slopes(
 ) -> Any:  # fmt: skip
     """Rules of elementwise operations are products with slopes, and serve tangents as well."""
     parts = [
-        _run(op, rule, t, inputs, outputs, options, i)
+        _real_slopes(op, rule, t, inputs, outputs, options, i)
+        if op.adjoint and (_is_complex(inputs[i]) or _is_complex(outputs[0]))
+        else _run(op, rule, t, inputs, outputs, options, i)
         for i, (rule, t) in enumerate(zip(op.rules, tangents, strict=True))
         if rule is not None and t is not None
     ]
     return _like(_total(parts), outputs[0]) if parts else None
+
+
+def _real_slopes(
+    op: Operation, rule: Rule, t: Any, inputs: Sequence[Any], outputs: Sequence[Any],
+    options: dict[str, Any], position: int,
+) -> Any:  # fmt: skip
+    """Where an operation is not complex-differentiable its rule gives, for ones, the gradient of
+    the real part of the result, and for imaginary ones that of the imaginary part. A tangent moves
+    each part by its scalar product with the gradient, both taken as points of the plane."""
+
+    def part(seed: Any) -> Any:
+        slopes = _run(op, rule, seed, inputs, outputs, options, position)
+        moved = elementwise.conj(slopes) * t if _is_complex(slopes) else slopes * t
+        return elementwise.real(moved) if _is_complex(moved) else moved
+
+    ones = elementwise.zeros_like(outputs[0]) + 1
+    return part(ones) + part(ones * 1j) * 1j if _is_complex(ones) else part(ones)
+
+
+def _is_complex(x: Any) -> bool:
+    return bool(raw(x).dtype.kind == "c")
 
 
 def _reduced_slopes(op: Operation, x: Any, t: Any, options: dict[str, Any], output: Any) -> Any:

@@ -133,7 +133,8 @@ class BatchLevel(Level):
             found = rule_of(operation)(self, operation, given, options)
         if isinstance(found, (tuple, list)):
             return tuple(y if self.owns(y) else Batched(self, y, same) for y in found)
-        alone = operation.family == "elementwise" and len(given) == 1 and self.owns(given[0])
+        of_elements = operation.family in ("elementwise", "linear") and operation.broadcasts
+        alone = of_elements and len(given) == 1 and self.owns(given[0])
         return Batched(self, found, same, given[0].dim if alone else 0)
 
     def takes_whole(self, operation: Operation) -> bool:

@@ -25,7 +25,8 @@ PyTorch gives that a node of its own.
 
 Forward mode follows from the family; where a direct rule is cheaper, ``jvp`` declares one. It is a
 function of the tangent ``t`` of the input (a tuple, with None for inputs that have none, if there
-are several inputs) and of whatever else it names, as a rule.
+are several inputs) and of whatever else it names, as a rule. Such an operation, and one that fits
+no family, gives a ``reason``.
 
 A *composite* has a definition besides: an expression in other operations, which is its meaning in
 every mode. Its forward and its rules are then no more than a faster way to the same on arrays.
@@ -188,7 +189,7 @@ class Operation:
                  "differentiable", "doc", "dtypes", "fits", "forward", "function", "fused",
                  "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name",
                  "number", "of_elements", "options", "output_names", "random", "rearranges",
-                 "rules", "saves", "view", "words", "writes")  # fmt: skip
+                 "reason", "rules", "saves", "view", "words", "writes")  # fmt: skip
 
     def __init__(
         self,
@@ -211,6 +212,7 @@ class Operation:
         random: bool = False,
         definition: Callable[..., Any] | None = None,
         fused: bool = False,
+        reason: str | None = None,
         doc: str | None = None,
         heavy: bool = False,
         words: str = "",
@@ -246,6 +248,7 @@ class Operation:
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
+        self.reason = reason  # why it fits no simpler family, or needs a jvp
         self.batch: Batching | Callable[..., Any] | None = batch
         self.definition = definition
         self.fused = fused  # whether the rules take arrays only: see Composite
@@ -333,10 +336,19 @@ class Elementwise(Operation):
 
 
 class Linear(Operation):
-    """Linear in its one array. The rule is the transpose; forward mode is the forward itself."""
+    """Linear in its arrays, all together. The rules are the transpose; forward mode is the forward
+    itself. Arrays without a rule, such as indices, are as good as options. An operation that also
+    writes a number somewhere (padding, filling) names the option, ``offset``, that is the number:
+    it is linear where that is zero."""
 
     family = "linear"
-    __slots__ = ()
+    __slots__ = ("offset",)
+
+    def __init__(
+        self, name: str, forward: Callable[..., Any], offset: str | None = None, **declared: Any
+    ) -> None:
+        self.offset = offset
+        super().__init__(name, forward, **declared)
 
 
 class Multilinear(Operation):

@@ -20,12 +20,14 @@ from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import (
     Constant,
     Elementwise,
+    Linear,
     TensorLike,
     asking,
     composite,
     constant,
     elementwise,
     hidden,
+    linear,
     multilinear,
     raw,
 )
@@ -111,6 +113,7 @@ div = elementwise(
     "div", arrays.true_divide,
     lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other),
     jvp=_div_tangent, dtypes="float",
+    reason="a sum of slopes has no sign where the divisor is zero; the rule of quotients has",
 )  # fmt: skip
 neg = elementwise(
     "neg", arrays.negative, lambda g: -g,
@@ -525,11 +528,6 @@ def _sgn_rule(g: Any, self: Any, result: Any) -> Any:
     return where(eq(size, 0), zeros_like(turned), turned)
 
 
-def _real_product(a: Any, b: Any) -> Any:
-    """The scalar product of each pair of numbers, complex ones as points of the plane."""
-    return real(conj(a) * b) if _is_complex(a) else a * b
-
-
 def _rounding(name: str, forward: Any, complexes: str, **face: Any) -> Elementwise:
     """Steps: flat wherever they have a derivative at all."""
     check = both(kernel(f"{name}_vml_cpu", "b"), refuses("c", complexes))
@@ -537,13 +535,13 @@ def _rounding(name: str, forward: Any, complexes: str, **face: Any) -> Elementwi
 
 
 sgn = elementwise(
-    "sgn", arrays.sgn, _sgn_rule, adjoint=True, jvp=_sgn_rule,
+    "sgn", arrays.sgn, _sgn_rule, adjoint=True,
     public="torch method", in_place=True,
     doc="The sign; for complex numbers, the point of the unit circle.",
 )  # fmt: skip
 abs = elementwise(
     "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True,
-    jvp=lambda t, self: _real_product(sgn(self), t), check=kernel("abs_cpu", "b"),
+    check=kernel("abs_cpu", "b"),
     public="torch method", alias="absolute", out="computed, or complex",
     doc="""The absolute value of each element.
 
@@ -730,16 +728,16 @@ masked_fill = composite(
 
 # -- complex parts ---------------------------------------------------------------------------
 
-conj: Elementwise = elementwise(
-    "conj", arrays.conj, lambda g: conj(g), adjoint=True, jvp=lambda t: conj(t),
-    node="ConjBackward0",
-)  # fmt: skip
-# Copies. What users call real and imag are views: see shaping.
-real: Elementwise = elementwise(
-    "real", arrays.real_part, lambda g: g, adjoint=True, dtypes="real", jvp=lambda t: real(t)
+# These are linear over the real numbers.
+conj: Linear = linear(
+    "conj", arrays.conj, lambda g: conj(g), adjoint=True, broadcasts=True, node="ConjBackward0"
 )
-imag: Elementwise = elementwise(
-    "imag", arrays.imag_part, lambda g: g * 1j, adjoint=True, dtypes="real", jvp=lambda t: imag(t)
+# Copies. What users call real and imag are views: see shaping.
+real = linear(
+    "real", arrays.real_part, lambda g: g, adjoint=True, broadcasts=True, dtypes="real"
+)
+imag = linear(
+    "imag", arrays.imag_part, lambda g: g * 1j, adjoint=True, broadcasts=True, dtypes="real"
 )
 
 # -- copies ----------------------------------------------------------------------------------
@@ -754,10 +752,9 @@ def _cast(self: Raw, dtype: Any) -> Raw:
     return arrays.copy(self) if self.dtype == dtype else arrays.cast(self, dtype)
 
 
-to_dtype: Elementwise = elementwise(
-    "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, dtypes="free",
-    rearranges=True,
-    jvp=lambda t, dtype: to_dtype(t, dtype=dtype),
+to_dtype = linear(
+    "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, broadcasts=True,
+    dtypes="free", rearranges=True,
 )  # fmt: skip
 
 
@@ -775,11 +772,11 @@ def _check_copy(self: Raw, src: Any) -> None:
     broadcast(self.shape, getattr(src, "shape", ()))
 
 
-copy = Elementwise(
+copy = Linear(
     "copy", lambda self, src: arrays.cast(arrays.asarray(src), self.dtype), inputs=("self", "src"),
     rules={"self": lambda g, shape: new_zeros(g, shape), "src": lambda g: g},
-    jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
-    dtypes="free", adjoint=True, node="CopyBackwards", check=_check_copy, batch="overwrite",
+    dtypes="free", adjoint=True, broadcasts=True, node="CopyBackwards", check=_check_copy,
+    batch="overwrite",
 )  # fmt: skip
 
 
@@ -787,19 +784,19 @@ def _fill(self: Raw, value: Any) -> Raw:
     return element(value, self.dtype)
 
 
-fill = Elementwise(
+fill = Linear(
     "fill", lambda self, value: arrays.cast(value, self.dtype), inputs=("self", "value"),
     rules={"self": lambda g, shape: new_zeros(g, shape), "value": lambda g: g},
-    jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
-    dtypes="free", adjoint=True, node="FillBackward3", writes="a value read before",
+    dtypes="free", adjoint=True, broadcasts=True, node="FillBackward3",
+    writes="a value read before", batch="overwrite",
+)  # fmt: skip
+fill_number = linear(
+    "fill_number", _fill, lambda g, shape: new_zeros(g, shape), offset="value", broadcasts=True,
+    dtypes="free", node="FillBackward2", writes="one value",
     batch="overwrite",
 )  # fmt: skip
-fill_number = elementwise(
-    "fill_number", _fill, lambda g, shape: new_zeros(g, shape), dtypes="free", node="FillBackward2",
-    jvp=lambda t: None, writes="one value", batch="overwrite",
-)  # fmt: skip
-zero = elementwise(
-    "zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g), jvp=lambda t: None,
+zero = linear(
+    "zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g), broadcasts=True,
     writes="one value",
 )  # fmt: skip
 

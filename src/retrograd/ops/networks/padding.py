@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -35,14 +35,9 @@ def _constant_pad_rule(g: Any, pad: Sizes) -> Any:
     return constant_pad_nd(g, pad=tuple(-p for p in pad), value=0)
 
 
-def _constant_pad_tangent(t: Any, pad: Sizes) -> Any:
-    return constant_pad_nd(t, pad=pad, value=0)
-
-
-constant_pad_nd: Operation = Operation(
-    "constant_pad_nd", _constant_pad, inputs=("self",), rules={"self": _constant_pad_rule},
-    jvp=_constant_pad_tangent, batch="leading",
-)  # fmt: skip
+constant_pad_nd: Linear = declare(
+    "constant_pad_nd", _constant_pad, _constant_pad_rule, offset="value", batch="leading"
+)
 
 
 # -- frames of an image's own elements -------------------------------------------------------
@@ -90,7 +85,7 @@ def _framing(mode: str, ndim: int) -> Linear:
 FRAMED = {
     (mode, n): _framing(mode, n) for mode in ("reflect", "replicate", "circular") for n in (1, 2, 3)
 }
-unframed = Operation(
+unframed = Linear(  # in its first array, whatever the second
     "unframed", _unframed, inputs=("self", "like"),
     rules={"self": _unframed_rule, "like": lambda g, shape: linear.new_zeros(g, shape)},
     batch="leading",

@@ -24,8 +24,9 @@ from retrograd.ops._operation import (
     Elementwise,
     Operation,
     Target,
+    asking,
+    composite,
     elementwise,
-    hidden,
     raw,
 )
 from retrograd.ops._public import public
@@ -309,23 +310,16 @@ def _check_frexp(self: Raw) -> None:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
 
 
-def _frexp_rule(g: Any, exponent: Any) -> Any:
-    return _over_power(g[0], raw(exponent))
+def _frexp_of(self: Any) -> Any:
+    exponent = _frexp_exponent(self)
+    return _ldexp_whole(self, -exponent), exponent
 
 
-def _frexp_tangent(t: Any, exponent: Any) -> Any:
-    return _over_power(t, raw(exponent)), None
-
-
-def _over_power(x: Any, exponent: Any) -> Any:
-    if hidden(exponent):
-        return x / two_to(to_dtype(exponent, dtype=raw(x).dtype))
-    return x / pointwise.two_to(exponent, raw(x).dtype)
-
-
-_frexp = Operation(
-    "frexp", pointwise.frexp, inputs=("self",), outputs=("mantissa", "exponent"),
-    rules={"self": _frexp_rule}, jvp=_frexp_tangent, check=_check_frexp, batch="pointwise",
+_frexp_exponent = asking("frexp_exponent", lambda self: pointwise.frexp(self)[1])
+_frexp = composite(
+    "frexp", _frexp_of, pointwise.frexp, outputs=("mantissa", "exponent"),
+    rules={"self": lambda g, exponent: _ldexp_whole(g[0], -raw(exponent))}, batch="pointwise",
+    check=_check_frexp,
 )  # fmt: skip
 _FREXP = named_result("frexp", "mantissa", "exponent")
 

@@ -22,11 +22,13 @@ from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import (
     Elementwise,
+    Linear,
     asking,
     constant,
     elementwise,
     raw,
 )
+from retrograd.ops._operation import linear as declare_linear
 from retrograd.ops._public import public
 from retrograd.ops._refusals import Check, kernel, refuses
 from retrograd.ops.elementwise import (
@@ -167,16 +169,14 @@ def _fill(self: Raw, value: Any) -> Raw:
     return arrays.full(self.shape, fit(value, self.dtype), self.dtype)
 
 
-def _fill_tangent(t: Any, self: Any) -> Any:
-    return None if t[1] is None else _fill_tensor(self, t[1])
-
-
-_fill_number = elementwise("fill_by_number", _fill, lambda g: zeros_like(g), node="FillBackward0",
-                           dtypes="free", jvp=lambda t: None)  # fmt: skip
-_fill_tensor: Elementwise = Elementwise(
+_fill_number = declare_linear(
+    "fill_by_number", _fill, lambda g: zeros_like(g), offset="value", broadcasts=True,
+    node="FillBackward0", dtypes="free",
+)  # fmt: skip
+_fill_tensor = Linear(
     "fill_by_tensor", _fill, inputs=("self", "value"), node="FillBackward1", dtypes="free",
-    adjoint=True, rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
-    jvp=_fill_tangent, batch="overwrite",
+    adjoint=True, broadcasts=True, rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
+    batch="overwrite",
 )  # fmt: skip
 
 
@@ -264,15 +264,8 @@ def _angle_rule(g: Any, self: Any) -> Any:
     return where(eq(self, 0), zeros_like(turned), turned)
 
 
-def _angle_tangent(t: Any, self: Any) -> Any:
-    if raw(self).dtype.kind != "c":
-        return None
-    turned = imag(conj(self) * t) / real(self * conj(self))
-    return where(eq(self, 0), zeros_like(turned), turned)
-
-
 angle = elementwise(
-    "angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True, jvp=_angle_tangent,
+    "angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True,
     public="torch method",
     doc="""The argument of each complex number.
 

@@ -67,9 +67,9 @@ def _scatter_add(self: Raw, index: Raw, src: Raw, dim: int) -> Raw:
     return self + arrays.sorting.add_along(self.shape, index, _cut(src, index.shape), dim)
 
 
-scatter_number: Operation = Operation(
+scatter_number: Linear = Linear(
     "scatter_number", _scatter_number, inputs=("self", "index"), node="ScatterBackward1",
-    jvp=lambda t, index, dim: scatter_number(t[0], index, dim=dim, value=0), batch=Dims(),
+    offset="value", batch=Dims(),
     rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0)},
 )  # fmt: skip
 scatter_tensor = Linear(
