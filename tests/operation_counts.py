@@ -50,10 +50,19 @@ def counts() -> dict[str, int]:
     }
 
 
+def reasons() -> dict[str, str | None]:
+    """Why operations are of the general family, or have a tangent rule of their own, by name."""
+    asked = [op for op in TABLE.values() if op.family == "operation" or op.jvp]
+    return {op.name: op.reason for op in sorted(asked, key=lambda op: op.name)}
+
+
 if __name__ == "__main__":
     for name, count in counts().items():
         print(f"{count:7,}  {name}")
     if "--reasons" in sys.argv:
+        print("\nGeneral, or with a tangent rule of their own:")
+        for name, reason in reasons().items():
+            print(f"  {name}: {reason}")
         print("\nBatching functions of single operations:")
         for name, reason in own_batching().items():
             print(f"  {name}: {reason}")

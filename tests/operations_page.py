@@ -69,6 +69,7 @@ def page(operations: Mapping[str, Operation] = TABLE) -> str:
         "operation are compared with finite differences and with each other.",
         "",
         *called(),
+        *primitives(operations),
         *table(operations),
         *missing(),
     ]  # fmt: skip
@@ -104,27 +105,73 @@ def called() -> Iterator[str]:
 
 # -- what it is made of ----------------------------------------------------------------------
 
+# How a tangent goes forward through the members of each family.
+FAMILIES = {
+    "elementwise": "the rule, applied to the tangent",
+    "linear": "the operation itself, applied to the tangent",
+    "multilinear": "the product rule over the operation itself",
+    "reduction": "the sum of slopes, which the rule gives for ones, times tangents",
+    "selecting": "a gather of the elements that were selected",
+    "matrix function": "the rule between two transpositions",
+    "composite": "that of the operations in the definition",
+    "undifferentiable": "an error, as in PyTorch",
+    "operation": "the rule, transposed a second time, or a rule of its own",
+    "constant": "none",
+}
+
+
+def word_for(family: str) -> str:
+    return "general" if family == "operation" else family
+
+
+def of_family(operations: Mapping[str, Operation], family: str) -> list[Operation]:
+    members = (op for op in operations.values() if op.family == family)
+    return sorted(members, key=lambda op: op.name)
+
+
+def primitives(operations: Mapping[str, Operation]) -> Iterator[str]:
+    count = sum(op.family != "composite" for op in operations.values())
+    yield "## The primitives"
+    yield ""
+    yield (
+        f"{count} operations are primitives. The others are composites: their meaning is an "
+        "expression in other operations, whatever kernels they have besides. What a mode does "
+        "with an operation follows from its family."
+    )
+    yield ""
+    yield "| family | members | forward mode |"
+    yield "| --- | --- | --- |"
+    for family, how in FAMILIES.items():
+        yield f"| {word_for(family)} | {len(of_family(operations, family))} | {how} |"
+    yield ""
+    members = of_family(operations, "operation")
+    yield f"Those of the general family ({len(members)}) fit no other:"
+    yield ""
+    yield "| operation | why it is general |"
+    yield "| --- | --- |"
+    yield from (f"| `{op.name}` | {op.reason} |" for op in members)
+    yield ""
+    own = sorted((op for op in operations.values() if op.jvp), key=lambda op: op.name)
+    yield f"Those with a tangent rule of their own ({len(own)}):"
+    yield ""
+    yield "| operation | family | why |"
+    yield "| --- | --- | --- |"
+    yield from (f"| `{op.name}` | {word_for(op.family)} | {op.reason} |" for op in own)
+    yield ""
+
 
 def table(operations: Mapping[str, Operation]) -> Iterator[str]:
     yield "## The table"
     yield ""
     yield (
         "What a rule gives is the gradient of the input named before it, `g` being that of the "
-        "result. Forward mode is the family's: an elementwise rule applied to a tangent, a linear "
-        "operation applied to one, the product rule. `own` marks operations with a rule of their "
-        "own for it; those of no simpler family without one get it by transposing their rules a "
-        "second time."
+        "result. Forward mode is the family's, unless it is `own`, or `symmetric`: then the "
+        "Jacobian is symmetric, and the rule serves tangents too."
     )
     yield ""
-    families = [
-        "elementwise", "linear", "multilinear", "reduction", "selecting", "composite", "operation",
-        "constant",
-    ]  # fmt: skip
-    for family in families:
-        members = sorted(
-            (op for op in operations.values() if op.family == family), key=lambda op: op.name
-        )
-        yield f"### {'general' if family == 'operation' else family} ({len(members)})"
+    for family in FAMILIES:
+        members = of_family(operations, family)
+        yield f"### {word_for(family)} ({len(members)})"
         yield ""
         if family == "constant":
             yield "Without derivative: " + ", ".join(f"`{op.name}`" for op in members)
@@ -150,11 +197,7 @@ def row(op: Operation) -> str:
     gradient = ", ".join(texts) if len(texts) == len(rules) and texts else "a function"
     gradient = gradient.replace("|", "\\|")
     saves = ", ".join(op.saves) or "nothing"
-    how = (
-        "own"
-        if op.jvp
-        else {"operation": "transposed", "selecting": "transposed"}.get(op.family, op.family)
-    )
+    how = "own" if op.jvp else "symmetric" if op.symmetric else word_for(op.family)
     return f"| `{op.name}` | {op.node_name} | {saves} | {gradient} | {how} |"
 
 

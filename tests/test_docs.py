@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from operation_counts import counts, reasons
 from operations_page import page, pytorch_names
 
 import retrograd
@@ -133,6 +134,12 @@ def test_examples_of_public_functions_are_right() -> None:
         runner.run(example, out=found.append)
         assert not found, "".join(found)
     assert runner.summarize(verbose=False).attempted > 300
+
+
+def test_operations_outside_the_families_say_why() -> None:
+    counts()  # which loads all operations
+    assert len(reasons()) > 10
+    assert [name for name, reason in reasons().items() if not reason] == []
 
 
 def test_page_of_operations_is_up_to_date() -> None:

@@ -101,6 +101,9 @@ NO_RULE = {
     ("embedding", "indices"): "numbers of rows",
     ("embedding_bag", "indices"): "numbers of rows",
     ("embedding_bag", "offsets"): "where bags begin",
+    ("embedding_bag_max", "indices"): "numbers of rows",
+    ("embedding_bag_max", "offsets"): "where bags begin",
+    ("embedding_bag_max", "per_sample_weights"): "only sums are weighted",
 }
 NOT_COMPLEX = {"embedding": "PyTorch does not differentiate complex ones"}
 ONLY_OURS = {

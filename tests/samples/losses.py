@@ -289,7 +289,7 @@ NO_RULE = {
         "binary_cross_entropy": "weight", "binary_cross_entropy_with_logits": "weight pos_weight",
         "multi_margin_loss": "target weight", "multilabel_margin_loss": "target",
         "nll_loss_slope": "target weight total_weight", "soft_margin_loss": "target",
-        "ctc_loss": "targets", "ctc_slope": "losses log_alpha",
+        "ctc_loss": "targets",
     }.items()
     for argument in arguments.split()
 }  # fmt: skip

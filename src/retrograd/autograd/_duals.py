@@ -190,7 +190,7 @@ class DualLevel(Level):
         return results if isinstance(found, (tuple, list)) else results[0]
 
     def takes_whole(self, operation: Operation) -> bool:
-        return operation.jvp is not None
+        return operation.jvp is not None or operation.symmetric
 
     def in_kind(
         self, operation: Operation, primals: list[Any], tangents: list[Any], written: bool

@@ -20,7 +20,15 @@ from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Later
-from retrograd.ops._operation import Linear, Operation, Rule, Selecting, TensorLike, raw
+from retrograd.ops._operation import (
+    Linear,
+    Operation,
+    Reduction,
+    Rule,
+    Selecting,
+    TensorLike,
+    raw,
+)
 
 
 def push_forward(
@@ -36,6 +44,9 @@ def push_forward(
         alone = len(op.inputs) == 1 and op.inputs != ("tensors",)
         t = tangents[0] if alone else tuple(tangents)
         found = _run(op, op.jvp, t, inputs, outputs, options, 0)
+    elif op.symmetric:
+        assert op.rules[0] is not None
+        found = _run(op, op.rules[0], tangents[0], inputs, outputs, options, 0)
     elif isinstance(op, Linear):
         linear_options = options if op.offset is None else {**options, op.offset: 0}
         found = call(op, _moving(op, inputs, tangents), linear_options)
@@ -46,8 +57,12 @@ def push_forward(
         found = (selected, *(None,) * (len(outputs) - 1))
     elif op.family == "elementwise":
         found = _sum_of_slopes(op, inputs, tangents, options, outputs)
-    elif op.family == "reduction":
-        found = _reduced_slopes(op, inputs[0], tangents[0], options, outputs[0])
+    elif op.family == "matrix function":
+        moved = _between_transpositions(op, inputs, tangents[0], options, outputs)
+        found = (moved, *(None,) * (len(outputs) - 1))
+    elif isinstance(op, Reduction):
+        moved = _reduced_slopes(op, inputs, tangents[0], options, outputs)
+        found = (moved, *(None,) * (len(outputs) - 1))
     else:
         return transposed_twice(lambda xs: call(op, xs, options), inputs, tangents)
     if not isinstance(found, (tuple, list)):
@@ -76,11 +91,14 @@ def _product_rule(
     op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any]
 ) -> Any:
     """One factor moves at a time."""
-    return _total([
+    parts = [
         op(*inputs[:i], t, *inputs[i + 1 :], **options)
         for i, t in enumerate(tangents)
         if t is not None
-    ])  # fmt: skip
+    ]
+    if isinstance(parts[0], tuple):
+        return tuple(_total(list(moved)) for moved in zip(*parts, strict=True))
+    return _total(parts)
 
 
 def _sum_of_slopes(
@@ -119,15 +137,19 @@ def _is_complex(x: Any) -> bool:
     return bool(raw(x).dtype.kind == "c")
 
 
-def _reduced_slopes(op: Operation, x: Any, t: Any, options: dict[str, Any], output: Any) -> Any:
+def _reduced_slopes(
+    op: Reduction, inputs: Sequence[Any], t: Any, options: dict[str, Any], outputs: Sequence[Any]
+) -> Any:
     """The slopes of every result, times the tangents, summed where the operation reduces."""
-    rule = op.rules[0]
+    rule, x = op.rules[0], inputs[0]
     assert rule is not None
-    ones = elementwise.zeros_like(output) + 1
-    slopes = _run(op, rule, ones, (x,), (output,), options, 0)
+    ones = elementwise.zeros_like(outputs[0]) + 1
+    several = len(outputs) > 1
+    seed = (ones, *(None,) * (len(outputs) - 1)) if several else ones
+    slopes = _run(op, rule, seed, inputs, outputs, options, 0)
     if slopes is None:
         return None
-    dim = options.get("dim")
+    dim = options.get("dim", op.reduced)
     dims = (dim,) if isinstance(dim, int) and x.shape else dim
     moved = slopes * t
     if op.adjoint and raw(slopes).dtype.kind == "c":  # of a real result
@@ -135,6 +157,20 @@ def _reduced_slopes(op: Operation, x: Any, t: Any, options: dict[str, Any], outp
     if dims is None or isinstance(dims, int):
         dims = tuple(range(len(x.shape)))
     return linear.sum_dim(moved, dim=dims, keepdim=options.get("keepdim", False))
+
+
+def _between_transpositions(
+    op: Operation, inputs: Sequence[Any], t: Any, options: dict[str, Any], outputs: Sequence[Any]
+) -> Any:
+    def transposed(x: Any) -> Any:
+        rank = len(x.shape)
+        return linear.transpose(x, dim0=rank - 2, dim1=rank - 1)
+
+    rule, seed = op.rules[0], transposed(t)
+    assert rule is not None
+    if len(outputs) > 1:
+        seed = (seed, *(None,) * (len(outputs) - 1))
+    return transposed(_run(op, rule, seed, inputs, outputs, options, 0))
 
 
 def _total(parts: list[Any]) -> Any:

@@ -26,7 +26,8 @@ PyTorch gives that a node of its own.
 Forward mode follows from the family; where a direct rule is cheaper, ``jvp`` declares one. It is a
 function of the tangent ``t`` of the input (a tuple, with None for inputs that have none, if there
 are several inputs) and of whatever else it names, as a rule. Such an operation, and one that fits
-no family, gives a ``reason``.
+no family, gives a ``reason``. An operation of one input whose Jacobian is symmetric (it is the
+gradient of something) says ``symmetric``: its rule serves tangents as well.
 
 A *composite* has a definition besides: an expression in other operations, which is its meaning in
 every mode. Its forward and its rules are then no more than a faster way to the same on arrays.
@@ -189,7 +190,7 @@ class Operation:
                  "differentiable", "doc", "dtypes", "fits", "forward", "function", "fused",
                  "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name",
                  "number", "of_elements", "options", "output_names", "random", "rearranges",
-                 "reason", "rules", "saves", "view", "words", "writes")  # fmt: skip
+                 "reason", "rules", "saves", "symmetric", "view", "words", "writes")  # fmt: skip
 
     def __init__(
         self,
@@ -212,6 +213,7 @@ class Operation:
         random: bool = False,
         definition: Callable[..., Any] | None = None,
         fused: bool = False,
+        symmetric: bool = False,
         reason: str | None = None,
         doc: str | None = None,
         heavy: bool = False,
@@ -248,6 +250,7 @@ class Operation:
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
+        self.symmetric = symmetric  # whether its Jacobian is: then its rule serves tangents as well
         self.reason = reason  # why it fits no simpler family, or needs a jvp
         self.batch: Batching | Callable[..., Any] | None = batch
         self.definition = definition
@@ -360,12 +363,23 @@ class Multilinear(Operation):
 
 
 class Reduction(Operation):
-    """Each element of the result depends on elements of its own: those along the dimensions ``dim``
-    of the input, or all of it. So the rule at a gradient of ones gives the slopes of every result,
-    and forward mode is the sum of slopes times tangents along the same dimensions."""
+    """Each element of the first result depends on elements of its own: those along the dimensions
+    of the first input that the option ``dim`` names, or the declaration (``reduced``), or all of
+    it. So the rule at a gradient of ones gives the slopes of every result, and forward mode is the
+    sum of slopes times tangents along the same dimensions."""
 
     family = "reduction"
-    __slots__ = ()
+    __slots__ = ("reduced",)
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        reduced: tuple[int, ...] | None = None,
+        **declared: Any,
+    ) -> None:
+        self.reduced = reduced
+        super().__init__(name, forward, **declared)
 
 
 class Selection(NamedTuple):
@@ -377,9 +391,10 @@ class Selection(NamedTuple):
 
 
 class Selecting(Operation):
-    """Each element of the first result is an element of the input, or the mean of elements that
-    are equal: a gather, known once computed. The rule scatters; forward mode gathers the tangent.
-    A rule may be given where it is to do the same as that of the selection in another way."""
+    """Each element of the first result is an element of the first input, or the mean of elements
+    that are equal: a gather, known once computed. The rule scatters; forward mode gathers the
+    tangent. A rule may be given where it is to do the same as that of the selection in another way.
+    """
 
     family = "selecting"
     __slots__ = ("gather",)
@@ -390,11 +405,12 @@ class Selecting(Operation):
         forward: Callable[..., Any],
         selection: Selection,
         rule: Callable[..., Any] | None = None,
+        inputs: tuple[str, ...] = ("self",),
         **declared: Any,
     ) -> None:
         self.gather = Rule(selection.gather)
-        rules = {"self": rule or selection.scatter}
-        super().__init__(name, forward, inputs=("self",), rules=rules, **declared)
+        rules = {inputs[0]: rule or selection.scatter}
+        super().__init__(name, forward, inputs=inputs, rules=rules, **declared)
 
 
 class Constant(Operation):
@@ -405,6 +421,23 @@ class Constant(Operation):
     """
 
     family = "constant"
+    __slots__ = ()
+
+
+class MatrixFunction(Operation):
+    """A function of square matrices that commutes with transposing them, as inverses, powers and
+    exponentials do: of the transposed matrix it is the transpose. Then so is its derivative, and
+    the rule between two transpositions takes a tangent forward. Further results are constant."""
+
+    family = "matrix function"
+    __slots__ = ()
+
+
+class Undifferentiable(Operation):
+    """PyTorch has no derivative for it, and neither have we. As there, a result has a history, and
+    an error is raised where a derivative is asked for."""
+
+    family = "undifferentiable"
     __slots__ = ()
 
 
@@ -462,6 +495,22 @@ def reduction(
     """Declare ``name(self, **options)``, which reduces all of ``self``, or what lies along ``dim``.
     ``adjoint`` says that the result is real, whatever the input is."""
     return Reduction(name, forward, inputs=("self",), rules={"self": rule}, **declared)
+
+
+def undifferentiable(
+    name: str,
+    forward: Callable[..., Any],
+    error: Exception,
+    inputs: tuple[str, ...] = ("self",),
+    **declared: Any,
+) -> Undifferentiable:
+    """Declare an operation whose derivative is an error."""
+
+    def rule(g: Any) -> Any:
+        raise type(error)(*error.args)
+
+    rules = dict.fromkeys(inputs, rule)
+    return Undifferentiable(name, forward, inputs=inputs, rules=rules, **declared)
 
 
 def composite(

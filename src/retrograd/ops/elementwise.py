@@ -113,7 +113,7 @@ div = elementwise(
     "div", arrays.true_divide,
     lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other),
     jvp=_div_tangent, dtypes="float",
-    reason="a sum of slopes has no sign where the divisor is zero; the rule of quotients has",
+    reason="the quotient rule has a sign where the divisor is zero; a sum of slopes is NaN there",
 )  # fmt: skip
 neg = elementwise(
     "neg", arrays.negative, lambda g: -g,
@@ -752,7 +752,7 @@ def _cast(self: Raw, dtype: Any) -> Raw:
     return arrays.copy(self) if self.dtype == dtype else arrays.cast(self, dtype)
 
 
-to_dtype = linear(
+to_dtype: Linear = linear(
     "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, broadcasts=True,
     dtypes="free", rearranges=True,
 )  # fmt: skip

@@ -20,6 +20,10 @@ BY_FAMILY = {
     "result times the derivative of the result with respect to it.",
     "composite": "{name} is an expression in other operations: its rule is the derivative of "
     "that expression, computed in one step.",
+    "matrix function": "{name} of the transposed matrix is the transpose of {name} of the matrix, "
+    "and the same holds for its derivative.",
+    "undifferentiable": "No derivative of {name} is implemented: a backward pass that reaches it "
+    "raises an error.",
     "operation": "The rule of {name} computes the gradients of its inputs from that of its result.",
     "constant": "A small change of the input does not change the result: no gradient flows back.",
 }

@@ -10,11 +10,22 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast, one_dim
-from retrograd.ops._operation import Multilinear, Operation, multilinear, raw
+from retrograd.ops._operation import Multilinear, composite, multilinear, raw, reduction
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
-from retrograd.ops.elementwise import abs, eq, logical_and, ne, pow_scalar, sgn, where, zeros_like
+from retrograd.ops.elementwise import (
+    abs,
+    eq,
+    gt,
+    logical_and,
+    ne,
+    pow_scalar,
+    sgn,
+    sqrt,
+    where,
+    zeros_like,
+)
 
 # -- distances -------------------------------------------------------------------------------
 
@@ -43,11 +54,41 @@ def _slope(difference: Any, distance: Any, p: float) -> Any:
     return where(apart, slope, zeros_like(slope))
 
 
+def _length_rule(g: Any, self: Any, result: Any, p: float, dim: tuple[int, ...]) -> Any:
+    wide, size = (linear.kept(x, self.shape, dim) for x in (g, result))
+    return zeros_like(self) if p == 0 else wide * _slope(self, size, p)
+
+
+# The p-norm of differences, as the derivative of distances sees it: all that are as long as the
+# longest share its slope, and at zero there is none.
+length = reduction(
+    "length", lambda self, p, dim: arrays.statistics.vector_norm(self, p, dim, False), _length_rule,
+    batch="dims",
+)  # fmt: skip
+
+
+def _pairs(x1: Any, x2: Any) -> tuple[Any, Any]:
+    a = linear.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
+    return a, linear.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+
+
+def _cdist_of(x1: Any, x2: Any, p: float) -> Any:
+    a, b = _pairs(x1, x2)
+    each = a - b
+    return length(each, p=p, dim=(len(each.shape) - 1,))
+
+
+def _euclidean_of(x1: Any, x2: Any) -> Any:
+    squares = [linear.sum_dim(x * x, dim=(len(x.shape) - 1,), keepdim=True) for x in (x1, x2)]
+    both = squares[0] + transposed(squares[1]) - 2 * (x1 @ transposed(x2))
+    apart = gt(both, 0)
+    return where(apart, sqrt(where(apart, both, zeros_like(both) + 1)), zeros_like(both))
+
+
 def _cdist_rule(g: Any, x1: Any, x2: Any, result: Any, p: float, needs: Any) -> list[Any]:
     if p == 0:
         return [zeros_like(x) if need else None for x, need in zip((x1, x2), needs, strict=True)]
-    a = linear.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
-    b = linear.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    a, b = _pairs(x1, x2)
     weight, distance = (linear.reshape(x, (*x.shape, 1)) for x in (g, result))
     each = weight * _slope(a - b, distance, p)
     ndim = len(each.shape)
@@ -71,9 +112,13 @@ def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[A
     return [first, second]
 
 
-cdist_of = Operation("cdist", _cdist, inputs=("x1", "x2"), joint=_cdist_rule, batch=Leading((2, 2)))
-euclidean = Operation(
-    "euclidean_dist", lambda x1, x2: arrays.linalg.euclidean_distances(x1, x2),
+cdist_of = composite(
+    "cdist", _cdist_of, _cdist, inputs=("x1", "x2"), joint=_cdist_rule, fused=True,
+    batch=Leading((2, 2)),
+)  # fmt: skip
+euclidean = composite(
+    "euclidean_dist", _euclidean_of,
+    lambda x1, x2: arrays.linalg.euclidean_distances(x1, x2),
     inputs=("x1", "x2"), joint=_euclidean_rule, batch=Leading((2, 2)),
 )  # fmt: skip
 _MODES = {

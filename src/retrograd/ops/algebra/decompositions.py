@@ -16,7 +16,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import Operation, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import (
@@ -44,6 +44,7 @@ from retrograd.ops.algebra.solving import solved
 from retrograd.ops.algebra.triangular import triangular_solved
 from retrograd.ops.elementwise import conj, imag, real, to_dtype
 
+_NO_EXPRESSION = "a matrix decomposition: no expression in other operations gives the factors"
 _PHASE = 1e-2  # how far a loss may depend on a phase and still count as independent of it
 
 
@@ -153,20 +154,16 @@ def _real_diagonal(x: Any) -> Any:
     return real(diagonal(x)) if is_complex(x) else diagonal(x)
 
 
-def _singular_values_tangent(t: Any, A: Any) -> Any:
-    U, _, Vh = linalg_svd(A, full_matrices=False)
-    return _real_diagonal(adjoint(U) @ (t @ adjoint(Vh)))
-
-
 linalg_svd: Operation = Operation(
     "linalg_svd", _svd, inputs=("A",), rules={"A": _svd_rule}, outputs=("U", "S", "Vh"),
-    adjoint=True, batch="leading", jvp=_svd_tangent,
+    adjoint=True, batch="leading", jvp=_svd_tangent, reason=_NO_EXPRESSION,
 )  # fmt: skip
 # Without the vectors, which take longer: for when no graph is recorded that would need them.
-singular_values = Operation(
-    "singular_values", lambda A: arrays.linalg.svdvals(A), inputs=("A",),
+singular_values = composite(
+    "singular_values", lambda A: linalg_svd(A, full_matrices=False)[1],
+    lambda A: arrays.linalg.svdvals(A), inputs=("A",),
     rules={"A": _singular_values_rule}, node="LinalgSvdBackward0", adjoint=True, dtypes="real",
-    batch="leading", jvp=_singular_values_tangent,
+    batch="leading",
 )  # fmt: skip
 
 
@@ -302,19 +299,15 @@ def _eigh_tangent(t: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any
     return _real_diagonal(inner), V @ turns
 
 
-def _eigvalsh_tangent(t: Any, A: Any, UPLO: str) -> Any:
-    V = linalg_eigh(A, UPLO=UPLO)[1]
-    return _real_diagonal(adjoint(V) @ (t @ V))
-
-
 linalg_eigh: Operation = Operation(
     "linalg_eigh", _eigh, inputs=("A",), rules={"A": _eigh_rule},
     outputs=("eigenvalues", "eigenvectors"), adjoint=True, batch="leading", jvp=_eigh_tangent,
+    reason=_NO_EXPRESSION,
 )  # fmt: skip
-hermitian_eigenvalues = Operation(
-    "hermitian_eigenvalues", _eigvalsh, inputs=("A",), rules={"A": _eigvalsh_rule},
-    node="LinalgEighBackward0", adjoint=True, dtypes="real", batch="leading",
-    jvp=_eigvalsh_tangent,
+hermitian_eigenvalues = composite(
+    "hermitian_eigenvalues", lambda A, UPLO: linalg_eigh(A, UPLO=UPLO)[0], _eigvalsh,
+    inputs=("A",), rules={"A": _eigvalsh_rule}, node="LinalgEighBackward0", adjoint=True,
+    dtypes="real", batch="leading",
 )  # fmt: skip
 
 
@@ -401,11 +394,6 @@ def _eig_tangent(t: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]
     return diagonal(inner), moved - V * stretch  # which keeps the length of vectors
 
 
-def _eigvals_tangent(t: Any, A: Any) -> Any:
-    V = linalg_eig(A)[1]
-    return diagonal(solved(V, to_dtype(t, dtype=raw(V).dtype) @ V))
-
-
 def _eigvals_rule(g: Any, A: Any) -> list[Any]:
     return _eig_rule((g, None), *linalg_eig(A))
 
@@ -414,12 +402,11 @@ def _eigvals_rule(g: Any, A: Any) -> list[Any]:
 linalg_eig: Operation = Operation(
     "linalg_eig", _eig, inputs=("A",), joint=_eig_rule,
     outputs=("eigenvalues", "eigenvectors"), adjoint=True, dtypes="free", batch="leading",
-    jvp=_eig_tangent,
+    jvp=_eig_tangent, reason=_NO_EXPRESSION,
 )  # fmt: skip
-eigenvalues_alone = Operation(
-    "eigenvalues", lambda A: arrays.linalg.eigvals(A), inputs=("A",), joint=_eigvals_rule,
-    node="LinalgEigBackward0", adjoint=True, dtypes="free", batch="leading",
-    jvp=_eigvals_tangent,
+eigenvalues_alone = composite(
+    "eigenvalues", lambda A: linalg_eig(A)[0], lambda A: arrays.linalg.eigvals(A), inputs=("A",),
+    joint=_eigvals_rule, node="LinalgEigBackward0", adjoint=True, dtypes="free", batch="leading",
 )  # fmt: skip
 
 
@@ -548,6 +535,7 @@ def _qr_tangent(t: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
 linalg_qr = Operation(
     "linalg_qr", _qr, inputs=("A",), rules={"A": _qr_rule}, outputs=("Q", "R"), adjoint=True,
     jvp=_qr_tangent, batch=Leading(optional=("Q",)),
+    reason=_NO_EXPRESSION,
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import adjoint, check_kernel, columns_of, lower
@@ -85,17 +85,13 @@ def _check(input: Any, tau: Any) -> None:
         raise NotImplementedError(f"\"orgqr_cpu\" not implemented for '{_word(x.dtype)}'")
 
 
-def _no_rule(g: Any) -> Any:
-    raise RuntimeError("derivative for aten::geqrf is not implemented")
-
-
 def _geqrf(self: Raw) -> tuple[Raw, Raw]:
     return arrays.linalg.geqrf(self)
 
 
-geqrf_op = Operation(
-    "geqrf", _geqrf, inputs=("self",), rules={"self": _no_rule}, outputs=("a", "tau"),
-    node="GeqrfBackward0", batch="leading",
+geqrf_op = undifferentiable(
+    "geqrf", _geqrf, RuntimeError("derivative for aten::geqrf is not implemented"),
+    outputs=("a", "tau"), node="GeqrfBackward0", batch="leading",
 )  # fmt: skip
 
 

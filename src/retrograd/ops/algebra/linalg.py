@@ -14,7 +14,13 @@ from retrograd.ops import linear, products
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import many_dims, numel, one_dim
 from retrograd.ops._lifted import Later, bare
-from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
+from retrograd.ops._operation import (
+    MatrixFunction,
+    Operation,
+    TensorLike,
+    is_differentiated,
+    raw,
+)
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import named_result
@@ -106,11 +112,12 @@ cofactor_slope: Operation = Operation(
     "cofactor_slope", lambda A, t: arrays.linalg.cofactor_slope(A, t), inputs=("A", "t"),
     rules={"A": _no_third_derivative, "t": lambda g, A: cofactor_slope(A, g)},
     batch=Leading((2, 2)),
+    reason="linear in one array; by the other it has a third derivative, which is refused",
 )  # fmt: skip
 cofactors = Operation(
     "cofactors", lambda A: arrays.linalg.cofactors(A), inputs=("A",),
-    rules={"A": lambda g, A: cofactor_slope(A, g)}, jvp=lambda t, A: cofactor_slope(A, t),
-    batch="leading",
+    rules={"A": lambda g, A: cofactor_slope(A, g)}, symmetric=True, batch="leading",
+    reason="a polynomial in the elements; cheaper expressions divide by the determinant",
 )  # fmt: skip
 
 
@@ -128,6 +135,7 @@ def factor_gradient_adjoint(g: Any, LU: Any, pivots: Any) -> Any:
 linalg_det = Operation(
     "linalg_det", _det, inputs=("A",), rules={"A": _det_rule}, outputs=("result", "LU", "pivots"),
     adjoint=True, batch="leading", jvp=_det_tangent,
+    reason="for singular matrices the derivative goes by cofactors, not through the LU factors",
 )  # fmt: skip
 
 
@@ -194,6 +202,7 @@ linalg_slogdet = Operation(
     "linalg_slogdet", _slogdet, inputs=("A",), rules={"A": _slogdet_rule},
     outputs=("sign", "logabsdet", "LU", "pivots"), adjoint=True, batch="leading",
     jvp=_slogdet_tangent,
+    reason="the derivative is the trace of a quotient, solved with the LU factors of the forward",
 )  # fmt: skip
 
 
@@ -321,10 +330,9 @@ def _exponential_rule(g: Any, self: Any) -> Any:
     return linear.slice_(whole, where=(..., slice(0, n), slice(n, 2 * n)))
 
 
-exponential: Operation = Operation(
+exponential: MatrixFunction = MatrixFunction(
     "linalg_matrix_exp", lambda self: arrays.linalg.expm(self), inputs=("self",),
-    rules={"self": _exponential_rule},
-    jvp=lambda t, self: _exponential_rule(t, transposed(self)), batch="leading",
+    rules={"self": _exponential_rule}, batch="leading",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, TensorLike, constant, raw
+from retrograd.ops._operation import Composite, Operation, TensorLike, composite, constant, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import adjoint as _adjoint  # which is the name of an option, too
@@ -158,6 +158,7 @@ lu_factored = Operation(
     rules={"A": lambda g, LU, pivots: factor_gradient(g[0], LU, pivots)},
     outputs=("LU", "pivots", "info"), batch="leading",
     jvp=lambda t, LU, pivots: (factor_tangent(t, LU, pivots), None, None),
+    reason="a matrix decomposition: no expression in other operations gives the factors",
 )  # fmt: skip
 
 
@@ -255,10 +256,15 @@ def _constant(x: Any) -> Any:
     return x.detach() if isinstance(x, TensorLike) else x  # type: ignore[attr-defined]
 
 
-linalg_lu = Operation(
-    "linalg_lu", _lu, inputs=("A",), rules={"A": _lu_rule}, outputs=("P", "L", "U"),
+def _lu_of(A: Any, pivot: bool = True) -> tuple[Any, Any, Any]:
+    LU, pivots, _ = lu_factored(A)
+    P = permutation_matrix(pivots, rows=A.shape[-2], dtype=raw(A).dtype)
+    return P, *_triangles(LU)
+
+
+linalg_lu = composite(
+    "linalg_lu", _lu_of, _lu, inputs=("A",), rules={"A": _lu_rule}, outputs=("P", "L", "U"),
     batch="leading",
-    jvp=lambda t, P, L, U: (None, *_lu_tangents(transposed(_constant(P)) @ t, L, U)),
 )  # fmt: skip
 
 
@@ -311,16 +317,21 @@ def _lu_unpack_rule(g: Any, shape: Any, unpack_data: bool) -> Any:
     return total(below, above)
 
 
-def _lu_unpack_tangent(t: Any, unpack_data: bool) -> tuple[Any, Any]:
+def _triangles(LU: Any) -> tuple[Any, Any]:
+    k = min(LU.shape[-2:])
+    return unit_lower(columns_of(LU, 0, k)), upper(rows_of(LU, 0, k))
+
+
+def _lu_unpack_of(LU_data: Any, unpack_data: bool) -> tuple[Any, Any]:
     if not unpack_data:
-        return None, None
-    k = min(t.shape[-2:])
-    return lower(columns_of(t, 0, k), -1), upper(rows_of(t, 0, k))
+        return linear.new_zeros(LU_data, (0,)), linear.new_zeros(LU_data, (0,))
+    return _triangles(LU_data)
 
 
-unpacked = Operation(
-    "lu_unpack", _lu_unpack, inputs=("LU_data",), rules={"LU_data": _lu_unpack_rule},
-    outputs=("L", "U"), jvp=_lu_unpack_tangent, batch=Leading(optional=("L", "U")),
+unpacked = composite(
+    "lu_unpack", _lu_unpack_of, _lu_unpack, inputs=("LU_data",),
+    rules={"LU_data": _lu_unpack_rule}, outputs=("L", "U"),
+    batch=Leading(optional=("L", "U")),
 )  # fmt: skip
 
 
@@ -371,22 +382,25 @@ def _lu_solve_factors(g: Any, LU: Any, pivots: Any, result: Any, left: bool, adj
     return lower(turned @ _adjoint(upper(LU)), -1) + upper(_adjoint(unit_lower(LU)) @ turned)
 
 
-def _lu_solve_tangent(
-    t: Any, LU: Any, pivots: Any, result: Any, left: bool, adjoint: bool
-) -> Any:  # fmt: skip
-    factors, _, right = t
-    if factors is not None:
-        moved = lower(factors, -1) @ upper(LU) + unit_lower(LU) @ upper(factors)
-        moved = _permuted(moved, pivots)
-        moved = _adjoint(moved) if adjoint else moved
-        right = total(right, -(moved @ result if left else result @ moved))
-    return lu_solved(LU, pivots, right, left=left, adjoint=adjoint)
+def _lu_solve_of(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = False) -> Any:
+    """``P @ L @ U``, or its adjoint, undone factor by factor."""
+    if not left:  # X A = B is A^H X^H = B^H
+        return _adjoint(_lu_solve_of(LU, pivots, _adjoint(B), True, not adjoint))
+    batch = broadcast(tuple(LU.shape[:-2]), tuple(B.shape[:-2]))
+    B = linear.expand(B, size=(*batch, *B.shape[-2:]))
+    if adjoint:
+        half = triangular_solved(_adjoint(LU), B, upper=False, left=True, unitriangular=False)
+        whole = triangular_solved(_adjoint(LU), half, upper=True, left=True, unitriangular=True)
+        return _permuted(whole, pivots)
+    half = _permuted(B, pivots, inverse=True)
+    half = triangular_solved(LU, half, upper=False, left=True, unitriangular=True)
+    return triangular_solved(LU, half, upper=True, left=True, unitriangular=False)
 
 
-lu_solved: Operation = Operation(
-    "linalg_lu_solve", solved_with_factors, inputs=("LU", "pivots", "B"),
+lu_solved: Composite = composite(
+    "linalg_lu_solve", _lu_solve_of, solved_with_factors, inputs=("LU", "pivots", "B"),
     rules={"LU": _lu_solve_factors, "B": _lu_solve_right}, adjoint=True, broadcasts=True,
-    jvp=_lu_solve_tangent, batch=Leading((2, 1, 2), right_sides=2),
+    batch=Leading((2, 1, 2), right_sides=2),
 )  # fmt: skip
 
 

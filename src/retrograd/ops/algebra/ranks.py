@@ -66,6 +66,7 @@ def pinv_tangent(t: Any, self: Any, result: Any) -> Any:
 linalg_pinv = Operation(
     "linalg_pinv", _pinv, inputs=("self",), rules={"self": pinv_gradient}, adjoint=True,
     jvp=pinv_tangent, batch=Leading((2,)),
+    reason="a tolerance decides the rank, which derivatives take to be constant",
 )  # fmt: skip
 
 

@@ -17,7 +17,13 @@ from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Later, bare
-from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
+from retrograd.ops._operation import (
+    MatrixFunction,
+    Operation,
+    TensorLike,
+    is_differentiated,
+    raw,
+)
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import SYSTEMS, of_each, right_sides
@@ -115,8 +121,8 @@ def _solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
 
 linalg_solve = Operation(
     "linalg_solve_ex", _solve, inputs=("A", "B"), joint=_solve_rule,
-    outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent,
-    batch=_solve_batch,
+    outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent, batch=_solve_batch,
+    reason="the inverse of a product; the tangent reuses the LU factors of the forward",
 )  # fmt: skip
 
 
@@ -201,11 +207,10 @@ def _inverse(A: Raw) -> tuple[Raw, Raw]:
     return arrays.linalg.inverse(A)
 
 
-linalg_inv = Operation(
+linalg_inv = MatrixFunction(
     "linalg_inv_ex", _inverse, inputs=("A",),
     rules={"A": lambda g, inverse: -(transposed(inverse) @ (g[0] @ transposed(inverse)))},
     outputs=("inverse", "info"), batch="leading",
-    jvp=lambda t, inverse: (-(inverse @ (t @ inverse)), None),
 )  # fmt: skip
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation
+from retrograd.ops._operation import Operation, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import (
@@ -26,6 +27,7 @@ from retrograd.ops.algebra._matrix import (
     transposed,
     upper,
 )
+from retrograd.ops.elementwise import clone
 
 # -- triangular systems ----------------------------------------------------------------------
 
@@ -67,6 +69,7 @@ triangular_solved: Operation = Operation(
     "linalg_solve_triangular", _solve_triangular, inputs=("self", "B"),
     joint=_solve_triangular_rule, dtypes="promote", jvp=_solve_triangular_tangent,
     batch=Leading((2, 2), right_sides=1),
+    reason="the inverse of a product: the primitive that other linear systems are expressed in",
 )  # fmt: skip
 
 
@@ -164,8 +167,18 @@ def _older_solve_rule(
     return [right, total(-_triangle(product, upper, unitriangular), g[1])]
 
 
-older_solve = Operation(
-    "triangular_solve", _older_solve, inputs=("self", "A"), joint=_older_solve_rule,
+def _older_solve_of(self: Any, A: Any, upper: bool, transpose: bool, unitriangular: bool) -> Any:
+    solution = triangular_solved(
+        transposed(A) if transpose else A, self, upper=upper != transpose, left=True,
+        unitriangular=unitriangular,
+    )  # fmt: skip
+    batch = broadcast(tuple(self.shape[:-2]), tuple(A.shape[:-2]))
+    return solution, clone(linear.expand(A, size=(*batch, *A.shape[-2:])))
+
+
+older_solve = composite(
+    "triangular_solve", _older_solve_of, _older_solve, inputs=("self", "A"),
+    joint=_older_solve_rule,
     outputs=("solution", "cloned_coefficient"), batch=Leading((2, 2)),
 )  # fmt: skip
 
@@ -228,11 +241,23 @@ linalg_cholesky = Operation(
     "linalg_cholesky_ex", _cholesky, inputs=("self",),
     rules={"self": lambda g, L, upper: _cholesky_rule(g[0], L, upper)}, outputs=("L", "info"),
     adjoint=True, batch="leading", jvp=lambda t, L, upper: (_cholesky_tangent(t, L, upper), None),
+    reason="a matrix decomposition: no expression in other operations gives the factors",
 )  # fmt: skip
-older_cholesky = Operation(
-    "cholesky", _older_cholesky, inputs=("self",),
+
+
+def _older_cholesky_of(self: Any, upper: bool) -> Any:
+    if 0 in self.shape:
+        return clone(self)
+    L, info = linalg_cholesky(self, upper=upper)
+    infos = bare(info)
+    arrays.linalg.refuse_not_positive("cholesky", infos, (*infos.shape, *self.shape[-2:]))
+    return L
+
+
+older_cholesky = composite(
+    "cholesky", _older_cholesky_of, _older_cholesky,
     rules={"self": lambda g, result, upper: _cholesky_rule(g, result, upper)}, adjoint=True,
-    batch="leading", jvp=lambda t, result, upper: _cholesky_tangent(t, result, upper),
+    batch="leading",
 )  # fmt: skip
 
 
@@ -340,6 +365,7 @@ def _cholesky_solve_tangent(t: Any, input2: Any, result: Any, upper: bool = Fals
 solved_by_cholesky: Operation = Operation(
     "cholesky_solve", _cholesky_solve, inputs=("self", "input2"), joint=_cholesky_solve_rule,
     adjoint=True, jvp=_cholesky_solve_tangent, batch=Leading((2, 2), right_sides=0),
+    reason="as in PyTorch, the derivative is by the whole factor, though one triangle is read",
 )  # fmt: skip
 
 
@@ -368,12 +394,14 @@ def _cholesky_inverse_rule(g: Any, self: Any, result: Any, upper: bool) -> Any:
     return _factor_of(result @ (g + adjoint(g)) @ result, self, upper)
 
 
-inverse_by_cholesky = Operation(
-    "cholesky_inverse", _cholesky_inverse, inputs=("self",),
+def _cholesky_inverse_of(self: Any, upper: bool) -> Any:
+    eye = arrays.eye(self.shape[-1], dtype=raw(self).dtype)
+    return solved_by_cholesky(eye, self, upper=upper)
+
+
+inverse_by_cholesky = composite(
+    "cholesky_inverse", _cholesky_inverse_of, _cholesky_inverse,
     rules={"self": _cholesky_inverse_rule}, adjoint=True, batch="leading",
-    jvp=lambda t, self, result, upper: (
-        -(result @ _product_tangent(t, self, upper) @ result)
-    ),
 )  # fmt: skip
 
 

@@ -1,8 +1,10 @@
 """Recurrent layers as operations: one node for all steps of a sequence.
 
-On arrays, the kernels of ``arrays/_recurrent`` do everything. The same rules on Tensors, which give
-derivatives of derivatives and gradients under transforms, go step by step here. Rows are laid out
-as there: step after step, the longest sequences first.
+Each is defined by what it does in a step. On arrays, the kernels of ``arrays/_recurrent`` do
+everything. The same rules on Tensors, which give derivatives of derivatives and gradients under
+transforms, go step by step here, with the slopes of all steps found at once: to differentiate the
+definitions takes four times as long, and nodes would have to keep more. Rows are laid out as there:
+step after step, the longest sequences first.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import c_name
-from retrograd.ops.elementwise import le, tanh, where, zeros_like
+from retrograd.ops.elementwise import le, relu, sigmoid, tanh, where, zeros_like
 
 Sizes = tuple[int, ...]
+_LINEAR_STEPS = "slopes are computed for all steps at once: four times faster than the definition"
 
 
 def _check(*operands: Any, **options: Any) -> None:
@@ -196,6 +199,19 @@ def _rnn_rule(
     return [of_gates, carried.leave(), _by_weight(of_gates, states)]
 
 
+def _rnn_of(
+    gates: Any, hidden: Any, weight: Any, nonlinearity: str, batch_sizes: Sizes, reverse: bool
+) -> Any:
+    given, turned = _steps(gates, batch_sizes), _turned(weight)
+    bend = relu if nonlinearity == "relu" else tanh
+    (shown,) = _empty(1, batch_sizes)
+    state = None
+    for t in _order(batch_sizes, reverse):
+        state = _begun(state, hidden, batch_sizes[t])
+        shown[t] = state = bend(given[t] + products.matmul(state, turned))
+    return _all(shown)
+
+
 def _rnn_tangent(
     t: Any, hidden: Any, weight: Any, result: Any, nonlinearity: str, batch_sizes: Sizes,
     reverse: bool,
@@ -214,9 +230,9 @@ def _rnn_tangent(
     return _all(found)
 
 
-rnn = Operation(
-    "rnn_layer", _rnn, inputs=("gates", "hidden", "weight"), joint=_rnn_rule, jvp=_rnn_tangent,
-    batch="leading", check=_check,
+rnn = composite(
+    "rnn_layer", _rnn_of, _rnn, inputs=("gates", "hidden", "weight"), joint=_rnn_rule,
+    jvp=_rnn_tangent, batch="leading", check=_check, reason=_LINEAR_STEPS,
 )  # fmt: skip
 
 # -- long short-term memory ----------------------------------------------------------------------
@@ -278,6 +294,27 @@ def _lstm_rule(
     return [rows, hiddens.leave(), memories.leave(), _by_weight(rows, states), of_projection]
 
 
+def _lstm_of(
+    gates: Any, hidden: Any, cell: Any, weight: Any, projection: Any, batch_sizes: Sizes,
+    reverse: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    given, turned = _steps(gates, batch_sizes), _turned(weight)
+    shown, memories, active = _empty(3, batch_sizes)
+    state, memory = None, None
+    for t in _order(batch_sizes, reverse):
+        state = _begun(state, hidden, batch_sizes[t])
+        memory = _begun(memory, cell, batch_sizes[t])
+        enter, forget, new, leave = _parts(given[t] + products.matmul(state, turned), 4)
+        enter, forget, new, leave = sigmoid(enter), sigmoid(forget), tanh(new), sigmoid(leave)
+        memories[t] = memory = forget * memory + enter * new
+        active[t] = _side_by_side([enter, forget, new, leave])
+        state = leave * tanh(memory)
+        if projection is not None:
+            state = products.matmul(state, _turned(projection))
+        shown[t] = state
+    return _all(shown), _all(memories), _all(active)
+
+
 def _lstm_tangent(
     t: Any, hidden: Any, cell: Any, weight: Any, projection: Any, output: Any, cells: Any,
     active: Any, batch_sizes: Sizes, reverse: bool,
@@ -309,10 +346,10 @@ def _lstm_tangent(
     return _all(shown), _all(memories), _all(gates) * _side_by_side(slopes)
 
 
-lstm = Operation(
-    "lstm_layer", _lstm, inputs=("gates", "hidden", "cell", "weight", "projection"),
+lstm = composite(
+    "lstm_layer", _lstm_of, _lstm, inputs=("gates", "hidden", "cell", "weight", "projection"),
     joint=_lstm_rule, outputs=("output", "cells", "active"), jvp=_lstm_tangent, batch="leading",
-    check=_check,
+    check=_check, reason=_LINEAR_STEPS,
 )  # fmt: skip
 
 # -- gated recurrent units -----------------------------------------------------------------------
@@ -366,6 +403,24 @@ def _gru_rule(
     return [_all(of_gates), carried.leave(), _by_weight(rows, states), of_bias]
 
 
+def _gru_of(
+    gates: Any, hidden: Any, weight: Any, bias: Any, batch_sizes: Sizes, reverse: bool
+) -> tuple[Any, Any, Any]:
+    given, turned = _steps(gates, batch_sizes), _turned(weight)
+    wide = None if bias is None else linear.unsqueeze(bias, dim=len(bias.shape) - 1)
+    shown, active, seen = _empty(3, batch_sizes)
+    state = None
+    for t in _order(batch_sizes, reverse):
+        state = _begun(state, hidden, batch_sizes[t])
+        old = _parts(_sum(products.matmul(state, turned), wide), 3)
+        own = _parts(given[t], 3)
+        reset, update = sigmoid(own[0] + old[0]), sigmoid(own[1] + old[1])
+        new = tanh(own[2] + reset * old[2])
+        shown[t] = state = (1 - update) * new + update * state
+        active[t], seen[t] = _side_by_side([reset, update, new]), old[2]
+    return _all(shown), _all(active), _all(seen)
+
+
 def _gru_tangent(
     t: Any, hidden: Any, weight: Any, bias: Any, output: Any, active: Any, seen: Any,
     batch_sizes: Sizes, reverse: bool,
@@ -395,8 +450,8 @@ def _gru_tangent(
     return _all(shown), _all(gates), _all(olds)
 
 
-gru = Operation(
-    "gru_layer", _gru, inputs=("gates", "hidden", "weight", "bias"), joint=_gru_rule,
-    outputs=("output", "active", "seen"), jvp=_gru_tangent, batch="leading",
-    check=_check,
+gru = composite(
+    "gru_layer", _gru_of, _gru, inputs=("gates", "hidden", "weight", "bias"), joint=_gru_rule,
+    outputs=("output", "active", "seen"), jvp=_gru_tangent, batch="leading", check=_check,
+    reason=_LINEAR_STEPS,
 )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
@@ -19,6 +18,7 @@ from retrograd.ops.elementwise import add, clone, logical_not, ne, to_dtype, whe
 from retrograd.ops.networks import dropout
 from retrograd.ops.networks.softmax import softmax_op, softmax_slope
 from retrograd.ops.pointwise.numbers import times as scaled
+from retrograd.ops.reductions.statistics import logsumexp_op
 from retrograd.ops.selecting import any_of
 
 # -- the pieces --------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def _softmax_or_zeros(self: Any) -> Any:
 safe_softmax = composite(
     "safe_softmax", _softmax_or_zeros, lambda self: arrays.normalizing.safe_softmax(self),
     rules={"self": lambda g, result: softmax_slope(g, result, dim=len(result.shape) - 1)},
-    check=kernel("softmax_lastdim_kernel_impl", "c"), batch="leading",
+    check=kernel("softmax_lastdim_kernel_impl", "c"), batch="leading", symmetric=True,
 )  # fmt: skip
 
 
@@ -53,59 +53,29 @@ def _attention(
     return arrays.normalizing.attention(query, key, value, attn_mask, is_causal, scale)
 
 
-def _attention_rule(
-    g: Any, query: Any, key: Any, value: Any, output: Any, logsumexp: Any, attn_mask: Raw | None,
-    is_causal: bool, scale: float,
-) -> Sequence[Any]:  # fmt: skip
-    given, of_logarithm = g
-    if of_logarithm is None and all(map(arrays.is_raw, (given, query, key, value, logsumexp))):
-        return arrays.normalizing.attention_gradients(
-            given, query, key, value, output, logsumexp, attn_mask, is_causal, scale
-        )
+def _attention_of(
+    query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float
+) -> tuple[Any, Any]:
     times = query.shape[1] // key.shape[1]
     keys, values = (_repeat_heads(x, times) for x in (key, value))
-    weights = _weights(query, keys, attn_mask, is_causal, scale)
-    of_value, of_scores = None, None
-    if given is not None:
-        of_value = _sum_heads(products.matmul(_turned(weights), given), times)
-        of_weights = products.matmul(given, _turned(values))
-        of_scores = softmax_slope(of_weights, weights, dim=3)
-    if of_logarithm is not None:
-        part = weights * linear.unsqueeze(of_logarithm, dim=3)
-        of_scores = part if of_scores is None else of_scores + part
-    of_query = scaled(products.matmul(of_scores, keys), number=scale)
-    of_key = scaled(products.matmul(_turned(of_scores), query), number=scale)
-    return [of_query, _sum_heads(of_key, times), of_value]
-
-
-def _weights(query: Any, keys: Any, attn_mask: Any, is_causal: bool, scale: float) -> Any:
-    """How much each query sees of each value."""
     scores = scaled(products.matmul(query, _turned(keys)), number=scale)
     for mask in _masks(attn_mask, is_causal, scores):
         scores = scores + mask
-    return safe_softmax(scores)
-
-
-def _attention_tangent(
-    t: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float
-) -> tuple[Any, Any]:
-    times = query.shape[1] // key.shape[1]
-    keys, values, of_key, of_value = (
-        x if x is None else _repeat_heads(x, times) for x in (key, value, *t[1:])
+    return products.matmul(safe_softmax(scores), values), logsumexp_op(
+        scores, dim=(3,), keepdim=False
     )
-    weights = _weights(query, keys, attn_mask, is_causal, scale)
-    moved = None if of_value is None else products.matmul(weights, of_value)
-    parts = []
-    if t[0] is not None:
-        parts.append(products.matmul(t[0], _turned(keys)))
-    if of_key is not None:
-        parts.append(products.matmul(query, _turned(of_key)))
-    if not parts:
-        return moved, None
-    of_scores = scaled(parts[0] if len(parts) == 1 else parts[0] + parts[1], number=scale)
-    along = linear.sum_dim(weights * of_scores, dim=(3,), keepdim=True)
-    seen = products.matmul(weights * (of_scores - along), values)
-    return seen if moved is None else seen + moved, linear.squeeze(along, dims=(3,))
+
+
+def _attention_rule(
+    g: Any, query: Any, key: Any, value: Any, output: Any, logsumexp: Any, attn_mask: Raw | None,
+    is_causal: bool, scale: float,
+) -> Any:  # fmt: skip
+    given, of_logarithm = g
+    if of_logarithm is not None:
+        return NotImplemented
+    return arrays.normalizing.attention_gradients(
+        given, query, key, value, output, logsumexp, attn_mask, is_causal, scale
+    )
 
 
 @own("a mask has fewer dimensions than the operands, and may be for each entry")
@@ -122,11 +92,10 @@ def _attention_of_many(
     return tuple(unfolded(level, y, first) for y in found)
 
 
-attention = Operation(
-    "scaled_dot_product_attention", _attention, inputs=("query", "key", "value"),
-    joint=_attention_rule, outputs=("output", "logsumexp"), dtypes="free",
+attention = composite(
+    "scaled_dot_product_attention", _attention_of, _attention, inputs=("query", "key", "value"),
+    joint=_attention_rule, fused=True, outputs=("output", "logsumexp"), dtypes="free",
     node="ScaledDotProductFlashAttentionForCpuBackward0", batch=_attention_of_many,
-    jvp=_attention_tangent,
 )  # fmt: skip
 
 

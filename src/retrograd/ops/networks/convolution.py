@@ -16,13 +16,22 @@ from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, sizes_of
-from retrograd.ops._operation import Operation, multilinear, raw
+from retrograd.ops._operation import Multilinear, Operation, composite, multilinear, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops.networks.padding import constant_pad_nd
 
 type_word = arrays.dtypes.type_word
 Sizes = tuple[int, ...]
+
+
+def _correlation(
+    input: Raw, weight: Raw, stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool,
+    output_padding: Sizes, groups: int,
+) -> Raw:  # fmt: skip
+    return _convolution(
+        input, weight, None, stride, padding, dilation, transposed, output_padding, groups
+    )
 
 
 def _convolution(
@@ -61,82 +70,52 @@ def _by_input(
     none = (0,) * len(stride)
     back = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if transposed:
-        found = convolution(g, weight, None, **back, transposed=False, output_padding=none)
+        found = correlation(g, weight, **back, transposed=False, output_padding=none)
         # A window that an output padding as wide as a stride added belongs to no image.
         where = (slice(None),) * 2 + tuple(slice(0, n) for n in shape[2:])
         return found if tuple(found.shape) == tuple(shape) else linear.slice_(found, where=where)
     smallest = output_sizes(g.shape, weight.shape, stride, padding, dilation, True, none)
     missing = tuple(n - m for n, m in zip(shape[2:], smallest, strict=True))
-    return convolution(g, weight, None, **back, transposed=True, output_padding=missing)
+    return correlation(g, weight, **back, transposed=True, output_padding=missing)
+
+
+def _by_weight(
+    g: Any, input: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
+    transposed: bool, groups: int,
+) -> Any:  # fmt: skip
+    """The gradient by the filters, which were of ``shape``."""
+    images, places = (g, input) if transposed else (input, g)
+    return convolution_weight(
+        images, places, kernel=tuple(shape[2:]), stride=stride, padding=padding,
+        dilation=dilation, groups=groups,
+    )  # fmt: skip
 
 
 def _gradients(
     g: Any, input: Any, weight: Any, needs: list[bool], stride: Sizes, padding: Sizes,
-    dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int,
+    dilation: Sizes, transposed: bool, groups: int,
 ) -> list[Any]:  # fmt: skip
-    found = [None, None, None]
-    if needs[0]:
-        found[0] = _by_input(g, weight, input.shape, stride, padding, dilation, transposed, groups)
-    if needs[1]:
-        images, places = (g, input) if transposed else (input, g)
-        found[1] = convolution_weight(
-            images, places, kernel=tuple(weight.shape[2:]), stride=stride, padding=padding,
-            dilation=dilation, groups=groups,
-        )  # fmt: skip
-    if needs[2]:
-        found[2] = linear.sum_dim(g, dim=(0, *range(2, len(g.shape))), keepdim=False)
-    return found
-
-
-def _tangent(
-    t: tuple[Any, Any, Any], input: Any, weight: Any, stride: Sizes, padding: Sizes,
-    dilation: Sizes, transposed: bool, output_padding: Sizes, groups: int,
-) -> Any:  # fmt: skip
-    options = {
-        "stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed,
-        "output_padding": output_padding, "groups": groups,
-    }  # fmt: skip
-    by_input, by_weight, by_bias = t
-    parts = []
-    if by_input is not None:
-        parts.append(convolution(by_input, weight, None, **options))
-    if by_weight is not None:
-        parts.append(convolution(input, by_weight, None, **options))
-    if by_bias is None:
-        return parts[0] + parts[1] if len(parts) == 2 else parts[0]
-    if not parts:
-        parts.append(convolution(input, weight, None, **options) * 0)
-    return sum(parts) + linear.reshape(by_bias, (-1, *(1,) * len(stride)))
+    """All gradients, of which a node that needs any saves what all need, as in PyTorch."""
+    how = (stride, padding, dilation, transposed, groups)
+    bias_dims = (0, *range(2, len(g.shape)))
+    return [
+        _by_input(g, weight, input.shape, *how) if needs[0] else None,
+        _by_weight(g, input, weight.shape, *how) if needs[1] else None,
+        linear.sum_dim(g, dim=bias_dims, keepdim=False) if needs[2] else None,
+    ]
 
 
 @own("images of each entry are more images, and filters of each entry are more groups")
 def _of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """The bias, if there is one for each entry or for each filter of theirs, is added at last."""
-    input, weight, bias = args
-    if not level.owns(weight) and not level.owns(bias):
-        return unfolded(level, op(folded(level, input), weight, bias, **options), input.shape[0])
-    if not level.owns(weight) and not level.owns(input):
-        found = op(input, weight, None, **options)
-    else:
-        found = _of_many_filters(level, op, input, weight, options)
-    if bias is None:
-        return found
-    shape = (1, bias.shape[0], *(1,) * len(options["stride"]))
-    lead = (level.size,) if level.owns(bias) else ()
-    return found + linear.reshape(level.plain(bias), (*lead, *shape))
-
-
-def _of_many_filters(
-    level: BatchLevel, op: Operation, input: Any, weight: Any, options: dict[str, Any]
-) -> Any:
     """Images of many entries with the same filters are more images. With filters of their own they
     are groups of channels. The same images are seen by more filters."""
+    input, weight = args
     if not level.owns(weight):
-        return unfolded(level, op(folded(level, input), weight, None, **options), input.shape[0])
+        return unfolded(level, op(folded(level, input), weight, **options), input.shape[0])
     groups = options["groups"]
     if level.owns(input):
         channels, filters = in_channels(level, input), folded(level, weight)
-        found = op(channels, filters, None, **{**options, "groups": groups * level.size})
+        found = op(channels, filters, **{**options, "groups": groups * level.size})
         return out_of_channels(level, found)
     return _more_filters(level, op, input, weight, options)
 
@@ -153,16 +132,27 @@ def _more_filters(
         shape, split = (size * first, second), (size, groups, first // groups, second)
         apart = linear.reshape(weight.value, (*split, *kernel))
     together = linear.reshape(linear.transpose(apart, dim0=0, dim1=1), (*shape, *kernel))
-    found = op(input, together, None, **options)
+    found = op(input, together, **options)
     images, filters, *sizes = found.shape
     grouped = linear.reshape(found, (images, groups, size, filters // (groups * size), *sizes))
     by_entry = linear.permute(grouped, dims=(2, 0, 1, *range(3, len(grouped.shape))))
     return linear.reshape(by_entry, (size, images, filters // size, *sizes))
 
 
-convolution: Operation = Operation(
-    "convolution", _convolution, inputs=("input", "weight", "bias"), joint=_gradients,
-    jvp=_tangent, batch=_of_many,
+def _with_bias(input: Any, weight: Any, bias: Any, **options: Any) -> Any:
+    found = correlation(input, weight, **options)
+    if bias is None:
+        return found
+    return found + linear.reshape(bias, (-1, *(1,) * len(options["stride"])))
+
+
+correlation: Multilinear = multilinear(
+    "correlation", _correlation, {"input": _by_input, "weight": _by_weight},
+    node="ConvolutionBackward0", batch=_of_many,
+)  # fmt: skip
+convolution = composite(
+    "convolution", _with_bias, _convolution, inputs=("input", "weight", "bias"),
+    joint=_gradients,
 )  # fmt: skip
 
 

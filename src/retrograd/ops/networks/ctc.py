@@ -13,11 +13,11 @@ from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_chan
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, hidden, raw
+from retrograd.ops._operation import Operation, Reduction, hidden, raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import isinf, maximum, to_dtype, where, zeros_like
-from retrograd.ops.linear import reshape, squeeze_dim, sum_dim, unsqueeze
+from retrograd.ops.linear import reshape, squeeze_dim, unsqueeze
 from retrograd.ops.networks.losses import reduction_of
 
 Lengths = tuple[int, ...]  # an array, or what stands for one, if they differ between entries
@@ -49,17 +49,6 @@ def _ctc_rule(
     )  # fmt: skip
 
 
-def _ctc_tangent(
-    t: Any, log_probs: Any, result0: Any, result1: Any, targets: Any, input_lengths: Lengths,
-    target_lengths: Lengths, blank: int, zero_infinity: bool,
-) -> Any:  # fmt: skip
-    """Each loss moves along its own slope; the beginnings of alignments are nobody's business."""
-    ones = zeros_like(result0) + 1
-    slope = _ctc_rule((ones, None), log_probs, result0, result1, targets, input_lengths,
-                      target_lengths, blank, zero_infinity)  # fmt: skip
-    return sum_dim(t[0] * slope, dim=(0, 2), keepdim=False), None
-
-
 def _of_all(level: BatchLevel, lengths: Any) -> Any:
     """The lengths of all entries one after the other."""
     return lengths * level.size if type(lengths) is tuple else raw(folded(level, lengths))
@@ -89,18 +78,15 @@ def _ctc_slope_of_many(
     return out_of_channels(level, found)
 
 
-def _no_second(g: Any) -> Any:
-    raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented")
-
-
-ctc_slope = Operation(
-    "ctc_slope", _ctc_slope, inputs=("grad_output", "log_probs", "losses", "log_alpha"),
-    rules={"grad_output": _no_second, "log_probs": _no_second}, node="NotImplemented",
+ctc_slope = undifferentiable(
+    "ctc_slope", _ctc_slope,
+    RuntimeError("derivative for aten::_ctc_loss_backward is not implemented"),
+    inputs=("grad_output", "log_probs", "losses", "log_alpha"), node="NotImplemented",
     batch=_ctc_slope_of_many,
 )  # fmt: skip
-ctc_op = Operation(
+ctc_op = Reduction(
     "ctc_loss", _ctc, inputs=("log_probs", "targets"), outputs=("result0", "result1"),
-    rules={"log_probs": _ctc_rule}, jvp=_ctc_tangent, batch=_ctc_of_many,
+    rules={"log_probs": _ctc_rule}, reduced=(0, 2), batch=_ctc_of_many,
     check=lambda log_probs, targets, **options: kernel("ctc_loss_cpu", "biuc")(log_probs),
 )  # fmt: skip
 

@@ -10,10 +10,10 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, reducing
 from retrograd.ops._dims import broadcast, one_dim
-from retrograd.ops._operation import Operation, raw
+from retrograd.ops._operation import composite, raw, reduction, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops._tangents import by_slopes, ones_like
+from retrograd.ops.algebra.all_pairs import length
 from retrograd.ops.elementwise import (
     eq,
     minimum,
@@ -34,10 +34,9 @@ def _norm(self: Raw, p: float, dim: tuple[int, ...], keepdim: bool) -> Raw:
     return arrays.statistics.vector_norm(self, p, dim, keepdim)
 
 
-norm_op = Operation(
-    "norm_of_differences", _norm, inputs=("self",),
-    rules={"self": lambda g, self, result, p, dim, keepdim: norms.norm_rule(
-        g, self, result, p, dim, keepdim)},
+norm_op = reduction(
+    "norm_of_differences", _norm,
+    lambda g, self, result, p, dim, keepdim: norms.norm_rule(g, self, result, p, dim, keepdim),
     node="NormBackward1", adjoint=True, dtypes="real", batch="dims",
 )  # fmt: skip
 
@@ -146,27 +145,19 @@ def _pdist_slope(grad_output: Raw, self: Raw, result: Raw, p: float) -> Raw:
     return total
 
 
-def _no_second(g: Any) -> Any:
-    raise NotImplementedError("the derivative for '_pdist_backward' is not implemented.")
+def _pdist_of(self: Any, p: float) -> Any:
+    return length(_differences(self), p=p, dim=(len(self.shape) - 1,))
 
 
-pdist_slope = Operation(
-    "pdist_slope", _pdist_slope, inputs=("grad_output", "self", "result"),
-    rules={"grad_output": _no_second, "self": _no_second, "result": _no_second},
-    node="PdistBackwardBackward0", batch="leading",
+pdist_slope = undifferentiable(
+    "pdist_slope", _pdist_slope,
+    NotImplementedError("the derivative for '_pdist_backward' is not implemented."),
+    inputs=("grad_output", "self", "result"), node="PdistBackwardBackward0", batch="leading",
 )  # fmt: skip
-
-
-def _pdist_jvp(t: Any, self: Any, result: Any, p: float) -> Any:
-    unit = _norm_slope(ones_like(result), _differences(self), result, p, 1)
-    return None if unit is None else by_slopes(unit, _differences(t), (1,), False)
-
-
-pdist_op = Operation(
-    "pdist", _pdist, inputs=("self",),
+pdist_op = composite(
+    "pdist", _pdist_of, _pdist,
     rules={"self": lambda g, self, result, p: pdist_slope(g, self, result, p=p)},
-    jvp=_pdist_jvp, batch="leading",
-    check=kernel("pdist", "biuc"),
+    batch="leading", check=kernel("pdist", "biuc"),
 )  # fmt: skip
 
 

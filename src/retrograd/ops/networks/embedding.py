@@ -13,7 +13,15 @@ from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, numel
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Linear, Operation, hidden, raw
+from retrograd.ops._operation import (
+    Linear,
+    Multilinear,
+    Operation,
+    Selecting,
+    Selection,
+    hidden,
+    raw,
+)
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops.elementwise import (
@@ -142,9 +150,9 @@ def _look_up_of_many(
 
 
 # As in PyTorch, a tangent of the padding is looked up like any other.
-embedding_rows = Operation(
+embedding_rows = Linear(
     "embedding", _look_up, inputs=("weight", "indices"), rules={"weight": _embedding_rule},
-    jvp=lambda t, indices: linear.index(t[0], where=(raw(indices),)), batch=_look_up_of_many,
+    batch=_look_up_of_many,
 )  # fmt: skip
 
 
@@ -287,13 +295,9 @@ def _members(indices: Any, bags: Any, factors: Any, padding_idx: Padding) -> tup
 
 def _bag_by_weight(
     g: Any, indices: Any, offsets: Any, per_sample_weights: Any, result1: Any, result2: Any,
-    result3: Any, shape: Sequence[int], mode: int, padding_idx: Padding, scale_grad_by_freq: bool,
+    shape: Sequence[int], mode: int, padding_idx: Padding, scale_grad_by_freq: bool,
 ) -> Any:  # fmt: skip
     g = g[0]
-    if mode == _MODES["max"]:
-        filled = linear.unsqueeze(gt(raw(result2), 0), dim=1)
-        g = g * to_dtype(filled, dtype=raw(g).dtype)
-        return linear.scatter_zeros(g, shape=tuple(shape), dim=0, places=raw(result3))
     places, members, factors = _members(raw(indices), raw(result1), per_sample_weights, padding_idx)
     if mode == _MODES["mean"]:
         sizes = linear.unsqueeze(to_dtype(raw(result2), dtype=raw(g).dtype), dim=1)
@@ -341,11 +345,33 @@ def _bag_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dic
     return unfolded(level, found, bags), numbers, *rest
 
 
-bag_rows = Operation(
-    "embedding_bag", _bag, inputs=("weight", "indices", "offsets", "per_sample_weights"),
-    rules={"weight": _bag_by_weight, "per_sample_weights": _bag_by_factors},
-    outputs=("result0", "result1", "result2", "result3"), batch=_bag_of_many,
+def _if_filled(x: Any, sizes: Any) -> Any:
+    """Rows of bags that are not empty, and zeros for the others."""
+    filled = linear.unsqueeze(gt(raw(sizes), 0), dim=1)
+    return x * to_dtype(filled, dtype=raw(x).dtype)
+
+
+def _gather_largest(t: Any, result2: Any, result3: Any) -> Any:
+    return _if_filled(linear.gather(t, raw(result3), dim=0), result2)
+
+
+def _scatter_largest(g: Any, result2: Any, result3: Any, shape: Sequence[int]) -> Any:
+    found = _if_filled(g[0], result2)
+    return linear.scatter_zeros(found, shape=tuple(shape), dim=0, places=raw(result3))
+
+
+_BAG: dict[str, Any] = {
+    "inputs": ("weight", "indices", "offsets", "per_sample_weights"),
+    "outputs": ("result0", "result1", "result2", "result3"), "node": "EmbeddingBagBackward0",
+    "batch": _bag_of_many,
+}  # fmt: skip
+bag_sums = Multilinear(
+    "embedding_bag", _bag,
+    rules={"weight": _bag_by_weight, "per_sample_weights": _bag_by_factors}, **_BAG,
 )  # fmt: skip
+bag_maxima = Selecting(
+    "embedding_bag_max", _bag, Selection(_gather_largest, _scatter_largest), **_BAG
+)
 
 
 def _check_bags(
@@ -477,7 +503,8 @@ def embedding_bag(
     _check_arrays(raw(weight), raw(indices), raw(offsets), factors)
     if max_norm is not None:
         _shorten(weight, raw(indices), max_norm, norm_type)
-    return bag_rows(
+    operation = bag_maxima if mode == "max" else bag_sums
+    return operation(
         weight, indices, offsets, per_sample_weights, mode=_MODES[mode],
         include_last_offset=bool(include_last_offset),
         padding_idx=-1 if padding_idx is None else padding_idx,

@@ -16,7 +16,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import sizes_of
-from retrograd.ops._operation import Linear, Operation, TensorLike, raw
+from retrograd.ops._operation import Linear, TensorLike, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -216,6 +216,17 @@ def _sample(
     return total.reshape(*input.shape[:2], *grid.shape[1:-1])
 
 
+def _sample_of(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    sizes, total = tuple(input.shape[2:]), None
+    for corner in _corners(grid, sizes, interpolation_mode, padding_mode, align_corners):
+        part = pick(input, places=raw(corner.places), inside=raw(corner.inside), sizes=sizes)
+        weight = corner.weight()
+        total = _plus(total, part if weight is None else part * _for_channels(weight))
+    return linear.reshape(total, (*input.shape[:2], *grid.shape[1:-1]))
+
+
 def _sample_rule(
     g: Any, input: Any, grid: Any, needs: list[bool], interpolation_mode: int, padding_mode: int,
     align_corners: bool,
@@ -251,8 +262,8 @@ def _plus(total: Any, part: Any) -> Any:
 
 
 SAMPLE = {
-    n: Operation(
-        f"grid_sampler_{n}d", _sample, inputs=("input", "grid"), joint=_sample_rule,
+    n: composite(
+        f"grid_sampler_{n}d", _sample_of, _sample, inputs=("input", "grid"), joint=_sample_rule,
         node=f"GridSampler{n}DBackward0", check=kernel(f"grid_sampler_{n}d_cpu{end}", "biuc"),
         batch="fold",
     ) for n, end in ((2, "_kernel_impl"), (3, ""))

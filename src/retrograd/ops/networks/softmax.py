@@ -57,7 +57,7 @@ softmax_slope = composite(
 )  # fmt: skip
 softmax_op = composite(
     "softmax", lambda self, dim: _ratio(exp(_from_largest(self, dim)), dim),
-    arrays.rows.softmax, check=_check("softmax"),
+    arrays.rows.softmax, check=_check("softmax"), symmetric=True,
     rules={"self": lambda g, result, dim: softmax_slope(g, result, dim=dim)},
 )  # fmt: skip
 log_softmax_slope = composite(

@@ -13,7 +13,15 @@ from retrograd.ops._batching import batches_of, refuse
 from retrograd.ops._batching_declarations import Refused
 from retrograd.ops._dims import Dims, many_dims, numel
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, TensorLike, composite, constant, hidden, raw
+from retrograd.ops._operation import (
+    Operation,
+    TensorLike,
+    composite,
+    constant,
+    hidden,
+    raw,
+    undifferentiable,
+)
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops._results import named_result
@@ -198,14 +206,11 @@ def _weighed_histogram(self: Raw, weight: Raw, edges: Raw, density: bool) -> tup
     return arrays.statistics.histogram(self, weight, edges, density), arrays.copy(edges)
 
 
-def _no_histogram_rule(g: Any) -> Any:
-    raise RuntimeError("derivative for aten::histogram is not implemented")
-
-
 def _histogram_of(name: str, forward: Any, *inputs: str) -> Operation:
-    return Operation(
-        name, forward, inputs=inputs, rules=dict.fromkeys(inputs, _no_histogram_rule),
-        outputs=("hist", "bin_edges"), node="NotImplemented", dtypes="free",
+    error = RuntimeError("derivative for aten::histogram is not implemented")
+    return undifferentiable(
+        name, forward, error, inputs=inputs, outputs=("hist", "bin_edges"), node="NotImplemented",
+        dtypes="free",
     )  # fmt: skip
 
 

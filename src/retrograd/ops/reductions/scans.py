@@ -13,11 +13,22 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, Selecting, hidden, raw
+from retrograd.ops._operation import Operation, Selecting, composite, detached, hidden, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import eq, exp, isinf, isnan, logical_and, where, zeros_like
+from retrograd.ops.elementwise import (
+    clone,
+    eq,
+    exp,
+    isinf,
+    isnan,
+    log,
+    logical_and,
+    real,
+    where,
+    zeros_like,
+)
 from retrograd.ops.reducing import check_running_dtype, cumsum, in_dtype, narrowed
 from retrograd.ops.selecting import any_of, scattered, with_indices
 
@@ -47,9 +58,18 @@ def _recurrence_factor_rule(g: Any, factor: Any, result: Any, dim: int, reverse:
     return _recurrence_transposed(g, factor, dim, reverse) * _shifted(result, dim, reverse)
 
 
+def _recurrence_tangent(t: Any, factor: Any, result: Any, dim: int, reverse: bool) -> Any:
+    moved, by_factor = t
+    if by_factor is not None:
+        pushed = by_factor * _shifted(result, dim, reverse)
+        moved = pushed if moved is None else moved + pushed
+    return recurrence(moved, factor, dim=dim, reverse=reverse)
+
+
 recurrence: Operation = Operation(
-    "recurrence", _recurrence, inputs=("self", "factor"),
+    "recurrence", _recurrence, inputs=("self", "factor"), jvp=_recurrence_tangent,
     rules={"self": _recurrence_transposed, "factor": _recurrence_factor_rule},
+    reason="linear in the first array only: a factor multiplies every later result",
 )  # fmt: skip
 
 # -- products --------------------------------------------------------------------------------
@@ -80,8 +100,9 @@ def _cumprod_slope(g: Any, self: Any, result: Any, dim: int) -> Any:
 
 
 cumprod_op = Operation(
-    "cumprod", _cumprod, inputs=("self",), rules={"self": _cumprod_rule}, dtypes="sum"
-)
+    "cumprod", _cumprod, inputs=("self",), rules={"self": _cumprod_rule}, dtypes="sum",
+    reason="a recurrence; as in PyTorch, derivatives divide by the factors where none is zero",
+)  # fmt: skip
 
 
 @public("torch method", in_place=True, out="its dtype")
@@ -203,8 +224,20 @@ def _logcumsumexp_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
     return exp(self - result) * recurrence(g, ratio, dim=dim, reverse=True)
 
 
-logcumsumexp_op = Operation(
-    "logcumsumexp", _logcumsumexp, inputs=("self",), rules={"self": _logcumsumexp_rule},
+def _logcumsumexp_of(self: Any, dim: int) -> Any:
+    """Sums as multiples of the exponential of the largest so far."""
+    if not self.shape or 0 in self.shape:
+        return clone(self)
+    value = detached(self)
+    largest = cummax_op(real(value) if raw(value).dtype.kind == "c" else value, dim=dim)[0]
+    largest = where(isinf(largest), zeros_like(largest), largest)
+    shrinks = exp(_shifted(largest, dim, False) - largest)
+    sums = recurrence(exp(self - largest), shrinks, dim=dim, reverse=False)
+    return log(sums) + largest
+
+
+logcumsumexp_op = composite(
+    "logcumsumexp", _logcumsumexp_of, _logcumsumexp, rules={"self": _logcumsumexp_rule},
     check=refuses("biu", "\"logcumsumexp_out_cpu\" not implemented for '{}'"),
 )  # fmt: skip
 

@@ -191,6 +191,7 @@ scatter_reduce_tensor: Operation = Operation(
     "scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"), batch=Dims(),
     writes="elements of others",
     rules={"self": reduced_self, "src": reduced_src},
+    reason="reduces groups of elements of any size, which no other operation does",
 )  # fmt: skip
 
 

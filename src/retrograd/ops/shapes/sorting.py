@@ -12,7 +12,7 @@ from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import Refused, own
 from retrograd.ops._dims import as_shape, one_dim
 from retrograd.ops._lifted import Lifted, bare
-from retrograd.ops._operation import Operation, constant, raw
+from retrograd.ops._operation import Operation, constant, raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.selecting import with_indices
@@ -128,12 +128,10 @@ def _without_derivative(name: str, forward: Any, node: str, words: str) -> Opera
     """Results that PyTorch gives a history but no derivative: an element of them stands for
     several of the input."""
 
-    def rule(g: Any) -> Any:
-        raise NotImplementedError(f"the derivative for '{words}' is not implemented.")
-
-    return Operation(
-        name, forward, inputs=("self",), rules={"self": rule}, node=node,
-        outputs=("values", "inverse", "counts"), batch=Refused(words),
+    error = NotImplementedError(f"the derivative for '{words}' is not implemented.")
+    return undifferentiable(
+        name, forward, error, node=node, outputs=("values", "inverse", "counts"),
+        batch=Refused(words),
     )  # fmt: skip
 
 

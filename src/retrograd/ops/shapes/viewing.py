@@ -151,7 +151,7 @@ def _as_strided_batch(level: BatchLevel, op: Operation, args: list[Any], options
 as_strided_at = declare(
     "as_strided", _as_strided, _as_strided_transpose, view=True, jvp=_as_strided_tangent,
     batch=_as_strided_batch,
-    reason="strides speak of memory, and a tangent need not lie in memory as its value does",
+    reason="strides describe memory, and a tangent need not be laid out as its value is",
 )  # fmt: skip
 
 
