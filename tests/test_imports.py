@@ -20,6 +20,7 @@ LAYERS = (
     ("tour/ training/", "what it runs: a tour, and models to train"),
     ("pipeline/ viz/", "models split across processes; pictures of graphs and passes"),
     ("__init__.py", "the public package: `import retrograd`"),
+    ("compiler/", "functions and their derivatives as programs to read and run"),
     ("files/ integrate.py optim/", "saving and loading; differential equations; optimizers"),
     ("func/ nn/ utils/", "transforms; modules and layers; checkpointing and data loading"),
     ("distributed/", "communication between processes, over MPI"),

@@ -122,12 +122,12 @@ _LATER = {
     "triu_indices": "tensor._indices",
     "empty_permuted": "tensor._memory", "empty_strided": "tensor._memory",
     "frombuffer": "tensor._memory", "finfo": "tensor._limits", "iinfo": "tensor._limits",
-    "load": "files", "save": "files",
+    "load": "files", "save": "files", "compile": "compiler",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
-    "cuda", "distributed", "fft", "files", "func", "integrate", "library", "linalg", "nn", "optim",
-    "pipeline", "random", "special", "utils", "viz",
+    "compiler", "cuda", "distributed", "fft", "files", "func", "integrate", "library", "linalg",
+    "nn", "optim", "pipeline", "random", "special", "utils", "viz",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
@@ -162,6 +162,7 @@ __all__ = [
     "can_cast",
     "cdouble",
     "cfloat",
+    "compile",
     "complex64",
     "complex128",
     "contiguous_format",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _linalg as linalg
     from retrograd.arrays import _networks as networks
     from retrograd.arrays import _normalizing as normalizing
+    from retrograd.arrays import _programs as programs
     from retrograd.arrays import _random as random
     from retrograd.arrays import _recurrent as recurrent
     from retrograd.arrays import _rows as rows
@@ -50,9 +51,9 @@ _LATER = {
     "fourier": "_fourier", "windows": "_windows", "images": "_images", "sorting": "_sorting",
     "statistics": "_statistics", "blocks": "_blocks", "networks": "_networks",
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
-    "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas",
+    "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "blas", "blocks", "dtypes", "formatting", "fourier",
-           "images", "layout", "linalg", "ndarray", "networks", "normalizing", "random",
-           "recurrent", "rows", "sequences", "sorting", "special", "statistics", "updates",
-           "windows"]  # fmt: skip
+           "images", "layout", "linalg", "ndarray", "networks", "normalizing", "programs",
+           "random", "recurrent", "rows", "sequences", "sorting", "special", "statistics",
+           "updates", "windows"]  # fmt: skip

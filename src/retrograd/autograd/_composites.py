@@ -18,6 +18,7 @@ from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import linear
+from retrograd.ops._lifted import tracer
 from retrograd.ops._operation import TensorLike, raw
 
 
@@ -29,6 +30,11 @@ def by_definition(
     node saved, if it has been unpacked already."""
     operation = node.operation
     assert operation.definition is not None
+    tracing = None if recorded else tracer()
+    if tracing is not None:
+        traced = tracing.fused_rules(node, g, next_nodes, saved)
+        if traced is not NotImplemented:
+            return traced  # type: ignore[no-any-return]
     with enable_grad():
         inputs = inputs_of(node, node.saved_as_tensors() if saved is None else saved)
         variables = [

@@ -307,7 +307,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]
 
 def layout_of(x: Any) -> Layout:
     """How a value lies in memory."""
-    found = bare(x)
+    found = bare(x, looks=False)
     return found.shape, found.strides
 
 

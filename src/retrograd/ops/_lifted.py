@@ -186,6 +186,7 @@ class Level:
     differentiates: ClassVar[bool] = False  # whether it takes derivatives along
     # Whether what is recorded on values of this level leads on to what its constants came from.
     transparent: ClassVar[bool] = False
+    traces: ClassVar[bool] = False  # whether it writes down what is done, as a program
     # Whether a tensor from outside can be written with what the transform is about.
     takes_in: ClassVar[bool] = True
     # What it does to custom operations, unless ``autograd._custom_transforms`` knows.
@@ -230,6 +231,9 @@ class Level:
                 come_back(frame)
         finally:  # twice, in case of an interrupt in the first
             come_back(frame)
+
+    def look(self, how: str) -> None:
+        """Note that somebody looks at a value of this level."""
 
     def takes_whole(self, operation: Any) -> bool:
         """Whether the level knows what a composite does without asking its definition."""
@@ -297,6 +301,12 @@ def only_arrays(args: Iterable[Any], options: dict[str, Any]) -> bool:
     return not any([isinstance(x, (Lifted, tuple)) for x in options.values()])
 
 
+def tracer() -> Any:
+    """The level that writes a program down, if one is open. It is below all others."""
+    levels = modes.levels
+    return levels[0] if levels and levels[0].traces else None
+
+
 def highest_level(values: Iterable[Any]) -> Level | None:
     """The innermost transform among those that some values, or lists of them, belong to."""
     highest: Level | None = None
@@ -322,13 +332,23 @@ class Later:
         self.compute = compute
 
 
-def bare(x: Any) -> Any:
+def bare(x: Any, looks: bool = True) -> Any:
     """The array at the bottom of a value, with all batches in front: for checks of values that hold
-    for every entry alike. What is computed from it has no derivative."""
+    for every entry alike. What is computed from it has no derivative. ``looks``: at the values; if
+    not, then only at how they lie in memory."""
     x = raw(x)
     while isinstance(x, Lifted):
+        if looks:
+            x.level.look("its values")
         x = raw(x.inner)
     return x
+
+
+def checked_by_line(check: Callable[..., None], *args: Any) -> bool:
+    """Whether a program is being written down, and a check of values has become a line of it:
+    ``check(*args)``, which has passed. It raises an exception for what it refuses."""
+    level = tracer()
+    return level is not None and level.check_values(check, args)
 
 
 def bare_option(x: Any) -> Any:

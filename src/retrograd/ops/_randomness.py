@@ -12,6 +12,7 @@ from typing import Any
 from retrograd._modes import modes
 from retrograd.arrays import Raw
 from retrograd.ops._batching import BatchLevel, batched_on, batches_of
+from retrograd.ops._lifted import tracer
 from retrograd.ops._operation import raw
 
 
@@ -20,6 +21,9 @@ def drawn(shape: Sequence[int], sample: Callable[[tuple[int, ...]], Raw]) -> Any
     it is asked for all of them at once."""
     if not modes.levels:
         return sample(tuple(shape))
+    tracing = tracer()
+    if tracing is not None:
+        sample = tracing.drawing(sample)
     levels = open_batches()
     for level in levels:
         level.check_random()

@@ -478,7 +478,7 @@ def view_as_complex(self: Any) -> Any:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(step % 2 for step in arrays.strides(values)[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-    if arrays.layout.offset(arrays.writable(bare(self))) % 2:
+    if arrays.layout.offset(arrays.writable(bare(self, looks=False))) % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     if values.dtype.itemsize == 2:
         raise NotImplementedError("complex numbers of halves (torch.complex32) are not supported")

@@ -21,7 +21,7 @@ from retrograd.autograd._parts import Part
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
-from retrograd.ops._lifted import Level, Lifted, LooksAtValues
+from retrograd.ops._lifted import Level, Lifted, LooksAtValues, tracer
 from retrograd.ops._operation import Operation
 from retrograd.tensor._tensor import Tensor
 
@@ -223,6 +223,9 @@ def check_lifted(op: Operation, raws: Sequence[Any], options: dict[str, Any]) ->
     """What an operation refuses, by the shapes that the user sees. What it refuses for values that
     cannot be seen here it will refuse below."""
     if op.check is None:
+        return
+    if (level := tracer()) is not None:
+        level.check(op.check, raws, options)
         return
     try:
         op.check(*raws, **options)

@@ -12,7 +12,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._arguments import element
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops.elementwise import to_dtype
 from retrograd.tensor._methods import to
 from retrograd.tensor._out import write_out
@@ -31,6 +31,8 @@ def new_tensor(
         raise TypeError(
             f"{name}(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"
         )
+    if modes.levels and (tracing := tracer()) is not None and arrays.is_raw(data):
+        data = tracing.made(data)
     made: Tensor = wrap(data)
     if requires_grad:
         if data.dtype.kind not in "fc":

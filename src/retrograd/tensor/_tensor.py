@@ -210,7 +210,7 @@ class Tensor(_Base):
 
     def storage_offset(self) -> int:
         """How many elements into its memory, which others may share, a tensor starts."""
-        return arrays.layout.offset(arrays.writable(bare(self)))
+        return arrays.layout.offset(arrays.writable(bare(self, looks=False)))
 
     def data_ptr(self) -> int:
         """The address of the first element."""

@@ -9,7 +9,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import numel
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import Elementwise, Operation, composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -115,7 +115,8 @@ def _class_dim(x: Any) -> int:
 def _counted(self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any, Any]:
     """As ``_weights``, by operations; the targets with a dimension for the classes."""
     class_dim = _class_dim(self)
-    _check_targets(bare(target), self.shape[class_dim], ignore_index)
+    if not checked_by_line(_check_targets, target, self.shape[class_dim], ignore_index):
+        _check_targets(bare(target, looks=False), self.shape[class_dim], ignore_index)
     target = in_dtype(target, arrays.int64)
     ignored = eq(target, ignore_index)
     target = masked_fill(target, ignored, 0)

@@ -12,7 +12,7 @@ from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, numel
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import (
     Linear,
     Multilinear,
@@ -167,6 +167,11 @@ def _check_indices(indices: Any, function: str) -> Raw:
     return places
 
 
+def _check_rows(places: Raw, rows: int) -> None:
+    if arrays.amin(places) < 0 or arrays.amax(places) >= rows:
+        raise IndexError("index out of range in self")
+
+
 @public("torch.embedding")
 def look_up(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
@@ -182,9 +187,8 @@ def look_up(
     if places.size:
         if not len(table):
             raise RuntimeError("index_select(): self indexing axis dim should be positive")
-        found = bare(places)
-        if arrays.amin(found) < 0 or arrays.amax(found) >= len(table):
-            raise IndexError("index out of range in self")
+        if not checked_by_line(_check_rows, places, len(table)):
+            _check_rows(bare(places, looks=False), len(table))
     return embedding_rows(
         weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),
         sparse=False,

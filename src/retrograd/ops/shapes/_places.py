@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import elementwise
-from retrograd.ops._lifted import Lifted, bare
+from retrograd.ops._lifted import Lifted, bare, checked_by_line
 from retrograd.ops._operation import TensorLike, raw
 
 
@@ -56,7 +56,9 @@ def check_in_bounds(
 ) -> None:  # fmt: skip
     """Refuse places along ``dim`` that are not there; only some functions count from the end."""
     if isinstance(places, Lifted):
-        places = bare(places)
+        if checked_by_line(check_in_bounds, places, dim, size, words, negative, error):
+            return
+        places = bare(places, looks=False)
     bad = arrays.sorting.outside(places, -size if negative else 0, size)
     if bad is not None:
         words = words or "index {} is out of bounds for dimension {} with size {}"

@@ -11,7 +11,7 @@ from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import Refused, own
 from retrograd.ops._dims import as_shape, one_dim
-from retrograd.ops._lifted import Lifted, bare
+from retrograd.ops._lifted import Lifted, bare, checked_by_line
 from retrograd.ops._operation import Operation, constant, raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
@@ -393,9 +393,10 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return one_hot_rows(tensor, num_classes=num_classes)
+    if num_classes != -1 and checked_by_line(_check_classes, places, num_classes):
+        return one_hot_rows(tensor, num_classes=num_classes)
     known = bare(places)
-    if known.min() < 0:
-        raise RuntimeError("Class values must be non-negative.")
+    _check_classes(known, num_classes)
     if num_classes == -1:
         if isinstance(places, Lifted) and places.shared is None:
             raise RuntimeError(
@@ -403,6 +404,11 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
                 "num_classes argument."
             )
         num_classes = int(known.max()) + 1
-    elif known.max() >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
     return one_hot_rows(tensor, num_classes=num_classes)
+
+
+def _check_classes(places: Raw, num_classes: int) -> None:
+    if places.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes != -1 and places.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")

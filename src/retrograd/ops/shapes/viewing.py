@@ -190,7 +190,7 @@ def _layout(
             f"Storage size calculation overflowed with sizes={list(shape)} and "
             f"strides={list(steps)}"
         )
-    array = arrays.writable(bare(input))
+    array = arrays.writable(bare(input, looks=False))
     have, itemsize = arrays.layout.memory_size(array), array.itemsize
     need = 0 if 0 in shape else start + _reach(shape, steps)
     if need > have or start < 0:
@@ -227,7 +227,7 @@ def _reach(shape: Sequence[int], steps: Sequence[int]) -> int:
 
 def _offset(input: Any) -> int:
     """How many elements into its memory a tensor starts; of a batch, its first entry."""
-    return int(arrays.layout.offset(arrays.writable(bare(input))))
+    return int(arrays.layout.offset(arrays.writable(bare(input, looks=False))))
 
 
 # -- copies with a part replaced -------------------------------------------------------------

@@ -1,0 +1,193 @@
+"""``compile``: a function that is traced when it meets something new, and then run as a program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import keyword
+import linecache
+import threading
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from retrograd._modes import modes
+from retrograd._source import line_number
+from retrograd.compiler._entry import MISSED, Entry
+from retrograd.compiler._printing import source
+from retrograd.compiler._program import Program
+from retrograd.compiler._trace import Trace
+from retrograd.compiler._watching import Watch
+
+MOST_PROGRAMS = 16  # for one function, before new arguments are met eagerly
+# While a function is traced, the tensors that it can see hold traced values.
+_tracing = threading.RLock()
+
+
+class CannotCompile(RuntimeError):  # noqa: N818 - it says what is the matter
+    """A function cannot be a program, because what it does depends on values, say."""
+
+
+class Compiled:
+    """A function that runs as a program.
+
+    Calling it is calling the function. ``source`` is the program that ran last, as Python.
+    """
+
+    def __init__(self, function: Callable[..., Any], fullgraph: bool, limit: int) -> None:
+        functools.update_wrapper(self, function)
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.function = function
+        self.fullgraph = fullgraph
+        self.limit = limit
+        self.entries: list[Entry] = []
+        self.last: Entry | None = None
+        self.eager_because: str | None = None
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        state = modes.frame.states[-1]
+        if (
+            self.eager_because is not None or state.levels or state.interceptors
+            or state.saved_tensor_hooks or modes.running is not None or modes.observer is not None
+        ):  # fmt: skip
+            return self.function(*args, **named)
+        last = self.last
+        if last is not None:
+            found = last.call(args, named)
+            if found is not MISSED:
+                return found
+            for entry in self.entries:
+                if entry is not last and (found := entry.call(args, named)) is not MISSED:
+                    self.last = entry
+                    return found
+        with _tracing:
+            return self._trace(args, named)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    @property
+    def compiled_function(self) -> Any:
+        """The function that was given."""
+        return self.function
+
+    @property
+    def program(self) -> Program:
+        """The program that was traced or run last."""
+        if self.last is None:
+            raise RuntimeError("there is no program yet: call the function first")
+        return self.last.program
+
+    @property
+    def source(self) -> str:
+        """The program as Python."""
+        return source(self.program)
+
+    def __str__(self) -> str:
+        return self.source if self.last is not None else f"<compiled {self.__name__}, not yet run>"
+
+    # -- tracing -------------------------------------------------------------------------------
+
+    def _trace(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        for entry in self.entries:  # of another thread, which came first
+            if (found := entry.call(args, named)) is not MISSED:
+                return found
+        if len(self.entries) >= self.limit:
+            self._give_up(
+                f"it has been traced {self.limit} times, for other shapes, dtypes, Python values "
+                "or state each time. Pass what changes as a Tensor of one shape.", None,
+            )  # fmt: skip
+            return self.function(*args, **named)
+        watch = Watch(self.function, args, named)
+        if watch.problem is not None:
+            self._give_up(watch.problem + ".", None)
+            return self.function(*args, **named)
+        names = names_for(watch, self.function)
+        trace = Trace(self.function, watch, names, _identifier(self.__name__))
+        found = trace.run(args, named)
+        entry = Entry(trace)
+        if trace.reason is None or trace.recorded:
+            trace.verify(entry.function)
+        if trace.reason is not None:
+            self._give_up(*trace.reason)
+        else:
+            self.last = entry
+            self.entries.append(entry)
+        return entry.first_result(found)
+
+    def _give_up(self, reason: str, place: Any) -> None:
+        """Run eagerly from now on, and say why; or refuse to."""
+        where = ""
+        if place is not None and place[0] is not None:
+            code, offset = place
+            number = line_number(code, offset)
+            text = linecache.getline(code.co_filename, number).strip()
+            where = f"\n  {code.co_filename}:{number}" + (f": {text}" if text else "")
+        message = f"compile: {self.__name__}() cannot be a program: {reason}{where}"
+        if self.fullgraph:
+            raise CannotCompile(message)
+        self.eager_because = message
+        warnings.warn(f"{message}\nIt runs eagerly from now on.", UserWarning, stacklevel=4)
+
+
+def names_for(watch: Watch, function: Any) -> list[str]:
+    """Names for the tensors that a function can see: of its arguments, of variables, and of
+    parameters by their path."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    if not isinstance(function, (types.FunctionType, types.MethodType)):
+        function = getattr(function, "forward", None)
+    try:
+        arguments = [p.name for p in inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        arguments = []
+    taken: set[str] = set()
+    found = []
+    for path, is_argument, expression in zip(
+        watch.names, watch.is_argument, watch.lines_of_tensors, strict=True
+    ):
+        wanted = path
+        if is_argument and expression.startswith("args["):
+            number = int(expression[5 : expression.index("]")])
+            wanted = arguments[number] if number < len(arguments) else f"x{number}"
+        wanted = _identifier(wanted.replace(".", "_").replace("[", "_").replace("]", "")) or "x"
+        name, count = wanted, 1
+        while name in taken or keyword.iskeyword(name) or name == "np":
+            count += 1
+            name = f"{wanted}_{count}"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def _identifier(name: str) -> str:
+    name = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"program{name}"
+
+
+def compile(  # noqa: A001 - PyTorch's name
+    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str = "numpy", mode: str | None = None, options: Any = None, disable: bool = False,
+) -> Any:  # fmt: skip
+    """The same function as a program in straight lines.
+
+    The function is traced when it meets new shapes, dtypes or Python values, and the program runs
+    from then on. Where a program would depend on the values of tensors, the function runs eagerly,
+    and says so once; with ``fullgraph=True`` that is an error.
+
+    >>> import retrograd as torch
+    >>> from retrograd.func import grad
+    >>> slope = torch.compile(grad(lambda x: (x * x).sum()))
+    >>> slope(torch.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
+    if model is None:
+        return lambda f: compile(f, fullgraph=fullgraph, backend=backend, disable=disable)
+    if disable:
+        return model
+    if backend not in ("numpy", "inductor", "eager"):
+        raise RuntimeError(f"Invalid backend: {backend!r}, must be 'numpy'")
+    if not callable(model):
+        raise RuntimeError("compile() takes a function or a Module")
+    return Compiled(model, fullgraph, MOST_PROGRAMS)

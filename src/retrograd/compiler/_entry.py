@@ -1,0 +1,210 @@
+"""A compiled program in use: compare what it was traced for, run it, and put results together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes
+from retrograd.arrays import dtypes
+from retrograd.autograd._history import meta_of
+from retrograd.autograd._node import SECOND_BACKWARD
+from retrograd.autograd._versions import version_of
+from retrograd.autograd._wrap import wrap
+from retrograd.autograd.function import Function, once_differentiable
+from retrograd.compiler._passes import simplified
+from retrograd.compiler._printing import function_of
+from retrograd.compiler._trace import REMOVED, Change, Fixed, Known, Nest, New, Part, Trace
+from retrograd.func._trees import unflatten
+
+MISSED = object()  # what a program gives for a call that it is not for
+
+
+class Entry:
+    """A program, what it was traced for, and how to call it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.program = simplified(trace.make_program())
+        self.function = function_of(self.program)
+        self.pull = trace.pull
+        self.backward = None
+        if self.pull is not None and self.pull.program is not None:
+            self.backward = function_of(simplified(self.pull.program))
+        self.modes = modes_now()
+        self.count = len(trace.outputs)
+        self.result = trace.result
+        self.writes, self.rebound = trace.writes, trace.rebound
+        self.flags, self.changes = trace.flags, trace.changes
+        watch = trace.watch
+        self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
+        needed = [*watch.locals, *self._containers]
+        self.check = watch.checker(needed, apart=bool(self.writes))
+        self._tensor_count = len(watch.tensors)
+        self._plain = not (
+            self.pull or self.writes or self.rebound or self.flags or self.changes
+        ) and isinstance(self.result, New) and not self.result.requires_grad  # fmt: skip
+        self.trace_values: Any = None
+
+    def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What the function gives, or MISSED if the program is not for this call."""
+        found = self.check(args, named)
+        if found is None or modes_now() != self.modes:
+            return MISSED
+        known = found[: self._tensor_count]
+        values = self.function(*[x._data for x in known])
+        if self._plain:
+            return wrap(values[0])
+        return self.finish(known, found[self._tensor_count :], values)
+
+    def finish(self, known: Any, containers: Any, values: Any) -> Any:
+        """Write what the program computed where it belongs, and put the result together."""
+        maker = Maker(self, known, values)
+        for i, output in self.writes:
+            write_over(known[i], values[output])
+        for i, template in self.rebound:
+            known[i]._data = maker.make(template)._data
+        for i, required in self.flags:
+            known[i].requires_grad_(required)
+        where = dict(zip(self._containers, containers, strict=True))
+        for change in self.changes:
+            apply(change, where[change.held.local], maker)
+        return maker.make(self.result)
+
+    def first_result(self, found: Any) -> Any:
+        """What the traced call itself gives, where results have a history."""
+        trace = self.trace
+        if not trace.recorded:
+            return found
+        known = trace.watch.tensors
+        values = (*trace.values, *trace.saved_values)
+        maker = Maker(self, known, values)
+        maker.made.update(
+            (o, x) for o, x in trace.tensors.items() if all(x is not y for y, _ in trace.recorded)
+        )
+        for change in self.changes:
+            if change.template is not REMOVED and has_history(change.template):
+                apply(change, change.held.container, maker)
+        return maker.make(self.result)
+
+
+class Maker:
+    """Makes tensors of what a run of a program gave: the same one for the same output."""
+
+    def __init__(self, entry: Entry, known: Any, values: Any) -> None:
+        self.entry = entry
+        self.known = known
+        self.values = values
+        self.made: dict[int, Any] = {}
+
+    def make(self, template: Any) -> Any:
+        kind = type(template)
+        if kind is New:
+            return self.new(template)
+        if kind is Known:
+            return self.known[template.number]
+        if kind is Fixed:
+            return template.value
+        if kind is Nest:
+            return unflatten([self.make(leaf) for leaf in template.leaves], template.shape)
+        base = self.make(template.of)
+        base._data = arrays.writable(base._data)
+        part = base._data
+        for step in template.steps:
+            part = step(part)
+        return wrap(part, version=version_of(base))
+
+    def new(self, template: New) -> Any:
+        made = self.made.get(template.output)
+        if made is None:
+            if template.recorded:
+                self.make_recorded()
+                return self.made[template.output]
+            made = self.made[template.output] = wrap(self.values[template.output])
+            if template.requires_grad:
+                meta_of(made).requires_grad = True
+        return made
+
+    def make_recorded(self) -> None:
+        """All results that have a history, as those of one node."""
+        trace, pull = self.entry.trace, self.entry.pull
+        assert pull is not None
+        outputs = [output for _, output in trace.recorded]
+        values = [self.values[output] for output in outputs]
+        saved = self.values[self.entry.count :]
+        variables = [self.known[i] for i in pull.variables]
+        inputs = {v: i for i, v in enumerate(trace.inputs)}
+        known = [self.known[inputs[v]] if v in inputs else None for v in pull.saved]
+        found = CompiledFunction.apply(self.entry, values, saved, known, *variables)
+        self.made.update(zip(outputs, found, strict=True))
+
+
+class CompiledFunction(Function):
+    """A program as one node of the graph: gradients are computed by a second program."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, entry: Entry, values: Any, saved: Any, known: Any, *variables: Any
+    ) -> Any:
+        ctx.entry = entry
+        ctx.values = [None if k is not None else s for s, k in zip(saved, known, strict=True)]
+        ctx.save_for_backward(*[k for k in known if k is not None])
+        ctx.set_materialize_grads(True)
+        return tuple([wrap(x) for x in values])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:
+        entry = ctx.entry
+        if entry.backward is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        known = iter(ctx.saved_tensors)
+        saved = [next(known)._data if x is None else x for x in ctx.values]
+        given = [arrays.ascontiguous(g._data) for g in grads]
+        found = iter(entry.backward(*saved, *given))
+        gradients = [
+            wrap(arrays.copy(next(found))) if some else None for some in entry.pull.outputs
+        ]
+        return (None, None, None, None, *gradients)
+
+
+def write_over(tensor: Any, value: Any) -> None:
+    """Write a value over that of a tensor from outside, and count the write."""
+    data = tensor._data = arrays.writable(tensor._data)
+    if data is not value:
+        arrays.write(data, value)
+    version_of(tensor).bump()
+
+
+def apply(change: Change, container: Any, maker: Maker) -> None:
+    """Set an entry of a container."""
+    kind, key = change.held.kind, change.key
+    if change.template is REMOVED:
+        if kind == "attributes":
+            delattr(container, key)
+        else:
+            del container[key]
+        return
+    value = maker.make(change.template)
+    if kind == "grad":
+        meta_of(container).grad = value
+    elif kind == "cell":
+        container.cell_contents = value
+    elif kind == "attributes":
+        setattr(container, key, value)
+    else:
+        container[key] = value
+
+
+def has_history(template: Any) -> bool:
+    if isinstance(template, Nest):
+        return any(map(has_history, template.leaves))
+    return (isinstance(template, New) and template.recorded) or (
+        isinstance(template, Part) and has_history(template.of)
+    )  # fmt: skip
+
+
+def modes_now() -> tuple[Any, ...]:
+    """The modes that change what operations do."""
+    state = modes.frame.states[-1]
+    return (state.grad_enabled, state.inference, state.anomaly, dtypes.get_default_dtype())

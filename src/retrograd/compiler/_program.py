@@ -1,0 +1,219 @@
+"""A program: operations in straight lines, as a function did them when it was traced.
+
+This is all that passes, printers and backends know of a function:
+
+- ``Program.inputs``: variables that the caller gives values for;
+- ``Program.lines``: calls of operations, in order. A variable is assigned once, before it is used;
+- ``Program.outputs``: variables whose values the program gives back.
+
+A line calls an entry of the operation table or a ``Kernel``, which is what the table has no entry
+for: a fused derivative, a draw of random numbers, a write. Its arguments and options are variables,
+Python values, and lists and tuples of these. Values are arrays or, with no dimensions, scalars;
+they are never changed: what a program writes in place is a new variable, made by ``PUT`` or by a
+kernel with ``writes``, and whoever runs the program may do it in the memory of the old one where
+nobody reads that any more (``_buffers.py``).
+
+A backend walks the lines and has an entry for each operation by ``line.operation.name``. Composites
+have a ``definition``, and a program traced with ``whole=False`` has none left that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd._source import Place, describe
+from retrograd.ops._operation import Operation
+
+
+class Var:
+    """A value of a program: its name, its shape and dtype, and how it lies in memory.
+
+    ``root`` is the variable whose memory it shows, which is itself unless it is a view. A constant
+    has its value in ``constant``; for all others that is None.
+    """
+
+    __slots__ = ("constant", "dtype", "name", "root", "shape", "strides")
+
+    def __init__(self, name: str, value: Any, root: Var | None = None) -> None:
+        self.name = name
+        self.shape: tuple[int, ...] = tuple(value.shape)
+        self.dtype = value.dtype
+        self.strides: tuple[int, ...] = tuple(value.strides)
+        self.root: Var = self if root is None else root
+        self.constant: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the value in bytes."""
+        count = int(self.dtype.itemsize)
+        for size in self.shape:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.dtype.name}{list(self.shape)}>"
+
+
+class Kernel:
+    """A function of arrays that a line calls and that is no operation of the table.
+
+    ``writes``: positions of arguments that the function overwrites. The line then gives a new
+    variable for each of these, in this order, and after them one for each array that the function
+    returns, in a tuple, if it returns any.
+    """
+
+    __slots__ = ("definition", "forward", "heavy", "name", "random", "view", "writes")
+
+    def __init__(
+        self, name: str, forward: Callable[..., Any], writes: tuple[int, ...] = (),
+        random: bool = False,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.forward = forward
+        self.writes = writes
+        self.random = random
+        self.view = self.heavy = False
+        self.definition = None
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+
+class Step:
+    """One view taken of the one before: the view operation, its options, and which of its outputs.
+    Steps lead from a whole memory to the part of it that ``PUT`` writes."""
+
+    __slots__ = ("number", "operation", "options")
+
+    def __init__(self, operation: Operation, options: dict[str, Any], number: int | None) -> None:
+        self.operation = operation
+        self.options = options
+        self.number = number
+
+    def __call__(self, x: Any) -> Any:
+        found = self.operation.forward(x, **self.options)
+        return found if self.number is None else found[self.number]
+
+    def __repr__(self) -> str:
+        named = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        part = "" if self.number is None else f"[{self.number}]"
+        return f"{self.operation.name}(_{named}){part}"
+
+
+# ``put(base, value, views=steps)``: the base, with the value written over the part that the steps
+# lead to, broadcast and cast to it.
+PUT = Kernel("put", arrays.programs.put_into, writes=(0,))
+
+
+class Line:
+    """``outputs = operation(*args, **options)``."""
+
+    __slots__ = ("args", "backward", "operation", "options", "outputs", "place", "several")
+
+    def __init__(
+        self, outputs: tuple[Var, ...], operation: Any, args: tuple[Any, ...],
+        options: dict[str, Any], several: bool, place: Place, backward: bool,
+    ) -> None:  # fmt: skip
+        self.outputs = outputs
+        self.operation = operation
+        self.args = args
+        self.options = options
+        self.several = several  # whether the operation gives a tuple
+        self.place = place  # in the user's code
+        self.backward = backward  # whether a backward pass did it
+
+    @property
+    def inputs(self) -> list[Var]:
+        """The variables that the line uses."""
+        return list(variables((self.args, self.options)))
+
+    @property
+    def source(self) -> str | None:
+        """The user's line: ``file.py:12: y = x.exp()``."""
+        return describe(self.place)
+
+    @property
+    def effects(self) -> bool:
+        """Whether it does more than give its outputs, so that it may not be left out."""
+        return bool(self.operation.random) or not self.outputs
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The positions of arguments that the operation overwrites."""
+        return self.operation.writes if isinstance(self.operation, Kernel) else ()
+
+    def replaced(self, new: Callable[[Var], Any]) -> None:
+        """Put other values in place of the variables that the line uses."""
+        self.args = tuple([mapped(x, new) for x in self.args])
+        self.options = {name: mapped(x, new) for name, x in self.options.items()}
+
+
+class Program:
+    """Lines of operations between inputs and outputs."""
+
+    __slots__ = ("inputs", "lines", "name", "outputs")
+
+    def __init__(
+        self, name: str, inputs: Sequence[Var], lines: Sequence[Line], outputs: Sequence[Var]
+    ) -> None:
+        self.name = name
+        self.inputs = list(inputs)
+        self.lines = list(lines)
+        self.outputs = list(outputs)
+
+    def constants(self) -> list[Var]:
+        """The constants that lines and outputs refer to, in order of their first use."""
+        found: dict[Var, None] = {}
+        for line in self.lines:
+            found.update((v, None) for v in line.inputs if v.constant is not None)
+        found.update((v, None) for v in self.outputs if v.constant is not None)
+        return list(found)
+
+    def run(self, *values: Any) -> tuple[Any, ...]:
+        """The outputs for arrays given as inputs, line by line. What this gives is what a program
+        means; compiled code must give the same."""
+        known: dict[Var, Any] = dict(zip(self.inputs, values, strict=True))
+
+        def value(v: Var) -> Any:
+            return known[v] if v.constant is None else v.constant
+
+        for line in self.lines:
+            args = [mapped(x, value) for x in line.args]
+            for position in line.writes:
+                args[position] = arrays.writable(arrays.copy(args[position]))
+            options = {name: mapped(x, value) for name, x in line.options.items()}
+            found = line.operation.forward(*args, **options)
+            if line.writes:
+                found = [*[args[position] for position in line.writes], *(found or ())]
+            elif not line.several:
+                found = [found]
+            known.update(zip(line.outputs, found, strict=True))
+        return tuple([value(v) for v in self.outputs])
+
+    def __str__(self) -> str:
+        from retrograd.compiler._printing import source
+
+        return source(self)
+
+
+def variables(x: Any) -> Iterator[Var]:
+    """The variables in an argument, an option, or nested ones."""
+    if isinstance(x, Var):
+        yield x
+    elif type(x) in (list, tuple):
+        for part in x:
+            yield from variables(part)
+    elif type(x) is dict:
+        for part in x.values():
+            yield from variables(part)
+
+
+def mapped(x: Any, new: Callable[[Var], Any]) -> Any:
+    """An argument or an option with other values in place of its variables."""
+    if isinstance(x, Var):
+        return new(x)
+    if type(x) in (list, tuple):
+        return type(x)([mapped(part, new) for part in x])
+    return x

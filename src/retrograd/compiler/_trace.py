@@ -1,0 +1,493 @@
+"""One traced run of a function: what it gave, what it changed, and the program that does the same.
+
+Arguments and all tensors that the function can see hold traced values while it runs, and their own
+arrays again afterwards. What the run changed is found by comparing with what was there before.
+Results and changes are described by *templates*, which say how to put the same together again from
+what a run of the program gives (``_entry.py``).
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from retrograd import arrays
+from retrograd._modes import modes
+from retrograd.arrays._generator import default_generator
+from retrograd.autograd._backward import grad
+from retrograd.autograd._history import meta_of
+from retrograd.autograd._levels import opened
+from retrograd.autograd._node import SECOND_BACKWARD
+from retrograd.autograd._wrap import wrap
+from retrograd.autograd.grad_mode import enable_grad
+from retrograd.compiler._program import Kernel, Line, Program, Var
+from retrograd.compiler._tracing import Memory, Traced, TraceLevel
+from retrograd.compiler._watching import PLAIN, Held, Watch
+from retrograd.func._trees import flatten, is_nest
+from retrograd.ops import elementwise
+from retrograd.tensor._tensor import Tensor
+
+programs = arrays.programs
+
+
+class Known(NamedTuple):
+    """A tensor that the function was given or can see, by its number."""
+
+    number: int
+
+
+class Part(NamedTuple):
+    """A tensor in the memory of another: of a known one, or of a result."""
+
+    of: Any  # Known or New
+    steps: tuple[Any, ...]
+
+
+class New(NamedTuple):
+    """A new tensor: which output of the program it holds, and whether it has a history."""
+
+    output: int
+    recorded: bool = False
+    requires_grad: bool = False  # a leaf that does
+
+
+class Fixed(NamedTuple):
+    """A Python value, the same in each run."""
+
+    value: Any
+
+
+class Nest(NamedTuple):
+    """A container of templates."""
+
+    leaves: list[Any]
+    shape: Any
+
+
+class Change(NamedTuple):
+    """An entry of a container that is set: ``key`` is None for a cell and for ``.grad``."""
+
+    held: Held
+    key: Any
+    template: Any  # or REMOVED
+
+
+REMOVED = object()
+
+
+class Pull(NamedTuple):
+    """How gradients of recorded results are computed: by a second program."""
+
+    program: Program | None  # None if the graph has been freed
+    saved: list[Var]  # its inputs, before the gradients
+    variables: list[int]  # the known tensors that it gives gradients for
+    outputs: list[bool]  # for each of these, whether there is one
+
+
+class Trace:
+    """A run of a function under a ``TraceLevel``."""
+
+    def __init__(
+        self, function: Callable[..., Any], watch: Watch, names: Sequence[str], name: str
+    ) -> None:
+        self.function = function
+        self.watch = watch
+        self.name = name
+        self.level = TraceLevel()
+        self.reason: tuple[str, Any] | None = None
+        self.before = [arrays.copy(x._data) for x in watch.tensors]
+        self.required = [x.requires_grad for x in watch.tensors]
+        self.traced: list[Traced] = []
+        self.inputs: list[Var] = []
+        for tensor, name_ in zip(watch.tensors, names, strict=True):
+            traced = self.level.given(tensor._data, name_)
+            self.traced.append(traced)
+            self.inputs.append(traced.var)
+        self._memories = {t.memory: i for i, t in enumerate(self.traced)}
+        self.outputs: list[Var] = []
+        self.values: list[Any] = []  # what the run gave for the outputs
+        self._roots: set[Var] = set()
+        self._places: dict[Memory, New] = {}
+        self._templates: dict[int, Any] = {}  # of tensors, by id
+        self.tensors: dict[int, Any] = {}  # new ones, by their output
+        self.writes: list[tuple[int, int]] = []  # known tensor, output
+        self.rebound: list[tuple[int, Any]] = []  # known tensor, template
+        self.flags: list[tuple[int, bool]] = []  # known tensor, requires_grad
+        self.changes: list[Change] = []
+        self.result: Any = None  # a template
+        self.recorded: list[tuple[Any, int]] = []  # results with a history, and their outputs
+        self.pull: Pull | None = None
+        self._forward_lines = 0
+        self._concrete: list[tuple[Any, Any]] = []  # tensors, and the arrays that they get
+
+    # -- the run -------------------------------------------------------------------------------
+
+    def run(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What the function gives, as an eager call does."""
+        watch = self.watch
+        generators = [default_generator, *watch.generators]
+        states = [g.saved() for g in generators]
+        python_state = random.getstate()
+        histories = self.lift()
+        try:
+            with opened(self.level):
+                found = self.function(*args, **named)
+                self.describe(found)
+        finally:
+            self.settle()
+            for tensor, node, meta in histories:
+                tensor._node, tensor._meta = node, meta
+        self.find_reason(python_state, found)
+        self._generators = (generators, states, [g.saved() for g in generators])
+        return found
+
+    def lift(self) -> list[tuple[Any, Any, Any]]:
+        """Have the tensors hold traced values. What has a history is a leaf for this run; the
+        histories are returned."""
+        histories = []
+        for tensor, traced in zip(self.watch.tensors, self.traced, strict=True):
+            if tensor._node is not None or (tensor._meta is not None and tensor._is_view()):
+                histories.append((tensor, tensor._node, tensor._meta))
+                required = tensor.requires_grad
+                tensor._node = tensor._meta = None
+                meta_of(tensor).requires_grad = required
+            tensor._data = traced
+        return histories
+
+    def describe(self, found: Any) -> None:
+        """Note the results, and all that is not as it was."""
+        if flatten(found)[1].leaf_count > 100_000:
+            self.level.look("results of more than 100,000 parts")
+        self.result = self.template(found, "the result")
+        for held in self.watch.held:
+            self.compare(held)
+        for i, tensor in enumerate(self.watch.tensors):
+            self.compare_tensor(i, tensor)
+        self._forward_lines = len(self.level.lines)
+        if self.recorded:
+            self.differentiate()
+
+    def settle(self) -> None:
+        """Put arrays in place of traced values again."""
+        for tensor, array in self._concrete:
+            tensor._data = array
+        for tensor in self.watch.tensors:
+            if isinstance(tensor._data, Traced):
+                tensor._data = tensor._data.value
+            meta = tensor._meta
+            if meta is not None and meta.grad is not None and isinstance(meta.grad._data, Traced):
+                meta.grad._data = meta.grad._data.value
+
+    # -- templates -----------------------------------------------------------------------------
+
+    def template(self, x: Any, what: str) -> Any:
+        """How to make the same again."""
+        if isinstance(x, Tensor):
+            return self.tensor_template(x)
+        if type(x) in PLAIN:
+            return Fixed(x)
+        if is_nest(x):
+            leaves, shape = flatten(x)
+            return Nest([self.template(leaf, what) for leaf in leaves], shape)
+        if id(x) in self.watch._seen or isinstance(x, (type, arrays.dtypes.dtype)):
+            return Fixed(x)
+        if type(x).__module__.startswith("retrograd.") and not hasattr(x, "__dict__"):
+            return Fixed(x)  # a Size, a device
+        if self.level.looked is None:
+            self.level.look(f"a new {type(x).__name__} that is part of {what}")
+        return Fixed(x)
+
+    def tensor_template(self, x: Any) -> Any:
+        number = self.watch._numbers.get(id(x))
+        if number is not None:
+            return Known(number)
+        if id(x) not in self._templates:
+            self._templates[id(x)] = self.new_template(x)
+        return self._templates[id(x)]
+
+    def new_template(self, x: Any) -> Any:
+        data = x._data
+        if not isinstance(data, Traced) or data.level is not self.level:
+            data = self.level.constant(x)
+        recorded = x._node is not None
+        known = self._memories.get(data.memory)
+        if not recorded and known is not None:
+            self._concrete.append((x, data.value))
+            return Part(Known(known), data.steps)
+        place = self._places.get(data.memory)
+        if place is not None and not recorded:
+            self._concrete.append((x, data.value))
+            return Part(place, data.steps)
+        var, value = (data.var, data.value) if known is not None else self.owned(data)
+        output = self.output(var, value)
+        self.tensors[output] = x
+        if recorded:
+            self.recorded.append((x, output))
+            return New(output, recorded=True)
+        self._concrete.append((x, value))
+        found = New(output, requires_grad=x.requires_grad)
+        if not data.steps:
+            self._places[data.memory] = found
+        return found
+
+    def owned(self, data: Traced, like: Traced | None = None) -> tuple[Var, Any]:
+        """A variable, and an array, that nobody else has; in the layout of ``like``."""
+        var, value = data.var, data.value
+        fits = like is None or not isinstance(value, arrays.ndarray) or (
+            value.strides == like.value.strides
+        )  # fmt: skip
+        fresh = var.constant is None and var.root not in self._roots
+        fresh = fresh and var.root not in self.inputs and var.root.constant is None
+        if fresh and like is not None and var.root is not var:
+            fresh = False  # a view of something larger, or with repeats
+        if not (fresh and fits):
+            if like is None:
+                operation: Any = elementwise.clone
+                args: tuple[Any, ...] = (var,)
+                value = arrays.copy(value)
+            else:
+                operation = IN_LAYOUT
+                args = (var, like.memory.var)
+                value = programs.in_layout_of(value, like.value)
+            var = self.level.variable(value)
+            backward = bool(modes.frame.tasks)
+            self.level.lines.append(Line((var,), operation, args, {}, False, (None, 0), backward))
+        self._roots.add(var.root)
+        return var, value
+
+    def output(self, var: Var, value: Any) -> int:
+        self.outputs.append(var)
+        self.values.append(value)
+        return len(self.outputs) - 1
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def compare(self, held: Held) -> None:
+        """Note what of a container has changed."""
+        if held.kind == "grad":
+            self.compare_grad(held)
+            return
+        if held.kind == "cell":
+            if held.container.cell_contents is not held.contents:
+                new = self.template(held.container.cell_contents, "a captured variable")
+                self.changes.append(Change(held, None, new))
+            return
+        if held.kind == "globals":
+            used, stored = held.contents
+            now = {n: held.container[n] for n in (*used, *stored) if n in held.container}
+            self.compare_items(held, used, now)
+            return
+        if held.kind == "attributes":
+            attributes = vars(held.container)
+            now = {n: attributes[n] for n in held.contents if n in attributes}
+            self.compare_items(held, held.contents, now)
+            return
+        if isinstance(held.container, list):
+            same = len(held.container) == len(held.contents) and all(
+                a is b for a, b in zip(held.container, held.contents, strict=True)
+            )
+            if not same:
+                self.changes.append(
+                    Change(held, slice(None), self.template(held.container, "a captured list"))
+                )
+            return
+        self.compare_items(held, held.contents, held.container)
+
+    def compare_items(self, held: Held, old: dict[Any, Any], now: dict[Any, Any]) -> None:
+        for key, value in now.items():
+            if key not in old or old[key] is not value:
+                if key in old and type(value) in PLAIN and _same(old[key], value):
+                    continue
+                self.changes.append(Change(held, key, self.template(value, f"{key!r}")))
+        for key in old:
+            if key not in now:
+                self.changes.append(Change(held, key, REMOVED))
+
+    def compare_grad(self, held: Held) -> None:
+        tensor = held.container
+        grad_now = tensor._meta.grad
+        if grad_now is held.contents:
+            return
+        if grad_now is None:
+            self.changes.append(Change(held, None, Fixed(None)))
+            return
+        number = self.watch._numbers.get(id(grad_now))
+        data = grad_now._data
+        if number is not None or not isinstance(data, Traced) or grad_now._node is not None:
+            self.changes.append(Change(held, None, self.template(grad_now, ".grad")))
+            return
+        leaf = self.traced[self.watch._numbers[id(tensor)]]
+        place = self._places.get(data.memory)
+        if place is not None or data.memory in self._memories:
+            self.changes.append(Change(held, None, self.template(grad_now, ".grad")))
+            return
+        var, value = self.owned(data, leaf)
+        found = self._templates[id(grad_now)] = New(self.output(var, value))
+        self.tensors[found.output] = grad_now
+        self._concrete.append((grad_now, value))
+        self._places[data.memory] = found
+        self.changes.append(Change(held, None, found))
+
+    def compare_tensor(self, i: int, tensor: Any) -> None:
+        """Note what has become of a tensor: written, given other memory, made to require grad."""
+        traced, data = self.traced[i], tensor._data
+        if tensor._node is not None:
+            raise RuntimeError(
+                "compile: the function writes a value that has a history over a tensor from "
+                "outside, which then would have that history. Write under torch.no_grad(), or "
+                "return the new value."
+            )
+        if tensor.requires_grad != self.required[i]:
+            self.flags.append((i, tensor.requires_grad))
+        if traced.memory.version:
+            self.writes.append((i, self.output(traced.memory.var, traced.value)))
+        if data is not traced:
+            shell = wrap(data)
+            self.rebound.append((i, self.new_template(shell)))
+            self._concrete.append((tensor, self._concrete[-1][1]))
+
+    # -- derivatives from outside ----------------------------------------------------------------
+
+    def differentiate(self) -> None:
+        """The program that takes gradients of results to gradients of what requires grad."""
+        level = self.level
+        start = len(level.lines)
+        numbers = [i for i, x in enumerate(self.watch.tensors) if x.requires_grad]
+        given = []
+        for x, output in self.recorded:
+            data = x._data
+            one = arrays.empty(data.shape, data.dtype)
+            given.append(level.given(one, f"g{output}"))
+        try:
+            with enable_grad():
+                found = grad(
+                    [x for x, _ in self.recorded], [self.watch.tensors[i] for i in numbers],
+                    [wrap(g) for g in given], allow_unused=True, retain_graph=True,
+                )  # fmt: skip
+        except RuntimeError as error:
+            if str(error) != SECOND_BACKWARD:
+                raise
+            del level.lines[start:]
+            self.pull = Pull(None, [], numbers, [])
+            return
+        lines = level.lines[start:]
+        del level.lines[start:]
+        outputs: list[Var] = []
+        for g in found:
+            if g is not None:
+                outputs.append(g._data.var if isinstance(g._data, Traced)
+                               else level.constant_of(g._data))  # fmt: skip
+        made = {v for line in lines for v in line.outputs}
+        given_vars = [g.var for g in given]
+        used = [v for line in lines for v in line.inputs] + outputs
+        saved = list(dict.fromkeys(
+            v for v in used if v not in made and v not in given_vars and v.constant is None
+        ))  # fmt: skip
+        program = Program(f"{self.name}_backward", [*saved, *given_vars], lines, outputs)
+        self.pull = Pull(program, saved, numbers, [g is not None for g in found])
+
+    # -- afterwards ------------------------------------------------------------------------------
+
+    def find_reason(self, python_state: Any, found: Any) -> None:
+        """Why the program cannot be used for other calls, if so."""
+        level = self.level
+        if level.looked is not None:
+            how, place = level.looked
+            self.reason = (
+                f"what it does depends on values of tensors, which it looks at by {how}. Use "
+                "torch.where() to choose between values, or look at them outside of the function.",
+                place,
+            )
+        elif random.getstate() != python_state:
+            self.reason = (
+                "it draws numbers from Python's random module, which are others at each call. Use "
+                "torch.rand(), or pass them as arguments.", None,
+            )  # fmt: skip
+        elif self.writes and not apart(self.before_settled):
+            self.reason = ("it writes to tensors that share memory with others.", None)
+        else:
+            self.find_unknown(found)
+
+    @property
+    def before_settled(self) -> list[Any]:
+        return [t.memory.value for t in self.traced]
+
+    def find_unknown(self, found: Any) -> None:
+        """Look for tensors that came from nowhere that was looked at before, and that something
+        still holds: they are from outside, and may be others in the next call."""
+        unknown = list({id(x): x for x in self.level.unknown}.values())
+        self.level.unknown.clear()
+        held = [unknown[i] for i in range(len(unknown)) if sys.getrefcount(unknown[i]) > 2]
+        if not held:
+            return
+        own = {id(x) for x in (unknown, held, self.tensors, *containers_in(found))}
+        for holder in gc.get_referrers(*held):
+            kind = type(holder)
+            if id(holder) in own or kind is types.FrameType or kind is tuple:
+                continue
+            if not kind.__module__.startswith("retrograd."):
+                self.reason = (
+                    "it uses a tensor that is no argument, and neither in its closure, its "
+                    f"globals, nor in attributes of objects there, but in a {kind.__name__}. Pass "
+                    "it as an argument.", None,
+                )  # fmt: skip
+                return
+
+    def make_program(self) -> Program:
+        outputs = list(self.outputs)
+        if self.pull is not None:
+            outputs += self.pull.saved
+        return Program(self.name, self.inputs, self.level.lines, outputs)
+
+    def verify(self, function: Callable[..., Any]) -> None:
+        """Run the program on what was there before, and compare with what the function gave: an
+        operation may have done something that no program shows."""
+        generators, states, after = self._generators
+        for g, state in zip(generators, states, strict=True):
+            g.restore(state)
+        before = [arrays.copy(x) for x in self.before]
+        found = function(*before)
+        drawn = [g.saved() for g in generators]
+        for g, state in zip(generators, after, strict=True):
+            g.restore(state)
+        self.saved_values = found[len(self.outputs) :]
+        pairs = [*zip(drawn, after, strict=True),
+                 *zip(found[: len(self.outputs)], self.values, strict=True)]  # fmt: skip
+        written = {i for i, _ in self.writes}
+        pairs += [
+            (b, t.memory.value)
+            for i, (b, t) in enumerate(zip(self.before, self.traced, strict=True))
+            if i not in written
+        ]
+        if not all(programs.same(a, b) for a, b in pairs):
+            self.reason = (
+                "its program does not do the same as the function. The function, or an operation "
+                "in it, does something that cannot be traced.", None,
+            )  # fmt: skip
+
+
+IN_LAYOUT = Kernel("in_layout_of", programs.in_layout_of)
+
+
+def apart(values: Sequence[Any]) -> bool:
+    memories = [id(programs.memory_of(x)) for x in values]
+    return len(set(memories)) == len(memories)
+
+
+def containers_in(tree: Any) -> list[Any]:
+    """The lists, tuples and dicts that a result is made of."""
+    found, to_visit = [], [tree]
+    while to_visit:
+        x = to_visit.pop()
+        if is_nest(x):
+            found.append(x)
+            to_visit += x.values() if isinstance(x, dict) else x
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and (a == b or repr(a) == repr(b))

@@ -1,0 +1,497 @@
+"""Tracing: a level, as those of transforms are, that writes every operation down.
+
+A function is traced by running it once, on its real values: what it gives and what it changes is
+what an eager call would have. A traced value is an array and the variable of the program that
+stands for it. Whoever looks at the array, to branch or to make a number of it, gets to see it, and
+the level notes that the program depends on values and cannot be used (``TraceLevel.look``).
+
+Values of a program do not change, and memory does. ``Memory`` is some memory and the variable that
+stands for its present contents; a traced value is a part of it, by the views that lead there. After
+a write to any part, the others take their views of the new contents when they are next used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from retrograd import arrays
+from retrograd._modes import modes
+from retrograd._source import Place, user_place
+from retrograd.autograd._levels import as_tensor
+from retrograd.compiler._program import PUT, Kernel, Line, Step, Var
+from retrograd.ops._lifted import Level, Lifted, LooksAtValues
+from retrograd.ops._operation import Operation, TensorLike, raw
+
+programs = arrays.programs
+
+
+class Memory:
+    """Memory that traced values lie in: the variable of what it holds, and how often that has
+    changed."""
+
+    __slots__ = ("shared", "value", "var", "version")
+
+    def __init__(self, var: Var, value: Any) -> None:
+        self.var = var
+        self.value = value  # the array
+        self.version = 0
+        self.shared = False  # with an input of the operation that gave it
+
+
+class Traced(Lifted):
+    """An array, and the variable of the program that stands for it."""
+
+    __slots__ = ("_var", "memory", "seen", "steps", "value")
+
+    level: TraceLevel
+
+    def __init__(
+        self, level: TraceLevel, value: Any, var: Var, memory: Memory | None = None,
+        steps: tuple[Step, ...] = (),
+    ) -> None:  # fmt: skip
+        self.level = level
+        self.value = value
+        self._var = var
+        self.memory = Memory(var, value) if memory is None else memory
+        self.steps = steps
+        self.seen = self.memory.version
+
+    @property
+    def var(self) -> Var:
+        """The variable that stands for what the value is now."""
+        memory = self.memory
+        if self.seen != memory.version:
+            var, value = memory.var, memory.value
+            for step in self.steps:
+                value = step(value)
+                var = self.level.viewed(var, step, value)
+            self._var, self.seen = var, memory.version
+        return self._var
+
+    # What arrays have, and no program depends on but by its guards.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.value.shape
+        return shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.value.dtype
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        strides: tuple[int, ...] = self.value.strides
+        return strides
+
+    @property
+    def ndim(self) -> int:
+        return int(self.value.ndim)
+
+    @property
+    def size(self) -> int:
+        return int(self.value.size)
+
+    def detached(self) -> Traced:
+        return self
+
+    def hold(self, as_tensor: Callable[[Any], Any]) -> None:
+        self.value = arrays.writable(self.value)
+        if not self.steps:
+            self.memory.value = self.value
+
+    def text(self, suffixes: str) -> str:
+        if not self.level.closed:
+            self.level.look("print()")
+        return repr(as_tensor(self.value))[:-1] + suffixes + ")"
+
+    # Looking at values.
+
+    def looked_at(self, how: str) -> Any:
+        """The array, for code that does more with it than to call operations."""
+        if not self.level.closed:
+            self.level.look(how)
+        return self.value
+
+    @property
+    def inner(self) -> Any:
+        return self.value
+
+    @property
+    def shared(self) -> Any:
+        return self.value
+
+    def item(self) -> Any:
+        return self.looked_at("item()").item()
+
+    def truth(self) -> bool:
+        return bool(self.looked_at("bool()").item())
+
+    def tolist(self) -> Any:
+        return self.looked_at("tolist()").tolist()
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        return self.looked_at("numpy()").__array__(*given, **named)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        operation = Lifted.operations.get(ufunc.__name__)
+        if operation is not None and method == "__call__" and not named and not self.level.closed:
+            return operation(*inputs)
+        name = f"NumPy's {ufunc.__name__}()"
+        named = {key: _values(x, name) for key, x in named.items()}
+        return getattr(ufunc, method)(*[_values(x, name) for x in inputs], **named)
+
+    def __array_function__(self, function: Any, *given: Any) -> Any:
+        _, args, named = given
+        name = f"NumPy's {function.__name__}()"
+        return function(*_values(args, name), **{k: _values(x, name) for k, x in named.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(self.value, name):
+            raise AttributeError(name)
+        return getattr(self.looked_at(f"its {name}"), name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.looked_at("an element")[index]
+
+    def __bool__(self) -> bool:
+        return self.truth()
+
+
+def _values(x: Any, how: str) -> Any:
+    if type(x) in (list, tuple):
+        return type(x)([_values(part, how) for part in x])
+    return x.looked_at(how) if isinstance(x, Traced) else x
+
+
+class TraceLevel(Level):
+    """The level of a function that is being traced: below all others.
+
+    ``whole``: composites are lines of their own, as kernels compute them; if not, they are written
+    down as the operations that they are made of.
+    """
+
+    __slots__ = (
+        "_constants",
+        "_count",
+        "checked",
+        "checking",
+        "kept",
+        "lines",
+        "looked",
+        "unknown",
+        "whole",
+    )
+
+    name = "compile"
+    traces: ClassVar[bool] = True
+    transparent: ClassVar[bool] = True  # what is recorded inside is recorded as ever
+
+    def __init__(self, whole: bool = True) -> None:
+        super().__init__()
+        self.lines: list[Line] = []
+        self.whole = whole
+        self.looked: tuple[str, Place] | None = None  # at which value, first, and where
+        self.unknown: list[Any] = []  # tensors that came from nowhere that was looked at before
+        self.kept: list[Any] = []  # arrays that constants were made of, so that ids stay theirs
+        self._constants: dict[int, Var] = {}
+        self._count = 0
+        self.checking = False  # what is looked at now is no more than checked
+        self.checked = False
+
+    def look(self, how: str) -> None:
+        """Note that a value was looked at: the program would depend on it."""
+        if self.checking:
+            self.checked = True
+        elif self.looked is None:
+            self.looked = (how, user_place(3))
+
+    def check(
+        self, check: Callable[..., None], values: Sequence[Any], options: dict[str, Any]
+    ) -> None:
+        """What an operation refuses. If that depends on values, the check is a line, too."""
+        self.checking, self.checked = True, False
+        try:
+            check(*values, **options)
+        except LooksAtValues:
+            return
+        finally:
+            self.checking = False
+        if not self.checked or any_above(self, [*values, *options.values()]):
+            return
+        named = {name: self.known(x)[0] for name, x in options.items()}
+        args = tuple([self.known(x)[0] for x in values])
+        self.lines.append(Line((), Kernel("check", check), args, named, False, user_place(3),
+                               bool(modes.frame.tasks)))  # fmt: skip
+
+    def check_values(self, check: Callable[..., None], args: Sequence[Any]) -> bool:
+        """Call a check of values, as a line. False if they are above this level."""
+        if any_above(self, args):
+            return False
+        pairs = [self.known(x) for x in args]
+        check(*[v for _, v in pairs])
+        kernel = Kernel(check.__name__.lstrip("_"), check)
+        self.lines.append(Line((), kernel, tuple([p for p, _ in pairs]), {}, False, user_place(3),
+                               bool(modes.frame.tasks)))  # fmt: skip
+        return True
+
+    # -- variables ---------------------------------------------------------------------------
+
+    def variable(self, value: Any, root: Var | None = None) -> Var:
+        self._count += 1
+        return Var(f"t{self._count}", value, root)
+
+    def given(self, value: Any, name: str) -> Traced:
+        """A traced value that is an input of the program."""
+        return Traced(self, value, Var(name, value))
+
+    def constant_of(self, value: Any) -> Var:
+        """The variable of an array that is the same in every run."""
+        var = self._constants.get(id(value))
+        if var is None:
+            var = Var(f"c{len(self._constants)}", value)
+            var.constant = value
+            self._constants[id(value)] = var
+            self.kept.append(value)
+        return var
+
+    def made(self, value: Any) -> Traced:
+        """A traced value that holds a new array, which may be written: the constant is a copy."""
+        return Traced(self, value, self.constant_of(arrays.copy(value)))
+
+    def constant(self, x: Any) -> Traced:
+        if isinstance(x, TensorLike):
+            if getattr(x, "requires_grad", False):
+                raise RuntimeError(
+                    "compile: the function used a tensor that requires grad and that is no "
+                    "argument, and neither in its closure, its globals, nor in attributes of "
+                    "objects there. Pass it as an argument."
+                )
+            self.unknown.append(x)
+        data = raw(x)
+        if isinstance(data, Traced) and data.level is self:
+            return data
+        if isinstance(data, Traced):
+            data = data.value
+        return Traced(self, data, self.constant_of(data))
+
+    def known(self, x: Any) -> tuple[Any, Any]:
+        """An argument as the program has it, and its value."""
+        kind = type(x)
+        if kind is Traced and x.level is self:
+            return x.var, x.value
+        if kind in (list, tuple):
+            pairs = [self.known(part) for part in x]
+            return kind([p for p, _ in pairs]), kind([v for _, v in pairs])
+        if isinstance(x, TensorLike) or kind is Traced:
+            traced = self.constant(x)
+            return traced.var, traced.value
+        if arrays.is_raw(x):
+            return self.constant_of(x), x
+        return x, x
+
+    # -- operations --------------------------------------------------------------------------
+
+    def takes_whole(self, operation: Operation) -> bool:
+        return self.whole and operation.forward is not operation.definition
+
+    def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if operation.definition is not None and not self.takes_whole(operation):
+            return self.by_definition(operation, args, options)
+        return self.run_on_parts(operation, args, options)
+
+    def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        pairs = [self.known(x) for x in args]
+        named = {name: self.known(x) for name, x in options.items()}
+        values = [v for _, v in pairs]
+        forward = operation.forward
+        if operation.heavy and values[0].size > arrays.LARGE:
+            found = arrays.shared(forward, values[0])
+        else:
+            found = forward(*values, **{name: v for name, (_, v) in named.items()})
+        several = isinstance(found, (tuple, list))
+        outputs = [self.result(operation, y, args, values) for y in (found if several else [found])]
+        self.lines.append(Line(
+            tuple([y._var for y in outputs]), operation, tuple([p for p, _ in pairs]),
+            {name: p for name, (p, _) in named.items()}, several, user_place(2),
+            bool(modes.frame.tasks),
+        ))  # fmt: skip
+        if operation.view:
+            source = args[0]
+            if not isinstance(source, Traced):
+                source = self.constant(source)
+            for i, y in enumerate(outputs):
+                if y._var.root is not y._var:
+                    step = Step(operation, options, i if several else None)
+                    y.memory, y.steps = source.memory, (*source.steps, step)
+                    y.seen = y.memory.version
+        return tuple(outputs) if several else outputs[0]
+
+    def result(
+        self, operation: Any, value: Any, args: Sequence[Any], values: Sequence[Any]
+    ) -> Traced:
+        """A new traced value. If it lies in the memory of an argument, its variable says so."""
+        source = None
+        if isinstance(value, arrays.ndarray):
+            memory = programs.memory_of(value)
+            for x, v in zip(args, values, strict=True):
+                if v is value or programs.memory_of(v) is memory:
+                    source = x if isinstance(x, Traced) else None
+                    break
+        root = None if source is None else source.var.root
+        found = Traced(self, value, self.variable(value, root))
+        if source is not None and not operation.view:
+            found.memory.shared = True
+        return found
+
+    def viewed(self, var: Var, step: Step, value: Any) -> Var:
+        """The line that takes a view of what some memory holds now; ``value`` is that view."""
+        several = step.number is not None
+        view = self.variable(value, var.root)
+        operation: Any = step.operation
+        if several:
+            operation = Kernel(f"{operation.name}_{step.number}", step)
+            operation.view = True
+        self.lines.append(Line((view,), operation, (var,), {} if several else step.options,
+                               False, user_place(3), bool(modes.frame.tasks)))  # fmt: skip
+        return view
+
+    def below(self, x: Any) -> tuple[Any, bool]:
+        return (x, True)
+
+    def left_of(self, x: Any) -> Any:
+        return as_tensor(x.value)
+
+    # -- writes ------------------------------------------------------------------------------
+
+    def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        memory = target.memory
+        if memory.shared:
+            self.look("memory that several tensors share without being views of each other")
+        arrays.write(target.value, result.value)
+        place, backward = user_place(2), bool(modes.frame.tasks)
+        old, new = memory.var, result.var
+        same = (new.shape, new.dtype, new.strides) == (old.shape, old.dtype, old.strides)
+        if not target.steps and same and new.root is new:
+            memory.var = new  # the whole of it, by a value that lies in memory just so
+        else:
+            memory.var = self.variable(old)
+            options = {"views": target.steps} if target.steps else {}
+            self.lines.append(Line((memory.var,), PUT, (old, new), options, True, place, backward))
+        memory.version += 1
+
+    def overwrite(
+        self, name: str, function: Callable[..., Any], args: Sequence[Any], writes: Sequence[int]
+    ) -> list[Traced]:
+        """Run a function of arrays that overwrites some of them, as a line. It may return a tuple
+        of new arrays, which are given back as traced values."""
+        for position in writes:
+            args[position].hold(as_tensor)
+            if args[position].steps or args[position].memory.shared:
+                self.look("a view that is written to as a whole")
+        old = [x.var if isinstance(x, Traced) else x for x in args]
+        returned = function(*[x.value if isinstance(x, Traced) else x for x in args]) or ()
+        outputs = []
+        for position in writes:
+            memory = args[position].memory
+            memory.var = self.variable(args[position].value)
+            memory.version += 1
+            outputs.append(memory.var)
+        made = [Traced(self, y, self.variable(y)) for y in returned]
+        outputs += [y.var for y in made]
+        kernel = Kernel(name, function, tuple(writes))
+        self.lines.append(Line(tuple(outputs), kernel, tuple(old), {}, True, user_place(3),
+                               bool(modes.frame.tasks)))  # fmt: skip
+        return made
+
+    def take_in(self, tensor: Any) -> None:
+        tensor._data = arrays.writable(tensor._data)
+        if tensor._is_view():
+            self.look("a view of a tensor from outside, by writing to it")
+        self.unknown.append(tensor)
+        tensor._data = self.made(tensor._data)
+
+    def adopt(self, tensor: Any) -> None:
+        self.look("a view of a tensor from outside, after writing to that")
+        tensor._data = self.made(tensor._data)
+
+    # -- what the table has no entry for -------------------------------------------------------
+
+    def drawing(self, sample: Callable[[tuple[int, ...]], Any]) -> Callable[..., Traced]:
+        """A function that draws random numbers, as one that is a line of the program."""
+
+        def draw(shape: tuple[int, ...]) -> Traced:
+            found: Traced = self.run_on_parts(Kernel("draw", sample, random=True), (shape,), {})
+            return found
+
+        return draw
+
+    def fused_rules(
+        self, node: Any, g: Any, next_nodes: Sequence[Any], saved: dict[str, Any] | None
+    ) -> Any:
+        """The gradients of a composite by its fused rules, each of which is a line; NotImplemented
+        where it has to be differentiated by its definition."""
+        extras, operation = node.extras, node.operation
+        if not self.whole or (extras is not None and extras.conjugate):
+            return NotImplemented
+        values = node.saved_as_tensors() if saved is None else saved
+        values = {**node.options, **{name: raw(x) for name, x in values.items()}}
+        given = g if type(g) is list else [g]
+        lifted = [x for x in (*given, *values.values()) if isinstance(x, Lifted)]
+        if any(x.level is not self for x in lifted):
+            return NotImplemented
+        values["shapes"] = [shape for shape, _ in node.infos]
+        values["needs"] = needs = [n is not None for n in next_nodes]
+
+        def call(name: str, rule: Any, position: int) -> Any:
+            known = {**values, "shape": node.infos[position][0]}
+            kernel = Kernel(f"{operation.name}_{name}", rule.function)
+            return self.rule(kernel, (g, *[known[n] for n in rule.names]))
+
+        if operation.joint is not None:
+            return call("backward", operation.joint, 0)
+        return tuple([
+            call(f"gradient_of_{operation.inputs[i]}", rule, i) if rule and needed else None
+            for i, (rule, needed) in enumerate(zip(operation.rules, needs, strict=True))
+        ])  # fmt: skip
+
+    def rule(self, kernel: Kernel, args: tuple[Any, ...]) -> Any:
+        """A rule on arrays. Of several gradients it may give, some may be None."""
+        pairs = [self.known(x) for x in args]
+        found = kernel.forward(*[v for _, v in pairs])
+        if found is NotImplemented:
+            return found
+        several = isinstance(found, (tuple, list))
+        gradients = [
+            None if y is None else self.result(kernel, y, args, [v for _, v in pairs])
+            for y in (found if several else [found])
+        ]
+        kept = [y._var for y in gradients if y is not None]
+        if several and len(kept) < len(gradients):
+            kernel.forward = _WithoutNone(kernel.forward)
+        if kept:
+            self.lines.append(Line(tuple(kept), kernel, tuple([p for p, _ in pairs]), {}, several,
+                                   user_place(4), bool(modes.frame.tasks)))  # fmt: skip
+        return gradients if several else gradients[0]
+
+
+def any_above(level: Level, values: Sequence[Any]) -> bool:
+    """Whether some values belong to transforms inside of a function that is traced."""
+    for x in values:
+        if type(x) in (list, tuple):
+            if any_above(level, x):
+                return True
+        elif isinstance(raw(x), Lifted) and raw(x).level is not level:
+            return True
+    return False
+
+
+class _WithoutNone:
+    """A function that gives several values, without those that are None."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        return tuple([y for y in self.function(*args) if y is not None])

@@ -1,0 +1,356 @@
+"""What a function can see besides its arguments, and how to notice that it has changed.
+
+A function sees what its closure, its globals, its defaults and the object that it is a method of
+refer to, and what these hold in turn: modules and their parameters and buffers, optimizers and
+their state and options, numbers, flags. ``Watch`` goes through all of it once. It gives every
+tensor that is found a number, and writes a function that, before each later call, goes the same way
+and compares: Python values by value, objects by identity, tensors by shape, dtype, layout and
+whether they require grad. That function returns the tensors that it finds, so a gradient or a state
+that is another tensor in each step is taken as it is now.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import math
+import sys
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from retrograd import arrays
+from retrograd._source import is_own
+from retrograd.arrays._generator import Generator
+from retrograd.tensor._tensor import Tensor
+
+MOST_OBJECTS = 100_000
+PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+DICTS = (dict, OrderedDict, defaultdict)
+_FOREIGN = frozenset({"numpy", "scipy", "torch", "jax", "jaxlib", *sys.stdlib_module_names})
+_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+class Held:
+    """A container that was gone through: how the comparing function calls it, and what was in it.
+
+    ``kind`` says how entries are set: "items" (of a dict or a list), "cell" or "grad" (of a
+    tensor, which is the container then).
+    """
+
+    __slots__ = ("container", "contents", "kind", "local")
+
+    def __init__(self, kind: str, container: Any, contents: Any, local: str) -> None:
+        self.kind = kind
+        self.container = container
+        self.contents = contents
+        self.local = local
+
+
+class Watch:
+    """All that a function can see when it is called with some arguments."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.tensors: list[Any] = []
+        self.names: list[str] = []  # of the tensors, from the path on which they were found
+        self.lines_of_tensors: list[str] = []  # the expressions that they are found by
+        self.locals: list[str] = []  # of the tensors, in the comparing function
+        self.is_argument: list[bool] = []
+        self.held: list[Held] = []
+        self.arrays: dict[int, Any] = {}  # NumPy arrays that the function can see
+        self.generators: list[Any] = []
+        self.problem: str | None = None
+        self.lines: list[str] = []
+        self.objects: dict[str, Any] = {"Tensor": Tensor}
+        self._seen: dict[int, str] = {}
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []
+        self._counted = 0
+        self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
+        self._visit(args, "args", "", True)
+        self._visit(named, "named", "", True)
+        self._go()
+        self._visit(function, self._object(function), "", False)
+        self._go()
+
+    def _go(self) -> None:
+        while self._to_visit and self.problem is None:
+            self._counted += 1
+            if self._counted > MOST_OBJECTS:
+                self.problem = "it can see too many objects to watch them all"
+            self._look_at(*self._to_visit.popleft())
+
+    def _visit(self, x: Any, expression: str, path: str, argument: bool) -> None:
+        self._to_visit.append((x, expression, path, argument))
+
+    def _object(self, x: Any) -> str:
+        """The name of an object that the comparing function knows."""
+        name = f"o{len(self.objects)}"
+        self.objects[name] = x
+        return name
+
+    def _local(self, expression: str) -> str:
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _require(self, condition: str) -> None:
+        self.lines.append(f"if not ({condition}): return None")
+
+    # -- one value -----------------------------------------------------------------------------
+
+    def _look_at(self, x: Any, expression: str, path: str, argument: bool) -> None:
+        kind = type(x)
+        if isinstance(x, Tensor):
+            self._look_at_tensor(x, expression, path, argument)
+        elif kind in PLAIN:
+            self._look_at_plain(x, expression)
+        elif kind in (list, tuple) or kind in DICTS or isinstance(x, tuple):
+            self._look_at_container(x, expression, path, argument)
+        elif isinstance(x, (set, frozenset)):
+            if not all(type(part) in PLAIN for part in x):
+                self.problem = f"{path or 'the function'} refers to a set of objects"
+            self._require(f"{expression} == {self._object(kind(x))}")
+        elif isinstance(x, (dict, list, deque)):
+            self.problem = f"{path or 'the function'} refers to a {kind.__name__}"
+        else:
+            if expression not in self.objects:
+                self._require(f"{expression} is {self._object(x)}")
+            self._look_into(x, path)
+
+    def _look_at_plain(self, x: Any, expression: str) -> None:
+        local = self._local(expression)
+        kind = type(x)
+        if x is None or kind is bool or x is Ellipsis:
+            self._require(f"{local} is {x!r}")
+        elif kind in (int, str, bytes):
+            self._require(f"type({local}) is {kind.__name__} and {local} == {x!r}")
+        elif kind is float and math.isfinite(x) and x:
+            self._require(f"type({local}) is float and {local} == {x!r}")
+        else:  # zeros have a sign, and what is no number equals nothing
+            self._require(f"type({local}) is {kind.__name__} and repr({local}) == {repr(x)!r}")
+
+    def _look_at_tensor(self, x: Any, expression: str, path: str, argument: bool) -> None:
+        known = self._numbers.get(id(x))
+        if known is not None:
+            self._require(f"{expression} is {self.locals[known]}")
+            return
+        local = self._local(expression)
+        number = self._numbers[id(x)] = len(self.tensors)
+        self.tensors.append(x)
+        self.names.append(path)
+        self.lines_of_tensors.append(expression)
+        self.locals.append(local)
+        self.is_argument.append(argument)
+        meta, data = x._meta, x._data
+        if not arrays.is_raw(data):
+            self.problem = "it is given a value under a transform"
+            return
+        kind = "Tensor" if type(x) is Tensor else self._object(type(x))
+        self._require(f"type({local}) is {kind}")
+        self.lines.append(f"d{number} = {local}._data; m{number} = {local}._meta")
+        strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
+        self._require(f"d{number}.dtype is {self._dtype(data.dtype)} and "
+                      f"d{number}.shape == {data.shape}{strides}")  # fmt: skip
+        if meta is None:
+            leaf = "is None" if x._node is None else "is not None"
+            self._require(f"m{number} is None or not m{number}.requires_grad")
+            self._require(f"{local}._node {leaf}")
+            return
+        self._require(f"{local}.requires_grad is {x.requires_grad}")
+        self._require(f"{local}.is_leaf is {x.is_leaf}")
+        self._require(f"(m{number} is not None and m{number}.inference) is {meta.inference}")
+        if x.is_leaf and (meta.requires_grad or meta.grad is not None):
+            grad = f"m{number}.grad"
+            self.held.append(Held("grad", x, meta.grad, local))
+            self._visit(meta.grad, grad, f"{path}.grad", False)
+        for hooks, attribute in ((meta.hooks, "hooks"), (meta.post_hooks, "post_hooks")):
+            if hooks:
+                self._visit(hooks, f"m{number}.{attribute}", f"{path}.{attribute}", False)
+
+    def _dtype(self, dtype: Any) -> str:
+        name = f"dtype_{dtype.name}"
+        self.objects[name] = dtype
+        return name
+
+    def _look_at_container(self, x: Any, expression: str, path: str, argument: bool) -> None:
+        known = self._seen.get(id(x))
+        if known is not None:
+            self._require(f"{expression} is {known}")
+            return
+        local = expression if expression in ("args", "named") else self._local(expression)
+        self._seen[id(x)] = local
+        self._kept.append(x)
+        kind = type(x)
+        name = kind.__name__ if kind in (list, tuple, dict) else self._object(kind)
+        self._require(f"type({local}) is {name} and len({local}) == {len(x)}")
+        if kind in DICTS:
+            self.held.append(Held("items", x, dict(x), local))
+            for key, value in x.items():
+                text = repr(key) if type(key) in (str, int, bool) else self._object(key)
+                part = f"{key}" if type(key) in (str, int) else ""
+                self._visit(value, f"{local}[{text}]", _joined(path, part), argument)
+        else:
+            if kind is list:
+                self.held.append(Held("items", x, list(x), local))
+            for i, value in enumerate(x):
+                part = f"{path}[{i}]" if path else "" if local == "args" else str(i)
+                self._visit(value, f"{local}[{i}]", part, argument)
+
+    # -- objects that are compared by identity --------------------------------------------------
+
+    def _look_into(self, x: Any, path: str) -> None:
+        if id(x) in self._seen:
+            return
+        self._seen[id(x)] = "?"
+        self._kept.append(x)
+        if isinstance(x, types.FunctionType):
+            self._look_into_function(x)
+        elif isinstance(x, types.MethodType):
+            self._visit(x.__self__, f"{self._object(x)}.__self__", "", False)
+            self._look_into(x.__func__, path)
+        elif isinstance(x, functools.partial):
+            name = self._object(x)
+            self._visit(x.func, f"{name}.func", path, False)
+            self._visit(x.args, f"{name}.args", path, False)
+            self._visit(x.keywords, f"{name}.keywords", path, False)
+        elif hasattr(type(x), "compiled_function"):  # what it has traced is none of our business
+            self._visit(x.compiled_function, f"{self._object(x)}.compiled_function", path, False)
+        elif isinstance(x, Generator):
+            self.generators.append(x)
+        elif isinstance(x, arrays.ndarray):
+            self.arrays[id(arrays.programs.memory_of(x))] = x
+        elif isinstance(x, (type, types.ModuleType, types.CodeType, *_FUNCTIONS)):
+            return
+        elif hasattr(x, "__next__") and not hasattr(x, "__dict__"):
+            self.problem = (
+                f"{path or 'what it refers to'} is an iterator, which gives something else at each "
+                "call. Pass what it gives as an argument."
+            )
+        elif _is_foreign(type(x)):
+            return
+        else:
+            self._look_into_object(x, path)
+
+    def _look_into_object(self, x: Any, path: str) -> None:
+        attributes = getattr(x, "__dict__", None)
+        if type(attributes) is dict:
+            local = self._object(attributes)
+            self._require(f"len({local}) == {len(attributes)}")
+            self.held.append(Held("items", attributes, dict(attributes), local))
+            for key, value in attributes.items():
+                at = path if key in ("_parameters", "_buffers", "_modules") else _joined(path, key)
+                self._visit(value, f"{local}[{key!r}]", at, False)
+        for kind in type(x).__mro__:
+            for slot in _slots(kind):
+                if hasattr(x, slot):
+                    self._visit(getattr(x, slot), f"{self._object(x)}.{slot}",
+                                _joined(path, slot), False)  # fmt: skip
+            if kind.__module__ == "builtins" or kind.__module__.split(".")[0] in _FOREIGN:
+                continue
+            for name, value in vars(kind).items():
+                function = getattr(value, "__func__", getattr(value, "fget", value))
+                if isinstance(function, types.FunctionType):
+                    if not is_own(function.__code__.co_filename):
+                        self._look_into(function, path)
+                elif type(value) in PLAIN and not name.startswith("__"):
+                    self._visit(value, f"{self._object(x)}.{name}", path, False)
+
+    def _look_into_function(self, f: types.FunctionType) -> None:
+        module = (f.__globals__.get("__name__") or "").split(".")[0]
+        own = is_own(f.__code__.co_filename)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            local = self._object(cell)
+            try:
+                contents = cell.cell_contents
+            except ValueError:
+                continue
+            self.held.append(Held("cell", cell, contents, local))
+            self._visit(contents, f"{local}.cell_contents", name, False)
+        if f.__defaults__:
+            self._visit(f.__defaults__, f"{self._object(f)}.__defaults__", f.__name__, False)
+        if f.__kwdefaults__:
+            self._visit(f.__kwdefaults__, f"{self._object(f)}.__kwdefaults__", f.__name__, False)
+        if own or module in _FOREIGN:
+            return
+        self._look_at_globals(f)
+
+    def _look_at_globals(self, f: types.FunctionType) -> None:
+        namespace, local = f.__globals__, self._object(f.__globals__)
+        names, stored = names_in(f.__code__)
+        used = {n: namespace[n] for n in names if n in namespace}
+        self.held.append(Held("globals", namespace, (used, stored), local))
+        for name, value in used.items():
+            if isinstance(value, (types.ModuleType, type)):
+                self._look_at_namespace(value, names, f"{local}[{name!r}]", name)
+            else:
+                self._visit(value, f"{local}[{name!r}]", name, False)
+
+    def _look_at_namespace(self, x: Any, names: list[str], expression: str, path: str) -> None:
+        """A module or a class: what code that knows it asks it for."""
+        home = x.__name__ if isinstance(x, types.ModuleType) else x.__module__
+        if home.split(".")[0] in _FOREIGN or home.split(".")[0] == "retrograd":
+            return
+        self._require(f"{expression} is {self._object(x)}")
+        attributes, local = vars(x), self._object(x)
+        used = {n: attributes[n] for n in names if n in attributes}
+        self.held.append(Held("attributes", x, used, local))
+        for name, value in used.items():
+            if not isinstance(value, (types.ModuleType, type, property, classmethod, staticmethod)):
+                self._visit(value, f"{local}.{name}", f"{path}.{name}", False)
+
+    # -- the comparing function ------------------------------------------------------------------
+
+    def checker(self, needed: list[str], apart: bool) -> Callable[..., Any]:
+        """The function of the arguments that returns the objects of some local names, or None if
+        anything has changed. ``apart``: tensors must not share memory."""
+        lines = list(self.lines)
+        if apart and len(self.tensors) > 1:
+            data = ", ".join(f"d{i}" for i in range(len(self.tensors)))
+            lines.append(f"if not apart(({data})): return None")
+        body = "\n".join(f"        {line}" for line in lines)
+        found = "".join(f"{name}, " for name in needed)
+        text = (
+            "def check(args, named):\n    try:\n" + body + f"\n        return ({found})\n"
+            "    except (KeyError, IndexError, AttributeError, TypeError, ValueError):\n"
+            "        return None\n"
+        )
+        names = {**self.objects, "apart": apart_in_memory}
+        exec(compile(text, "<guards>", "exec"), names)
+        check: Callable[..., Any] = names["check"]
+        return check
+
+
+def apart_in_memory(values: tuple[Any, ...]) -> bool:
+    """Whether no two arrays share memory."""
+    memories = [id(arrays.programs.memory_of(x)) for x in values]
+    return len(set(memories)) == len(memories)
+
+
+def names_in(code: types.CodeType) -> tuple[list[str], list[str]]:
+    """The names that some code, and functions in it, use, and the globals that it assigns."""
+    names: dict[str, None] = {}
+    stored: list[str] = []
+    codes = [code]
+    while codes:
+        each = codes.pop()
+        names.update(dict.fromkeys(each.co_names))
+        stored += [i.argval for i in dis.get_instructions(each) if i.opname == "STORE_GLOBAL"]
+        codes += [c for c in each.co_consts if isinstance(c, types.CodeType)]
+    return list(names), stored
+
+
+def _joined(path: str, part: str) -> str:
+    return f"{path}.{part}" if path and part else path or part
+
+
+def _slots(kind: type) -> Iterator[str]:
+    slots = vars(kind).get("__slots__", ())
+    for name in (slots,) if isinstance(slots, str) else slots:
+        if not name.startswith("__"):
+            yield name
+
+
+def _is_foreign(kind: type) -> bool:
+    return kind.__module__.split(".")[0] in _FOREIGN
