@@ -25,6 +25,7 @@ from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation
 
 orders = itertools.count(0, -1)
@@ -291,6 +292,8 @@ class AccumulateGrad(CallableNode):
                     have._version_counter.bump()
             elif isinstance(have._data, ndarray):
                 meta.grad = wrap(have._data + g)
+            elif isinstance(have._data, Lifted):
+                have._data = have._data.plus(g)
             else:
                 have._data = have._data + g
         if meta.post_hooks and tell:

@@ -39,7 +39,8 @@ class Entry:
         watch = trace.watch
         self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
         needed = [*watch.locals, *self._containers]
-        self.check = watch.checker(needed, apart=bool(self.writes))
+        written = [i for i, _ in self.writes]
+        self.check = watch.checker(needed, written, trace.level.depends_on_numbers)
         self._tensor_count = len(watch.tensors)
         self._plain = not (
             self.pull or self.writes or self.rebound or self.flags or self.changes

@@ -26,7 +26,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._program import Kernel, Line, Program, Var
 from retrograd.compiler._tracing import Memory, Traced, TraceLevel
-from retrograd.compiler._watching import PLAIN, Held, Watch
+from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
 from retrograd.func._trees import flatten, is_nest
 from retrograd.ops import elementwise
 from retrograd.tensor._tensor import Tensor
@@ -302,7 +302,7 @@ class Trace:
             if key not in old or old[key] is not value:
                 if key in old and type(value) in PLAIN and _same(old[key], value):
                     continue
-                self.changes.append(Change(held, key, self.template(value, f"{key!r}")))
+                self.changes.append(Change(held, key, self.template(value, _word(key))))
         for key in old:
             if key not in now:
                 self.changes.append(Change(held, key, REMOVED))
@@ -407,14 +407,11 @@ class Trace:
                 "it draws numbers from Python's random module, which are others at each call. Use "
                 "torch.rand(), or pass them as arguments.", None,
             )  # fmt: skip
-        elif self.writes and not apart(self.before_settled):
+        elif not apart_in_memory([t.memory.value for t in self.traced],
+                                 [i for i, _ in self.writes]):  # fmt: skip
             self.reason = ("it writes to tensors that share memory with others.", None)
         else:
             self.find_unknown(found)
-
-    @property
-    def before_settled(self) -> list[Any]:
-        return [t.memory.value for t in self.traced]
 
     def find_unknown(self, found: Any) -> None:
         """Look for tensors that came from nowhere that was looked at before, and that something
@@ -473,11 +470,6 @@ class Trace:
 IN_LAYOUT = Kernel("in_layout_of", programs.in_layout_of)
 
 
-def apart(values: Sequence[Any]) -> bool:
-    memories = [id(programs.memory_of(x)) for x in values]
-    return len(set(memories)) == len(memories)
-
-
 def containers_in(tree: Any) -> list[Any]:
     """The lists, tuples and dicts that a result is made of."""
     found, to_visit = [], [tree]
@@ -487,6 +479,10 @@ def containers_in(tree: Any) -> list[Any]:
             found.append(x)
             to_visit += x.values() if isinstance(x, dict) else x
     return found
+
+
+def _word(key: Any) -> str:
+    return repr(key) if type(key) in (str, int) else "an entry of a dict"
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -96,6 +96,11 @@ class Traced(Lifted):
     def detached(self) -> Traced:
         return self
 
+    def plus(self, g: Any) -> Traced:
+        self.hold(as_tensor)
+        self.level.write(self, Lifted.operations["add"](self, g))
+        return self
+
     def hold(self, as_tensor: Callable[[Any], Any]) -> None:
         self.value = arrays.writable(self.value)
         if not self.steps:
@@ -177,6 +182,7 @@ class TraceLevel(Level):
         "_count",
         "checked",
         "checking",
+        "depends_on_numbers",
         "kept",
         "lines",
         "looked",
@@ -197,6 +203,7 @@ class TraceLevel(Level):
         self.kept: list[Any] = []  # arrays that constants were made of, so that ids stay theirs
         self._constants: dict[int, Var] = {}
         self._count = 0
+        self.depends_on_numbers = False  # of optimizers, which may otherwise change
         self.checking = False  # what is looked at now is no more than checked
         self.checked = False
 
@@ -297,6 +304,9 @@ class TraceLevel(Level):
         return self.whole and operation.forward is not operation.definition
 
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        running = options.get("running")
+        if running is not None and self.takes_whole(operation):
+            return self.run_with_statistics(operation, args, options, running)
         if operation.definition is not None and not self.takes_whole(operation):
             return self.by_definition(operation, args, options)
         return self.run_on_parts(operation, args, options)
@@ -327,6 +337,25 @@ class TraceLevel(Level):
                     y.memory, y.steps = source.memory, (*source.steps, step)
                     y.seen = y.memory.version
         return tuple(outputs) if several else outputs[0]
+
+    def run_with_statistics(
+        self, operation: Any, args: tuple[Any, ...], options: dict[str, Any], running: Any
+    ) -> Any:
+        """An operation that also updates running statistics, which its option refers to."""
+        names = list(options)
+        kept, count = running.kept, len(running.kept)
+        running.kept = ()
+
+        def update(*given: Any) -> Any:
+            statistics, rest = given[:count], given[count:]
+            inputs, values = rest[: len(args)], rest[len(args) :]
+            named = dict(zip(names, values, strict=True))
+            named["running"] = running.of(statistics)
+            return operation.forward(*inputs, **named)
+
+        values = [None if name == "running" else options[name] for name in names]
+        everything = [self.lifted(x) if arrays.is_raw(x) else x for x in (*kept, *args, *values)]
+        return tuple(self.overwrite(operation.name, update, everything, range(count)))
 
     def result(
         self, operation: Any, value: Any, args: Sequence[Any], values: Sequence[Any]

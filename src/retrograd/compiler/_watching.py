@@ -17,12 +17,13 @@ import math
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from retrograd import arrays
 from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
+from retrograd.optim._rules import RuleOptimizer
 from retrograd.tensor._tensor import Tensor
 
 MOST_OBJECTS = 100_000
@@ -68,6 +69,9 @@ class Watch:
         self._kept: list[Any] = []
         self._counted = 0
         self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
+        self._groups: set[int] = set()  # of optimizers, whose numbers are looked up by each step
+        self._exact: dict[int, str] = {}  # lines to compare such numbers exactly
+        self._names: set[str] = set()  # that the user's code uses
         self._visit(args, "args", "", True)
         self._visit(named, "named", "", True)
         self._go()
@@ -118,6 +122,12 @@ class Watch:
             if expression not in self.objects:
                 self._require(f"{expression} is {self._object(x)}")
             self._look_into(x, path)
+
+    def _look_at_number_of_group(self, x: float, expression: str) -> None:
+        """A number of an optimizer: what matters is whether it is zero."""
+        local = self._local(expression)
+        self._exact[len(self.lines)] = f"if {local} != {x!r}: return None"
+        self._require(f"type({local}) is float and bool({local}) is {bool(x)}")
 
     def _look_at_plain(self, x: Any, expression: str) -> None:
         local = self._local(expression)
@@ -187,7 +197,11 @@ class Watch:
         self._require(f"type({local}) is {name} and len({local}) == {len(x)}")
         if kind in DICTS:
             self.held.append(Held("items", x, dict(x), local))
+            loose = id(x) in self._groups
             for key, value in x.items():
+                if loose and type(value) is float and math.isfinite(value):
+                    self._look_at_number_of_group(value, f"{local}[{key!r}]")
+                    continue
                 text = repr(key) if type(key) in (str, int, bool) else self._object(key)
                 part = f"{key}" if type(key) in (str, int) else ""
                 self._visit(value, f"{local}[{text}]", _joined(path, part), argument)
@@ -234,6 +248,9 @@ class Watch:
             self._look_into_object(x, path)
 
     def _look_into_object(self, x: Any, path: str) -> None:
+        if isinstance(x, RuleOptimizer) and type(x).__module__.startswith("retrograd."):
+            self._groups.update(map(id, x.param_groups))
+            self._kept.append(x.param_groups)
         attributes = getattr(x, "__dict__", None)
         if type(attributes) is dict:
             local = self._object(attributes)
@@ -255,7 +272,8 @@ class Watch:
                     if not is_own(function.__code__.co_filename):
                         self._look_into(function, path)
                 elif type(value) in PLAIN and not name.startswith("__"):
-                    self._visit(value, f"{self._object(x)}.{name}", path, False)
+                    if type(attributes) is not dict or name not in attributes:
+                        self._visit(value, f"vars({self._object(kind)})[{name!r}]", path, False)
 
     def _look_into_function(self, f: types.FunctionType) -> None:
         module = (f.__globals__.get("__name__") or "").split(".")[0]
@@ -279,6 +297,7 @@ class Watch:
     def _look_at_globals(self, f: types.FunctionType) -> None:
         namespace, local = f.__globals__, self._object(f.__globals__)
         names, stored = names_in(f.__code__)
+        self._names.update(names)
         used = {n: namespace[n] for n in names if n in namespace}
         self.held.append(Held("globals", namespace, (used, stored), local))
         for name, value in used.items():
@@ -302,13 +321,17 @@ class Watch:
 
     # -- the comparing function ------------------------------------------------------------------
 
-    def checker(self, needed: list[str], apart: bool) -> Callable[..., Any]:
+    def checker(self, needed: list[str], written: list[int], exact: bool) -> Callable[..., Any]:
         """The function of the arguments that returns the objects of some local names, or None if
-        anything has changed. ``apart``: tensors must not share memory."""
+        anything has changed. ``written``: tensors that must not share memory with others.
+        ``exact``: numbers of optimizers must be the same, too."""
         lines = list(self.lines)
-        if apart and len(self.tensors) > 1:
+        if exact or "param_groups" in self._names:
+            for number, line in self._exact.items():
+                lines[number] = line
+        if written and len(self.tensors) > 1:
             data = ", ".join(f"d{i}" for i in range(len(self.tensors)))
-            lines.append(f"if not apart(({data})): return None")
+            lines.append(f"if not apart(({data}), {written}): return None")
         body = "\n".join(f"        {line}" for line in lines)
         found = "".join(f"{name}, " for name in needed)
         text = (
@@ -322,10 +345,12 @@ class Watch:
         return check
 
 
-def apart_in_memory(values: tuple[Any, ...]) -> bool:
-    """Whether no two arrays share memory."""
+def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
+    """Whether arrays that are written share no memory with any other."""
     memories = [id(arrays.programs.memory_of(x)) for x in values]
-    return len(set(memories)) == len(memories)
+    if len(set(memories)) == len(memories):
+        return True
+    return all(memories.count(memories[i]) == 1 for i in written)
 
 
 def names_in(code: types.CodeType) -> tuple[list[str], list[str]]:

@@ -163,6 +163,10 @@ class Lifted:
         """The elements, where they can be known."""
         self.refuse("the elements")
 
+    def plus(self, g: Any) -> Any:
+        """The sum with a gradient that arrives where this is the ``.grad`` of a leaf."""
+        return Lifted.operations["add"](self, g)
+
     def detached(self) -> Lifted:
         """The same value without history and without derivatives."""
         raise NotImplementedError

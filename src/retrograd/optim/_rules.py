@@ -18,7 +18,7 @@ from retrograd.autograd._history import check_write
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad, no_grad
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, tracer
 from retrograd.optim.optimizer import Optimizer, ParamsT
 from retrograd.tensor._tensor import Tensor
 
@@ -109,6 +109,9 @@ class RuleOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         self._check_groups()
+        if switch.active and (level := tracer()) is not None:
+            traced_step(level, self)
+            return loss
         source = user_place()
         for group in self.param_groups:
             rule = self._rule(group)
@@ -147,13 +150,63 @@ class RuleOptimizer(Optimizer):
                 check_may_write(self, param)
 
 
+def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
+    """A step as lines of a program: one for each parameter, which overwrites it and its state. The
+    numbers of its group are those of the time when the line is run."""
+    for group in optimizer.param_groups:
+        keeps_state = optimizer._keeps_state(group)
+        for param in group["params"]:
+            if param._meta is None or param._meta.grad is None:
+                continue
+            state = optimizer.state[param] if keeps_state else {}
+            if keeps_state and not state:
+                level.depends_on_numbers = True  # such as the first size of a step
+                state.update(_traced_beginning(level, optimizer, group, param))
+            _traced_update(level, optimizer, group, param, state)
+            record_write(param, user_place())
+
+
+def _traced_beginning(level: Any, optimizer: RuleOptimizer, group: Group, param: Any) -> State:
+    traced = param._data
+    param._data = traced.value
+    try:
+        state = optimizer._initial_state(group, param)
+    finally:
+        param._data = traced
+    for value in state.values():
+        if isinstance(value, Tensor):
+            value._data = level.made(arrays.writable(value._data))
+    return state
+
+
+def _traced_update(
+    level: Any, optimizer: RuleOptimizer, group: Group, param: Any, state: State
+) -> None:
+    names = [name for name, value in state.items() if isinstance(value, Tensor)]
+    others = {name: value for name, value in state.items() if name not in names}
+    made: list[str] = []
+
+    def update(param: Raw, grad: Raw, *parts: Raw) -> tuple[Raw, ...]:
+        now = {**others, **{name: wrap(x) for name, x in zip(names, parts, strict=True)}}
+        optimizer._rule(group)(param, grad, now)
+        made[:] = [n for n, x in now.items() if isinstance(x, Tensor) and n not in names]
+        return tuple([now[name]._data for name in made])
+
+    parts = [state[name]._data for name in names]
+    writes = (0, *range(2, 2 + len(parts)))
+    name = f"{type(optimizer).__name__.lower()}_update"
+    found = level.overwrite(name, update, [param._data, param._meta.grad._data, *parts], writes)
+    state.update((name, wrap(x)) for name, x in zip(made, found, strict=True))
+
+
 def _any_inference(params: list[Any]) -> bool:
     return any([p._meta is not None and p._meta.inference for p in params])
 
 
 def check_may_write(optimizer: Optimizer, param: Any) -> None:
     """Raise a RuntimeError if a parameter must not be written here."""
-    if any(isinstance(x._data, Lifted) for x in (param, param.grad) if x is not None):
+    values = [x._data for x in (param, param.grad) if x is not None]
+    if any(isinstance(x, Lifted) and not x.level.traces for x in values):
         raise RuntimeError(
             f"{type(optimizer).__name__}.step() cannot update a parameter inside of a function "
             "being transformed by a functorch transform. Call step() outside of it."

@@ -112,6 +112,12 @@ class Running:
         self.kept: tuple[Any, ...] = (mean, var)
         self.momentum = momentum
 
+    def of(self, statistics: Sequence[Any]) -> Running:
+        """The same for other statistics."""
+        found = Running(None, None, self.momentum)
+        found.kept = tuple(statistics)
+        return found
+
     def update(self, mean: Any, squares: Any, count: int) -> None:
         """Move on towards the mean of ``count`` numbers, and their variance: the sum of their
         squared distances from it, by one less, as it is judged from a sample."""
