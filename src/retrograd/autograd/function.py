@@ -469,7 +469,7 @@ def run_under_transforms(
     from retrograd.autograd import _custom_transforms as transforms  # loaded with the first of them
 
     level = transforms.level_of(args)
-    if level is None:
+    if level is None or level.traces:  # a program is made of what its parts do
         return run_below(cls, args)
     if cls.setup_context is Function.setup_context:
         if level.transparent:  # dual numbers made by hand, which PyTorch takes here, too
@@ -486,7 +486,7 @@ def _under_transforms(cls: type[Function], args: tuple[Any, ...]) -> Any:
     from retrograd.autograd import _custom_transforms as transforms
 
     level = transforms.level_of(args)
-    if level is not None:
+    if level is not None and not level.traces:
         args = transforms.lifted(level, args)
         if not (modes.records and any(getattr(a, "requires_grad", False) for a in args)):
             return transforms.run(level, cls, args)

@@ -18,7 +18,7 @@ from retrograd.compiler._entry import MISSED, Entry
 from retrograd.compiler._printing import source
 from retrograd.compiler._program import Program
 from retrograd.compiler._trace import Trace
-from retrograd.compiler._watching import Watch
+from retrograd.compiler._watching import Watch, watch
 
 MOST_PROGRAMS = 16  # for one function, before new arguments are met eagerly
 # While a function is traced, the tensors that it can see hold traced values.
@@ -99,12 +99,12 @@ class Compiled:
                 "or state each time. Pass what changes as a Tensor of one shape.", None,
             )  # fmt: skip
             return self.function(*args, **named)
-        watch = Watch(self.function, args, named)
-        if watch.problem is not None:
-            self._give_up(watch.problem + ".", None)
+        seen = watch(self.function, args, named)
+        if seen.problem is not None:
+            self._give_up(seen.problem + ".", None)
             return self.function(*args, **named)
-        names = names_for(watch, self.function)
-        trace = Trace(self.function, watch, names, _identifier(self.__name__))
+        names = names_for(seen, self.function)
+        trace = Trace(self.function, seen, names, _identifier(self.__name__))
         found = trace.run(args, named)
         entry = Entry(trace)
         if trace.reason is None or trace.recorded:
@@ -131,7 +131,7 @@ class Compiled:
         warnings.warn(f"{message}\nIt runs eagerly from now on.", UserWarning, stacklevel=4)
 
 
-def names_for(watch: Watch, function: Any) -> list[str]:
+def names_for(seen: Watch, function: Any) -> list[str]:
     """Names for the tensors that a function can see: of its arguments, of variables, and of
     parameters by their path."""
     while hasattr(function, "__wrapped__"):
@@ -145,7 +145,7 @@ def names_for(watch: Watch, function: Any) -> list[str]:
     taken: set[str] = set()
     found = []
     for path, is_argument, expression in zip(
-        watch.names, watch.is_argument, watch.lines_of_tensors, strict=True
+        seen.names, seen.is_argument, seen.lines_of_tensors, strict=True
     ):
         wanted = path
         if is_argument and expression.startswith("args["):

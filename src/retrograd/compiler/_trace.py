@@ -281,6 +281,11 @@ class Trace:
             now = {n: held.container[n] for n in (*used, *stored) if n in held.container}
             self.compare_items(held, used, now)
             return
+        if held.kind == "attributes of":
+            old, known = held.contents
+            now = {n: x for n, x in held.container.items() if n in old or n in known}
+            self.compare_items(held, old, now)
+            return
         if held.kind == "attributes":
             attributes = vars(held.container)
             now = {n: attributes[n] for n in held.contents if n in attributes}

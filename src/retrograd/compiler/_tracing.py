@@ -300,15 +300,22 @@ class TraceLevel(Level):
 
     # -- operations --------------------------------------------------------------------------
 
+    @property
+    def takes_kernels(self) -> bool:  # type: ignore[override]
+        return self.whole
+
     def takes_whole(self, operation: Operation) -> bool:
-        return self.whole and operation.forward is not operation.definition
+        """A composite with rules has a node of its own, as in eager mode."""
+        has_kernel = operation.forward is not operation.definition
+        return self.whole and (has_kernel or operation.has_rules)
 
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        running = options.get("running")
-        if running is not None and self.takes_whole(operation):
-            return self.run_with_statistics(operation, args, options, running)
-        if operation.definition is not None and not self.takes_whole(operation):
+        definition = operation.definition
+        if definition is not None and (not self.whole or operation.forward is definition):
             return self.by_definition(operation, args, options)
+        running = options.get("running")
+        if running is not None:
+            return self.run_with_statistics(operation, args, options, running)
         return self.run_on_parts(operation, args, options)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -484,6 +491,10 @@ class TraceLevel(Level):
             call(f"gradient_of_{operation.inputs[i]}", rule, i) if rule and needed else None
             for i, (rule, needed) in enumerate(zip(operation.rules, needs, strict=True))
         ])  # fmt: skip
+
+    def by_kernel(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A kernel that takes arrays only, as a line."""
+        return self.rule(Kernel(kernel.__name__.lstrip("_"), kernel), args)
 
     def rule(self, kernel: Kernel, args: tuple[Any, ...]) -> Any:
         """A rule on arrays. Of several gradients it may give, some may be None."""

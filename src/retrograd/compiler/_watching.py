@@ -49,10 +49,26 @@ class Held:
         self.local = local
 
 
-class Watch:
-    """All that a function can see when it is called with some arguments."""
+def watch(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Watch:
+    """All that a function can see. Which attributes it asks objects for is known once all code has
+    been seen that it can reach."""
+    names: set[str] = set()
+    while True:
+        found = Watch(function, args, named, names)
+        if found._names <= names or found.problem is not None:
+            return found
+        names = names | found._names
 
-    def __init__(self, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+
+class Watch:
+    """All that a function can see when it is called with some arguments. ``known``: the names that
+    it uses, as far as known; of objects of the user's classes, other attributes do not matter."""
+
+    def __init__(
+        self, function: Any, args: tuple[Any, ...], named: dict[str, Any], known: set[str]
+    ) -> None:
+        self._known = known
+        self._by_name = not known & _ANY_NAME
         self.tensors: list[Any] = []
         self.names: list[str] = []  # of the tensors, from the path on which they were found
         self.lines_of_tensors: list[str] = []  # the expressions that they are found by
@@ -254,9 +270,19 @@ class Watch:
         attributes = getattr(x, "__dict__", None)
         if type(attributes) is dict:
             local = self._object(attributes)
-            self._require(f"len({local}) == {len(attributes)}")
-            self.held.append(Held("items", attributes, dict(attributes), local))
-            for key, value in attributes.items():
+            seen = attributes
+            if self._by_name and _is_of_user(type(x)):
+                seen = {k: v for k, v in attributes.items() if k in self._known or k[:1] == "_"
+                        or k in ("training", "param_groups", "state", "defaults")}  # fmt: skip
+                lacking = self._object(frozenset(self._known - attributes.keys()))
+                self._require(f"{lacking}.isdisjoint({local})")
+                self.held.append(
+                    Held("attributes of", attributes, (dict(seen), self._known), local)
+                )
+            else:
+                self._require(f"len({local}) == {len(attributes)}")
+                self.held.append(Held("items", attributes, dict(attributes), local))
+            for key, value in seen.items():
                 at = path if key in ("_parameters", "_buffers", "_modules") else _joined(path, key)
                 self._visit(value, f"{local}[{key!r}]", at, False)
         for kind in type(x).__mro__:
@@ -271,9 +297,12 @@ class Watch:
                 if isinstance(function, types.FunctionType):
                     if not is_own(function.__code__.co_filename):
                         self._look_into(function, path)
-                elif type(value) in PLAIN and not name.startswith("__"):
-                    if type(attributes) is not dict or name not in attributes:
-                        self._visit(value, f"vars({self._object(kind)})[{name!r}]", path, False)
+                elif (
+                    type(value) in PLAIN
+                    and not name.startswith("__")
+                    and name not in (attributes or ())
+                ):
+                    self._visit(value, f"vars({self._object(kind)})[{name!r}]", path, False)
 
     def _look_into_function(self, f: types.FunctionType) -> None:
         module = (f.__globals__.get("__name__") or "").split(".")[0]
@@ -343,6 +372,19 @@ class Watch:
         exec(compile(text, "<guards>", "exec"), names)
         check: Callable[..., Any] = names["check"]
         return check
+
+
+_ANY_NAME = {"getattr", "setattr", "hasattr", "delattr", "vars", "__dict__", "__getattr__"}
+
+
+def _is_of_user(kind: type) -> bool:
+    """Whether no code but the user's asks objects of a class for attributes by public names."""
+    return all(
+        base is object
+        or not base.__module__.startswith("retrograd.")
+        or base.__name__ in ("Module", "Callable_", "Stateful", "Tree")
+        for base in kind.__mro__
+    ) and not kind.__module__.startswith("retrograd.")
 
 
 def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:

@@ -191,6 +191,7 @@ class Level:
     # Whether what is recorded on values of this level leads on to what its constants came from.
     transparent: ClassVar[bool] = False
     traces: ClassVar[bool] = False  # whether it writes down what is done, as a program
+    takes_kernels: bool  # of such a level: whether a line may be a kernel
     # Whether a tensor from outside can be written with what the transform is about.
     takes_in: ClassVar[bool] = True
     # What it does to custom operations, unless ``autograd._custom_transforms`` knows.
@@ -353,6 +354,24 @@ def checked_by_line(check: Callable[..., None], *args: Any) -> bool:
     ``check(*args)``, which has passed. It raises an exception for what it refuses."""
     level = tracer()
     return level is not None and level.check_values(check, args)
+
+
+def on_arrays(*values: Any) -> bool:
+    """Whether a kernel that takes arrays only can be called with some values by ``by_kernel``: all
+    are arrays, or values that a program is made of."""
+    for x in values:
+        if isinstance(x, TensorLike):
+            return False
+        if isinstance(x, Lifted) and not (x.level.traces and x.level.takes_kernels):
+            return False
+    return True
+
+
+def by_kernel(kernel: Callable[..., Any], *args: Any) -> Any:
+    """A kernel that takes arrays only. In a program it is a line."""
+    if any([isinstance(x, Lifted) for x in args]):
+        return tracer().by_kernel(kernel, args)
+    return kernel(*args)
 
 
 def bare_option(x: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
+from retrograd.ops._lifted import by_kernel, on_arrays
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import c_name
 from retrograd.ops.elementwise import le, relu, sigmoid, tanh, where, zeros_like
@@ -146,10 +147,6 @@ def _by_weight(of_rows: Any, states: Any) -> Any:
     return products.matmul(_turned(of_rows), states)
 
 
-def _on_arrays(*values: Any) -> bool:
-    return all(x is None or arrays.is_raw(x) for x in values)
-
-
 def _or_zeros(g: Any, like: Any) -> Any:
     return zeros_like(like) if g is None else g
 
@@ -184,10 +181,11 @@ def _rnn_rule(
     g: Any, hidden: Any, weight: Any, result: Any, nonlinearity: str, batch_sizes: Sizes,
     reverse: bool,
 ) -> Sequence[Any]:  # fmt: skip
-    if _on_arrays(g, hidden, weight, result):
-        return arrays.recurrent.rnn_gradients(
-            g, result, hidden, weight, nonlinearity, batch_sizes, reverse
-        )
+    if on_arrays(g, hidden, weight, result):
+        return by_kernel(  # type: ignore[no-any-return]
+            arrays.recurrent.rnn_gradients, g, result, hidden, weight, nonlinearity, batch_sizes,
+            reverse,
+        )  # fmt: skip
     outputs, given = (_steps(x, batch_sizes) for x in (result, g))
     (found,) = _empty(1, batch_sizes)
     carried = _Carried()
@@ -263,10 +261,10 @@ def _lstm_rule(
     of_output, of_cells, of_active = g
     of_output = _or_zeros(of_output, output)
     values = (of_output, of_cells, hidden, cell, weight, projection, output, cells, active)
-    if of_active is None and _on_arrays(*values):
-        return arrays.recurrent.lstm_gradients(
-            of_output, of_cells, output, cells, active, hidden, cell, weight, projection,
-            batch_sizes, reverse,
+    if of_active is None and on_arrays(*values):
+        return by_kernel(  # type: ignore[no-any-return]
+            arrays.recurrent.lstm_gradients, of_output, of_cells, output, cells, active, hidden,
+            cell, weight, projection, batch_sizes, reverse,
         )  # fmt: skip
     before = _previous(cell, cells, batch_sizes, reverse)
     slopes, onto, into_cell, whole = _lstm_slopes(cells, before, active)
@@ -368,10 +366,11 @@ def _gru_rule(
     of_output, of_active, of_seen = g
     of_output = _or_zeros(of_output, output)
     values = (of_output, hidden, weight, bias, output, active, seen)
-    if of_active is None and of_seen is None and _on_arrays(*values):
-        return arrays.recurrent.gru_gradients(
-            of_output, output, active, seen, hidden, weight, bias, batch_sizes, reverse
-        )
+    if of_active is None and of_seen is None and on_arrays(*values):
+        return by_kernel(  # type: ignore[no-any-return]
+            arrays.recurrent.gru_gradients, of_output, output, active, seen, hidden, weight, bias,
+            batch_sizes, reverse,
+        )  # fmt: skip
     reset, update, new = _parts(active, 3)
     states = _previous(hidden, output, batch_sizes, reverse)
     outer: list[Any] = [None] * 3 if of_active is None else _parts(of_active, 3)
