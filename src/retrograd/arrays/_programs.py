@@ -3,11 +3,13 @@ which arrays share it, and NumPy's own names."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from retrograd.arrays import _reducing
 from retrograd.arrays._numpy import Raw, copy, writable, write
 
 View = Callable[[Raw], Raw]
@@ -27,6 +29,11 @@ def put_into(base: Raw, value: Raw, views: Sequence[View] = ()) -> None:
     for view in views:
         part = view(part)
     write(part, value)
+
+
+def copy_to_write(x: Raw) -> Raw:
+    """A copy that may be written."""
+    return writable(copy(x))
 
 
 def memory_of(x: Any) -> Any:
@@ -60,6 +67,36 @@ def name_of(function: Any) -> str | None:
     """How a program calls a function of NumPy: ``np.tanh``; None for any other."""
     name = getattr(function, "__name__", "")
     return f"np.{name}" if name and getattr(np, name, None) is function else None
+
+
+_OF_OPERATORS = {
+    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply,
+    operator.truediv: np.divide, operator.neg: np.negative,
+}  # fmt: skip
+
+
+def ufunc_of(function: Any) -> Any:
+    """The function of NumPy, taking ``out=``, that does the same; None if there is none."""
+    if isinstance(function, np.ufunc):
+        return function
+    return _OF_OPERATORS.get(function) if callable(function) else None
+
+
+def adds_plainly(x: Any, axes: tuple[int, ...] | None) -> bool:
+    """Whether sums of an array of some shape, dtype and strides are those of ``np.add.reduce``."""
+    if x.dtype.kind not in "fc" or x.dtype.itemsize < 4:
+        return False
+    size = 1
+    for length in x.shape:
+        size *= length
+    if axes is None:
+        return size < 8 * _reducing._LONGEST
+    return size < _reducing._LONGEST or len(x.shape) != 2
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays may share memory."""
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 numpy = np

@@ -108,7 +108,7 @@ class Compiled:
         found = trace.run(args, named)
         entry = Entry(trace)
         if trace.reason is None or trace.recorded:
-            trace.verify(entry.function)
+            trace.verify(entry)
         if trace.reason is not None:
             self._give_up(*trace.reason)
         else:

@@ -26,11 +26,15 @@ class Entry:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.program = simplified(trace.make_program())
-        self.function = function_of(self.program)
+        used = {v for line in self.program.lines for v in line.inputs} | {*self.program.outputs}
+        self.positions = [i for i, v in enumerate(self.program.inputs) if v in used]
+        self.program.inputs = [self.program.inputs[i] for i in self.positions]
+        self.function, written = function_of(self.program)
+        self._overwritten = [i for i, v in enumerate(trace.inputs) if v in written]
         self.pull = trace.pull
         self.backward = None
         if self.pull is not None and self.pull.program is not None:
-            self.backward = function_of(simplified(self.pull.program))
+            self.backward = function_of(simplified(self.pull.program))[0]
         self.modes = modes_now()
         self.count = len(trace.outputs)
         self.result = trace.result
@@ -53,7 +57,9 @@ class Entry:
         if found is None or modes_now() != self.modes:
             return MISSED
         known = found[: self._tensor_count]
-        values = self.function(*[x._data for x in known])
+        for i in self._overwritten:
+            known[i]._data = arrays.writable(known[i]._data)
+        values = self.function(*[known[i]._data for i in self.positions])
         if self._plain:
             return wrap(values[0])
         return self.finish(known, found[self._tensor_count :], values)

@@ -11,7 +11,10 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._source import line_number
+from retrograd.compiler._buffers import Plan
+from retrograd.compiler._forms import FORMS
 from retrograd.compiler._program import Line, Program, Var
+from retrograd.ops._operation import Operation
 
 programs = arrays.programs
 
@@ -27,15 +30,16 @@ def source(program: Program) -> str:
     return Text(program).text
 
 
-def function_of(program: Program) -> Callable[..., Any]:
-    """The program as a function of arrays that gives a tuple of arrays."""
+def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
+    """The program as a function of arrays that gives a tuple of arrays, and the inputs whose memory
+    it writes."""
     text = Text(program)
     file = f"<program {program.name} {id(program):#x}>"
     names = dict(text.names)
     exec(compile(text.text, file, "exec"), names)
     linecache.cache[file] = (len(text.text), None, text.text.splitlines(keepends=True), file)
     function: Callable[..., Any] = names[program.name]
-    return function
+    return function, text.plan.written
 
 
 class Text:
@@ -43,6 +47,8 @@ class Text:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.plan = Plan(program)
+        self.renamed: dict[Var, str] = {}  # what is written in place keeps its name
         self.names: dict[str, Any] = {"np": programs.numpy}
         self.taken = {v.name for v in program.inputs}
         self.taken |= {v.name for line in program.lines for v in line.outputs}
@@ -53,8 +59,11 @@ class Text:
         for line in program.lines:
             body += self.comments(line)
             body.append(self.line(line))
-        outputs = "".join(f"{self.value(v)}, " for v in program.outputs)
-        body.append(f"return ({outputs})" if outputs else "return ()")
+            if freed := self.plan.freed[line]:
+                body.append(f"del {', '.join(map(self.value, freed))}")
+        outputs = ", ".join(map(self.value, program.outputs))
+        single = "," if len(program.outputs) == 1 else ""
+        body.append(f"return {outputs}{single}" if outputs else "return ()")
         inputs = ", ".join(v.name for v in program.inputs)
         lines = "".join(f"    {line}\n" for line in body)
         self.text = f"def {program.name}({inputs}):\n{lines}"
@@ -65,7 +74,7 @@ class Text:
         found = []
         if line.backward != self._backward:
             self._backward, self._place = line.backward, None
-            found.append("# -- backward --" if line.backward else "# -- forward --")
+            found.append("# -- backward --" if line.backward else "# -- after backward --")
         code, offset = line.place
         if code is not None:
             number = line_number(code, offset)
@@ -80,6 +89,8 @@ class Text:
     # -- lines -------------------------------------------------------------------------------
 
     def line(self, line: Line) -> str:
+        if line in self.plan.in_place:
+            return self.line_in_place(line)
         expression = self.expression(line)
         if not line.outputs:
             return expression
@@ -88,11 +99,39 @@ class Text:
             return f"{', '.join(names)}{',' if len(names) == 1 else ''} = {expression}"
         return f"{line.outputs[0].name} = {expression}"
 
+    def line_in_place(self, line: Line) -> str:
+        """A kernel that overwrites arguments in their memory, after copying those that are still
+        needed."""
+        operation, positions = line.operation, self.plan.in_place[line]
+        args = [self.value(x) for x in line.args]
+        before = ""
+        for k, position in enumerate(line.writes):
+            if position in positions:
+                self.renamed[line.outputs[k]] = args[position]
+            else:
+                name = line.outputs[k].name
+                before += (
+                    f"{name} = {self.named('copy', programs.copy_to_write)}({args[position]}); "
+                )
+                args[position] = name
+        named = [f"{name}={self.value(x)}" for name, x in line.options.items()]
+        wanted = "put_into" if operation.name == "put" else operation.name
+        call = f"{self.named(wanted, operation.forward)}({', '.join([*args, *named])})"
+        made = [v.name for v in line.outputs[len(line.writes) :]]
+        return before + (f"{', '.join(made)}, = {call}" if made else call)
+
     def expression(self, line: Line) -> str:
         operation = line.operation
         args = [self.value(x) for x in line.args]
+        if line in self.plan.out:
+            function = programs.name_of(programs.ufunc_of(operation.forward))
+            return f"{function}({', '.join(args)}, out={self.value(self.plan.out[line])})"
         if operation.name in OPERATORS and not line.options and _is_operator(operation):
             return OPERATORS[operation.name].format(*[_operand(x) for x in args])
+        form = FORMS.get(operation.name) if isinstance(operation, Operation) else None
+        text = None if form is None else form(line, [_operand(x) for x in args])
+        if text is not None:
+            return text
         named = [f"{name}={self.value(x)}" for name, x in line.options.items()]
         return f"{self.called(line)}({', '.join([*args, *named])})"
 
@@ -111,10 +150,10 @@ class Text:
 
     def value(self, x: Any) -> str:
         if isinstance(x, Var):
-            return x.name if x.constant is None else self.constant(x)
+            return self.renamed.get(x, x.name) if x.constant is None else self.constant(x)
         kind = type(x)
         if kind is tuple:
-            return f"({''.join(f'{self.value(part)}, ' for part in x).strip()})"
+            return f"({', '.join(map(self.value, x))}{',' if len(x) == 1 else ''})"
         if kind is list:
             return f"[{', '.join(map(self.value, x))}]"
         if x is None or x is Ellipsis or kind in (bool, int, str):

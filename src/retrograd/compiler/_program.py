@@ -105,6 +105,8 @@ class Step:
 # ``put(base, value, views=steps)``: the base, with the value written over the part that the steps
 # lead to, broadcast and cast to it.
 PUT = Kernel("put", arrays.programs.put_into, writes=(0,))
+# ``in_layout_of(x, like)``: a copy of ``x`` that lies in memory as ``like`` does, as gradients do.
+IN_LAYOUT = Kernel("in_layout_of", arrays.programs.in_layout_of)
 
 
 class Line:
@@ -151,13 +153,19 @@ class Line:
 
 
 class Program:
-    """Lines of operations between inputs and outputs."""
+    """Lines of operations between inputs and outputs.
 
-    __slots__ = ("inputs", "lines", "name", "outputs")
+    ``updates`` says which inputs are state: what each is to hold afterwards, which is an output,
+    too. Whoever runs the program may write it into the memory of the input.
+    """
+
+    __slots__ = ("inputs", "lines", "name", "outputs", "updates")
 
     def __init__(
-        self, name: str, inputs: Sequence[Var], lines: Sequence[Line], outputs: Sequence[Var]
-    ) -> None:
+        self, name: str, inputs: Sequence[Var], lines: Sequence[Line], outputs: Sequence[Var],
+        updates: Sequence[tuple[Var, Var]] = (),
+    ) -> None:  # fmt: skip
+        self.updates = list(updates)
         self.name = name
         self.inputs = list(inputs)
         self.lines = list(lines)

@@ -24,7 +24,7 @@ from retrograd.autograd._levels import opened
 from retrograd.autograd._node import SECOND_BACKWARD
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
-from retrograd.compiler._program import Kernel, Line, Program, Var
+from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var
 from retrograd.compiler._tracing import Memory, Traced, TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
 from retrograd.func._trees import flatten, is_nest
@@ -242,7 +242,7 @@ class Trace:
         )  # fmt: skip
         fresh = var.constant is None and var.root not in self._roots
         fresh = fresh and var.root not in self.inputs and var.root.constant is None
-        if fresh and like is not None and var.root is not var:
+        if fresh and like is not None and var.root.nbytes != var.nbytes:
             fresh = False  # a view of something larger, or with repeats
         if not (fresh and fits):
             if like is None:
@@ -251,7 +251,7 @@ class Trace:
                 value = arrays.copy(value)
             else:
                 operation = IN_LAYOUT
-                args = (var, like.memory.var)
+                args = (var, self.inputs[self._memories[like.memory]])
                 value = programs.in_layout_of(value, like.value)
             var = self.level.variable(value)
             backward = bool(modes.frame.tasks)
@@ -443,16 +443,17 @@ class Trace:
         outputs = list(self.outputs)
         if self.pull is not None:
             outputs += self.pull.saved
-        return Program(self.name, self.inputs, self.level.lines, outputs)
+        updates = [(self.inputs[i], self.outputs[output]) for i, output in self.writes]
+        return Program(self.name, self.inputs, self.level.lines, outputs, updates)
 
-    def verify(self, function: Callable[..., Any]) -> None:
+    def verify(self, entry: Any) -> None:
         """Run the program on what was there before, and compare with what the function gave: an
         operation may have done something that no program shows."""
         generators, states, after = self._generators
         for g, state in zip(generators, states, strict=True):
             g.restore(state)
-        before = [arrays.copy(x) for x in self.before]
-        found = function(*before)
+        before = [arrays.writable(arrays.copy(self.before[i])) for i in entry.positions]
+        found = entry.function(*before)
         drawn = [g.saved() for g in generators]
         for g, state in zip(generators, after, strict=True):
             g.restore(state)
@@ -470,9 +471,6 @@ class Trace:
                 "its program does not do the same as the function. The function, or an operation "
                 "in it, does something that cannot be traced.", None,
             )  # fmt: skip
-
-
-IN_LAYOUT = Kernel("in_layout_of", programs.in_layout_of)
 
 
 def containers_in(tree: Any) -> list[Any]:

@@ -328,7 +328,9 @@ class TraceLevel(Level):
         else:
             found = forward(*values, **{name: v for name, (_, v) in named.items()})
         several = isinstance(found, (tuple, list))
-        outputs = [self.result(operation, y, args, values) for y in (found if several else [found])]
+        outputs: list[Traced] = []
+        for y in found if several else [found]:
+            outputs.append(self.result(operation, y, args, values, outputs))
         self.lines.append(Line(
             tuple([y._var for y in outputs]), operation, tuple([p for p, _ in pairs]),
             {name: p for name, (p, _) in named.items()}, several, user_place(2),
@@ -365,9 +367,11 @@ class TraceLevel(Level):
         return tuple(self.overwrite(operation.name, update, everything, range(count)))
 
     def result(
-        self, operation: Any, value: Any, args: Sequence[Any], values: Sequence[Any]
-    ) -> Traced:
-        """A new traced value. If it lies in the memory of an argument, its variable says so."""
+        self, operation: Any, value: Any, args: Sequence[Any], values: Sequence[Any],
+        others: Sequence[Any] = (),
+    ) -> Traced:  # fmt: skip
+        """A new traced value. If it lies in the memory of an argument, or of another result, its
+        variable says so."""
         source = None
         if isinstance(value, arrays.ndarray):
             memory = programs.memory_of(value)
@@ -375,6 +379,10 @@ class TraceLevel(Level):
                 if v is value or programs.memory_of(v) is memory:
                     source = x if isinstance(x, Traced) else None
                     break
+        if source is None:
+            source = next(
+                (y for y in others if y is not None and programs.overlap(y.value, value)), None
+            )
         root = None if source is None else source.var.root
         found = Traced(self, value, self.variable(value, root))
         if source is not None and not operation.view:
@@ -458,7 +466,8 @@ class TraceLevel(Level):
         """A function that draws random numbers, as one that is a line of the program."""
 
         def draw(shape: tuple[int, ...]) -> Traced:
-            found: Traced = self.run_on_parts(Kernel("draw", sample, random=True), (shape,), {})
+            name = sample.__qualname__.split(".")[0].lstrip("_")
+            found: Traced = self.run_on_parts(Kernel(name, sample, random=True), (shape,), {})
             return found
 
         return draw
@@ -503,10 +512,12 @@ class TraceLevel(Level):
         if found is NotImplemented:
             return found
         several = isinstance(found, (tuple, list))
-        gradients = [
-            None if y is None else self.result(kernel, y, args, [v for _, v in pairs])
-            for y in (found if several else [found])
-        ]
+        gradients: list[Any] = []
+        for y in found if several else [found]:
+            made = None
+            if y is not None:
+                made = self.result(kernel, y, args, [v for _, v in pairs], gradients)
+            gradients.append(made)
         kept = [y._var for y in gradients if y is not None]
         if several and len(kept) < len(gradients):
             kernel.forward = _WithoutNone(kernel.forward)

@@ -349,6 +349,14 @@ def bare(x: Any, looks: bool = True) -> Any:
     return x
 
 
+def layout_of(x: Any) -> Any:
+    """An array that lies in memory as a value does; None if that cannot be known."""
+    x = raw(x)
+    if not isinstance(x, Lifted):
+        return x
+    return x.inner if x.level.traces else None
+
+
 def checked_by_line(check: Callable[..., None], *args: Any) -> bool:
     """Whether a program is being written down, and a check of values has become a line of it:
     ``check(*args)``, which has passed. It raises an exception for what it refuses."""

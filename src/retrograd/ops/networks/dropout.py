@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import sampling
-from retrograd.ops._operation import hidden, raw
+from retrograd.ops import linear, sampling
+from retrograd.ops._lifted import layout_of
+from retrograd.ops._operation import raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops.elementwise import add, mul
@@ -62,11 +63,12 @@ def _mask(values: Raw, p: float, channels: bool) -> Raw:
     if channels:
         shape = (*values.shape[:2], *(1 for _ in values.shape[2:]))
         return sampling.keep_mask(shape, 1 - p, values.dtype)
-    if hidden(values) or arrays.is_contiguous(values):
+    lies = layout_of(values)
+    if lies is None or arrays.is_contiguous(lies):
         return sampling.keep_mask(values.shape, 1 - p, values.dtype)
-    order = arrays.layout_order(values)
+    order = arrays.layout_order(lies)
     drawn = sampling.keep_mask([values.shape[d] for d in order], 1 - p, values.dtype)
-    return arrays.permute(drawn, [order.index(d) for d in range(values.ndim)])
+    return linear.permute(drawn, dims=tuple([order.index(d) for d in range(values.ndim)]))
 
 
 def _check_probability(p: float, error: type[Exception]) -> None:
