@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import keyword
 import linecache
+import pkgutil
 import threading
 import types
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+from retrograd import ops
 from retrograd._modes import modes
 from retrograd._source import line_number
+from retrograd.compiler._cost import Cost, cost_of
 from retrograd.compiler._entry import MISSED, Entry
 from retrograd.compiler._printing import source
 from retrograd.compiler._program import Program
+from retrograd.compiler._saving import module_text
 from retrograd.compiler._trace import Trace
 from retrograd.compiler._watching import Watch, watch
+from retrograd.ops._operation import TABLE
 
 MOST_PROGRAMS = 16  # for one function, before new arguments are met eagerly
 # While a function is traced, the tensors that it can see hold traced values.
 _tracing = threading.RLock()
+
+
+def kernel(name: str) -> Any:
+    """The function of arrays that an operation of the table computes by, for saved programs.
+
+    >>> from retrograd.compiler import kernel
+    >>> kernel("neg")(2)
+    -2
+    """
+    if name not in TABLE:
+        for info in pkgutil.walk_packages(ops.__path__, "retrograd.ops."):
+            importlib.import_module(info.name)
+    return TABLE[name].forward
 
 
 class CannotCompile(RuntimeError):  # noqa: N818 - it says what is the matter
@@ -83,6 +102,20 @@ class Compiled:
     def source(self) -> str:
         """The program as Python."""
         return source(self.program)
+
+    @property
+    def cost(self) -> Cost:
+        """Operations, bytes moved and memory of the program, and of an eager call beside them."""
+        self.program
+        assert self.last is not None
+        return cost_of(self.last.program, self.last.eager_cost)
+
+    def save(self, path: Any) -> None:
+        """Write the program as a Python module, which needs NumPy alone where it calls nothing
+        else, and imports the kernels that it calls by name otherwise."""
+        text = module_text(self.program)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
     def __str__(self) -> str:
         return self.source if self.last is not None else f"<compiled {self.__name__}, not yet run>"

@@ -12,6 +12,7 @@ from retrograd.autograd._node import SECOND_BACKWARD
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function, once_differentiable
+from retrograd.compiler._cost import measured
 from retrograd.compiler._passes import simplified
 from retrograd.compiler._printing import function_of
 from retrograd.compiler._trace import REMOVED, Change, Fixed, Known, Nest, New, Part, Trace
@@ -25,7 +26,9 @@ class Entry:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.program = simplified(trace.make_program())
+        program = trace.make_program()
+        self.eager_cost = measured(program)
+        self.program = simplified(program)
         used = {v for line in self.program.lines for v in line.inputs} | {*self.program.outputs}
         self.positions = [i for i, v in enumerate(self.program.inputs) if v in used]
         self.program.inputs = [self.program.inputs[i] for i in self.positions]

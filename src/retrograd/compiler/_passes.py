@@ -223,6 +223,7 @@ _ASSIGNMENT = re.compile(r"(\w+)\s*[-+*/@]?=[^=]")
 def name_results(program: Program) -> None:
     """Name what the user's lines assign as these do: the last result of ``h = f(x)`` is ``h``."""
     taken = {v.name for v in program.inputs}
+    named: set[Var] = set()
     lines = program.lines
     for number, line in enumerate(lines):
         code, offset = line.place
@@ -241,4 +242,11 @@ def name_results(program: Program) -> None:
             count += 1
             name = f"{found[1]}_{count}"
         taken.add(name)
+        named.add(line.outputs[0])
         line.outputs[0].name = name
+    number = 0
+    for v in [v for line in lines for v in line.outputs if v not in named]:
+        number += 1
+        while f"t{number}" in taken:
+            number += 1
+        v.name = f"t{number}"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from retrograd import arrays
-from retrograd._modes import modes
+from retrograd._modes import modes, within
 from retrograd.arrays._generator import default_generator
 from retrograd.autograd._backward import grad
 from retrograd.autograd._history import meta_of
@@ -133,17 +133,36 @@ class Trace:
         states = [g.saved() for g in generators]
         python_state = random.getstate()
         histories = self.lift()
+        for g in generators:
+            self.watch_seeds(g)
         try:
-            with opened(self.level):
+            with opened(self.level), within(pass_observer=self.level.watch_pass):
                 found = self.function(*args, **named)
                 self.describe(found)
         finally:
             self.settle()
             for tensor, node, meta in histories:
                 tensor._node, tensor._meta = node, meta
+            for g in generators:
+                for name in _SEEDING:
+                    vars(g).pop(name, None)
         self.find_reason(python_state, found)
         self._generators = (generators, states, [g.saved() for g in generators])
         return found
+
+    def watch_seeds(self, generator: Any) -> None:
+        """Notice if a generator is given another state than by drawing from it: no line does."""
+
+        def watched(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any) -> Any:
+                self.level.look(f"setting a random generator, by {name}()")
+                return method(*args)
+
+            return call
+
+        for name in _SEEDING:
+            if hasattr(generator, name):
+                vars(generator)[name] = watched(name, getattr(generator, name))
 
     def lift(self) -> list[tuple[Any, Any, Any]]:
         """Have the tensors hold traced values. What has a history is a leaf for this run; the
@@ -404,7 +423,9 @@ class Trace:
             how, place = level.looked
             self.reason = (
                 f"what it does depends on values of tensors, which it looks at by {how}. Use "
-                "torch.where() to choose between values, or look at them outside of the function.",
+                "torch.where() to choose between values, or look at them outside of the function."
+                if "random generator" not in how
+                else f"it changes what the program would depend on: {how}. Do that outside.",
                 place,
             )
         elif random.getstate() != python_state:
@@ -471,6 +492,9 @@ class Trace:
                 "its program does not do the same as the function. The function, or an operation "
                 "in it, does something that cannot be traced.", None,
             )  # fmt: skip
+
+
+_SEEDING = ("manual_seed", "seed", "restore", "set_state")
 
 
 def containers_in(tree: Any) -> list[Any]:

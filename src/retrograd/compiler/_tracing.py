@@ -186,6 +186,7 @@ class TraceLevel(Level):
         "kept",
         "lines",
         "looked",
+        "node",
         "unknown",
         "whole",
     )
@@ -198,6 +199,7 @@ class TraceLevel(Level):
         super().__init__()
         self.lines: list[Line] = []
         self.whole = whole
+        self.node: Any = None  # of the graph, whose rules are running
         self.looked: tuple[str, Place] | None = None  # at which value, first, and where
         self.unknown: list[Any] = []  # tensors that came from nowhere that was looked at before
         self.kept: list[Any] = []  # arrays that constants were made of, so that ids stay theirs
@@ -206,6 +208,30 @@ class TraceLevel(Level):
         self.depends_on_numbers = False  # of optimizers, which may otherwise change
         self.checking = False  # what is looked at now is no more than checked
         self.checked = False
+
+    def place(self, depth: int) -> Place:
+        """The user's line that the program is at: in a backward pass, that of the node."""
+        if self.node is not None and self.node.code is not None:
+            return (self.node.code, self.node.lasti)
+        return user_place(depth + 1)
+
+    def watch_pass(self, task: Any, loop: Callable[[Any], Any]) -> Any:
+        """Run a backward pass, and follow which node runs."""
+        task.observer = self
+        outer = self.node
+        try:
+            return loop(task)
+        finally:
+            self.node = outer
+
+    def arrived(self, node: Any, grads: Any) -> None:
+        self.node = node
+
+    def begins(self, node: Any, grads: Any) -> None:
+        self.node = node
+
+    def ends(self, node: Any, grads: Any, received: Any) -> None:
+        """What is done from here on is done for the next node."""
 
     def look(self, how: str) -> None:
         """Note that a value was looked at: the program would depend on it."""
@@ -229,7 +255,7 @@ class TraceLevel(Level):
             return
         named = {name: self.known(x)[0] for name, x in options.items()}
         args = tuple([self.known(x)[0] for x in values])
-        self.lines.append(Line((), Kernel("check", check), args, named, False, user_place(3),
+        self.lines.append(Line((), Kernel("check", check), args, named, False, self.place(3),
                                bool(modes.frame.tasks)))  # fmt: skip
 
     def check_values(self, check: Callable[..., None], args: Sequence[Any]) -> bool:
@@ -239,7 +265,7 @@ class TraceLevel(Level):
         pairs = [self.known(x) for x in args]
         check(*[v for _, v in pairs])
         kernel = Kernel(check.__name__.lstrip("_"), check)
-        self.lines.append(Line((), kernel, tuple([p for p, _ in pairs]), {}, False, user_place(3),
+        self.lines.append(Line((), kernel, tuple([p for p, _ in pairs]), {}, False, self.place(3),
                                bool(modes.frame.tasks)))  # fmt: skip
         return True
 
@@ -333,7 +359,7 @@ class TraceLevel(Level):
             outputs.append(self.result(operation, y, args, values, outputs))
         self.lines.append(Line(
             tuple([y._var for y in outputs]), operation, tuple([p for p, _ in pairs]),
-            {name: p for name, (p, _) in named.items()}, several, user_place(2),
+            {name: p for name, (p, _) in named.items()}, several, self.place(2),
             bool(modes.frame.tasks),
         ))  # fmt: skip
         if operation.view:
@@ -398,7 +424,7 @@ class TraceLevel(Level):
             operation = Kernel(f"{operation.name}_{step.number}", step)
             operation.view = True
         self.lines.append(Line((view,), operation, (var,), {} if several else step.options,
-                               False, user_place(3), bool(modes.frame.tasks)))  # fmt: skip
+                               False, self.place(3), bool(modes.frame.tasks)))  # fmt: skip
         return view
 
     def below(self, x: Any) -> tuple[Any, bool]:
@@ -414,7 +440,7 @@ class TraceLevel(Level):
         if memory.shared:
             self.look("memory that several tensors share without being views of each other")
         arrays.write(target.value, result.value)
-        place, backward = user_place(2), bool(modes.frame.tasks)
+        place, backward = self.place(2), bool(modes.frame.tasks)
         old, new = memory.var, result.var
         same = (new.shape, new.dtype, new.strides) == (old.shape, old.dtype, old.strides)
         if not target.steps and same and new.root is new:
@@ -445,7 +471,7 @@ class TraceLevel(Level):
         made = [Traced(self, y, self.variable(y)) for y in returned]
         outputs += [y.var for y in made]
         kernel = Kernel(name, function, tuple(writes))
-        self.lines.append(Line(tuple(outputs), kernel, tuple(old), {}, True, user_place(3),
+        self.lines.append(Line(tuple(outputs), kernel, tuple(old), {}, True, self.place(3),
                                bool(modes.frame.tasks)))  # fmt: skip
         return made
 
@@ -523,7 +549,7 @@ class TraceLevel(Level):
             kernel.forward = _WithoutNone(kernel.forward)
         if kept:
             self.lines.append(Line(tuple(kept), kernel, tuple([p for p, _ in pairs]), {}, several,
-                                   user_place(4), bool(modes.frame.tasks)))  # fmt: skip
+                                   self.place(4), bool(modes.frame.tasks)))  # fmt: skip
         return gradients if several else gradients[0]
 
 

@@ -1,0 +1,75 @@
+"""What a program costs: operations, bytes that go through memory, and memory at its peak."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from retrograd.compiler._program import Line, Program, Var
+
+
+class Measured(NamedTuple):
+    """What running some lines takes."""
+
+    operations: int
+    bytes_moved: int
+    peak_bytes: int
+
+
+class Cost(NamedTuple):
+    """The cost of a program, and beside it that of the same call in eager mode.
+
+    ``operations`` counts lines, ``bytes_moved`` what they read and write (views move nothing), and
+    ``peak_bytes`` the most memory that results take at one time, inputs apart.
+    """
+
+    operations: int
+    bytes_moved: int
+    peak_bytes: int
+    eager: Measured
+
+    def __str__(self) -> str:
+        rows = [("", "program", "eager")]
+        for name in ("operations", "bytes_moved", "peak_bytes"):
+            rows.append(
+                (
+                    name.replace("_", " "),
+                    f"{getattr(self, name):,}",
+                    f"{getattr(self.eager, name):,}",
+                )
+            )
+        return "\n".join(f"{a:<12}{b:>14}{c:>14}" for a, b, c in rows)
+
+
+def measured(program: Program) -> Measured:
+    """Go through a program without running it."""
+    lines = program.lines
+    last: dict[Var, int] = {}
+    for number, line in enumerate(lines):
+        for v in (*line.inputs, *line.outputs):
+            last[v.root] = number
+    kept = {v.root for v in program.outputs}
+    given = {v.root for v in program.inputs}
+    live: dict[Var, int] = {}
+    moved = peak = 0
+    for number, line in enumerate(lines):
+        moved += moved_by(line)
+        for v in line.outputs:
+            if v.root not in given and v.root.constant is None:
+                live[v.root] = v.root.nbytes
+        peak = max(peak, sum(live.values()))
+        for v in (*line.inputs, *line.outputs):
+            if last[v.root] == number and v.root not in kept:
+                live.pop(v.root, None)
+    return Measured(len(lines), moved, peak)
+
+
+def moved_by(line: Line) -> int:
+    """The bytes that a line reads and writes."""
+    if line.operation.view:
+        return 0
+    return sum(v.nbytes for v in (*dict.fromkeys(line.inputs), *line.outputs))
+
+
+def cost_of(program: Program, eager: Measured) -> Cost:
+    """The cost of a program beside that of eager mode."""
+    return Cost(*measured(program), eager)

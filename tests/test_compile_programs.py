@@ -1,0 +1,183 @@
+"""Programs as text: what they look like, what passes make of them, saving, and cost."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as torch
+from retrograd.compiler import Program
+from retrograd.compiler._passes import simplified
+from retrograd.func import grad
+
+
+def compiled_on(function: Any, *args: Any) -> Any:
+    compiled = torch.compile(function, fullgraph=True)
+    compiled(*args)
+    return compiled
+
+
+def loss(w: Any, x: Any) -> Any:
+    h = torch.tanh(x @ w)
+    return (h * h).sum()
+
+
+def test_programs_read_like_numpy() -> None:
+    compiled = compiled_on(grad(loss), torch.ones(3, 2), torch.ones(4, 3))
+    assert str(compiled) == compiled.source
+    assert compiled.source == (
+        "def loss(w, x):\n"
+        "    # h = torch.tanh(x @ w)\n"
+        "    t1 = x @ w\n"
+        "    h = np.tanh(t1)\n"
+        "    # -- backward --\n"
+        "    # return (h * h).sum()\n"
+        "    t2 = h + h\n"
+        "    # h = torch.tanh(x @ w)\n"
+        "    t3 = h * h\n"
+        "    t4 = t2 * t3\n"
+        "    t5 = t2 - t4\n"
+        "    t6 = x.T\n"
+        "    t7 = t6 @ t5\n"
+        "    return t7,\n"
+    )
+
+
+def lines_of(function: Any, *args: Any) -> list[str]:
+    return [line.operation.name for line in compiled_on(function, *args).program.lines]
+
+
+def test_dead_code_is_left_out() -> None:
+    assert lines_of(lambda x: (x.exp(), x.sin())[1], torch.ones(2)) == ["sin"]
+
+
+def test_equal_lines_are_computed_once() -> None:
+    assert lines_of(lambda x: x.exp() * x.exp(), torch.ones(2)) == ["exp", "mul"]
+    compiled = compiled_on(lambda x: (x.exp(), x.exp()), torch.ones(2))
+    a, b = compiled(torch.ones(2))
+    a.zero_()
+    assert b.tolist() == pytest.approx([np.e] * 2)
+
+
+def test_constants_are_computed_ahead() -> None:
+    assert lines_of(lambda x: x + torch.arange(3).exp(), torch.ones(3)) == ["add"]
+
+
+def test_what_changes_nothing_is_left_out() -> None:
+    def function(x: Any) -> Any:
+        return ((x * 1 / 1.0 - 0) * torch.ones(2)).exp()
+
+    assert lines_of(function, torch.ones(2)) == ["exp"]
+    compiled = compiled_on(lambda x: x + 0.0, torch.ones(1))
+    assert str(compiled(torch.tensor([-0.0])).item()) == "0.0", "-0.0 + 0.0 is 0.0"
+    assert lines_of(lambda x: x * 0, torch.ones(2)) == ["mul"], "which is NaN for infinity"
+
+
+def test_views_that_show_everything_are_left_out() -> None:
+    assert lines_of(lambda x: x.t().t().view(2, 3).exp(), torch.ones(2, 3)) == ["exp"]
+
+
+def test_copies_are_left_out() -> None:
+    assert lines_of(lambda x: x.clone().exp().clone(), torch.ones(2)) == ["exp"]
+    assert lines_of(lambda x: x.clone(), torch.ones(2)) == ["clone"]
+
+
+def test_large_results_are_put_where_operands_were() -> None:
+    x = torch.rand(200, 200)
+    compiled = compiled_on(lambda x: ((x + 1) * x).tanh().sin(), x)
+    assert "out=t1" in compiled.source
+    assert np.array_equal(compiled(x).numpy(), ((x + 1) * x).tanh().sin().numpy())
+    compiled = compiled_on(lambda x: (y := x + 1, y * 2), x)
+    y, _ = compiled(x)
+    assert np.array_equal(y.numpy(), (x + 1).numpy())
+
+
+def test_state_is_updated_in_place_and_last() -> None:
+    state = torch.zeros(3)
+
+    def function(x: Any) -> Any:
+        state.add_(x)
+        return x.exp()
+
+    compiled = compiled_on(function, torch.ones(3))
+    memory = state.numpy()
+    compiled(torch.ones(3))
+    assert memory.tolist() == [2, 2, 2]
+
+
+def test_programs_run_without_being_compiled() -> None:
+    compiled = compiled_on(grad(loss), torch.ones(3, 2), torch.ones(4, 3))
+    w, x = (
+        np.random.default_rng(0).random((3, 2), "f"),
+        np.random.default_rng(1).random((4, 3), "f"),
+    )
+    (found,) = compiled.program.run(w, x)
+    expected = compiled(torch.from_numpy(w), torch.from_numpy(x))
+    assert np.array_equal(found, expected.numpy())
+    program = compiled.program
+    assert isinstance(program, Program)
+    assert [(v.name, v.shape) for v in program.inputs] == [("w", (3, 2)), ("x", (4, 3))]
+    assert simplified(program) is program
+
+
+def run_module(path: Path, code: str) -> str:
+    """What some code prints that imports a saved program, where there is no retrograd."""
+    command = [
+        sys.executable,
+        "-S",
+        "-c",
+        f"import sys; sys.path[:0] = {[str(path.parent), *NUMPY]}\n{code}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+NUMPY = [str(Path(np.__file__).parent.parent)]
+
+
+def test_saved_programs_need_numpy_only(tmp_path: Path) -> None:
+    compiled = compiled_on(
+        grad(lambda w, x: loss(w, x) * torch.tensor([0.1, 0.2, float("inf")])[1]),
+        torch.ones(3, 2), torch.ones(4, 3),
+    )  # fmt: skip
+    compiled.save(tmp_path / "slope.py")
+    assert "retrograd" not in (tmp_path / "slope.py").read_text().split('"""')[2]
+    x = (np.arange(12.0, dtype="f") / 10).reshape(4, 3)
+    expected = compiled(torch.full((3, 2), 0.5), torch.from_numpy(x)).tolist()
+    printed = run_module(
+        tmp_path / "slope.py",
+        "import numpy as np, slope\n"
+        "f = next(f for n, f in vars(slope).items() if n in ('_lambda_', 'program_lambda_'))\n"
+        "x = (np.arange(12., dtype='f') / 10).reshape(4, 3)\n"
+        "print(f(np.full((3, 2), 0.5, 'f'), x)[0].tolist())",
+    )
+    assert printed.strip() == str(expected)
+
+
+def test_saved_programs_import_kernels(tmp_path: Path) -> None:
+    compiled = compiled_on(lambda x: torch.softmax(x, 0).relu(), torch.ones(700))
+    compiled.save(tmp_path / "softened.py")
+    names: dict[str, Any] = {}
+    exec((tmp_path / "softened.py").read_text(), names)
+    function = next(f for n, f in names.items() if n.endswith("lambda_"))
+    x = np.linspace(0, 1, 700, dtype="f")
+    assert np.array_equal(function(x)[0], compiled(torch.from_numpy(x)).numpy())
+
+
+def test_what_cannot_be_saved_says_so(tmp_path: Path) -> None:
+    compiled = compiled_on(lambda x: x + torch.rand(2), torch.ones(2))
+    with pytest.raises(NotImplementedError, match="cannot be saved"):
+        compiled.save(tmp_path / "drawn.py")
+
+
+def test_cost() -> None:
+    compiled = compiled_on(lambda x: (x + 1) * (x + 1), torch.ones(10, 10))
+    cost = compiled.cost
+    assert (cost.operations, cost.eager.operations) == (2, 3)
+    assert (cost.bytes_moved, cost.eager.bytes_moved) == (1600, 2800)
+    assert cost.peak_bytes == 800
+    assert cost.eager.peak_bytes == 1200
+    assert str(cost).splitlines()[1].split() == ["operations", "2", "3"]
