@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import ops, overhead, pipeline, training, transforms
+from benchmarks import compile, ops, overhead, pipeline, training, transforms
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -65,6 +65,7 @@ def parser() -> Parser:
     add_json(group)
     add_ops(groups)
     add_transforms(groups)
+    add_compile(groups)
     add_training(groups)
     add_pipeline(groups)
     return main
@@ -111,6 +112,23 @@ def add_transforms(groups: Any) -> None:
                        type=list_of(list(transforms.KEYS), "library"),
                        help="which to compare (default: those that are installed of "
                        f"{', '.join(transforms.KEYS)})")  # fmt: skip
+    group.add_argument("--rounds", metavar="N", type=positive, default=30,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
+    add_json(group)
+
+
+def add_compile(groups: Any) -> None:
+    group = groups.add_parser(
+        "compile",
+        help="compiled functions beside eager ones, hand-written NumPy, PyTorch and JAX's jit",
+        description=compile.__doc__,
+        epilog=HOW_TO_READ.split("examples:")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [program.name for program in compile.PROGRAMS]
+    group.add_argument("--programs", metavar="NAMES", type=list_of(names, "program"),
+                       help="which to run, separated by commas (default: all of "
+                       f"{', '.join(names)})")  # fmt: skip
     group.add_argument("--rounds", metavar="N", type=positive, default=30,
                        help="how many rounds (default: %(default)s)")  # fmt: skip
     add_json(group)
@@ -286,6 +304,26 @@ def run_transforms(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def run_compile(options: argparse.Namespace) -> None:
+    keys = [k for k in compile.KEYS if BY_KEY[k].why_absent() is None]
+    libraries, _ = choose_libraries(keys)
+    about = environment(libraries)
+    print(heading(about))
+    left_out = [k for k in compile.KEYS if k not in keys]
+    if left_out:
+        print(f"left out: {', '.join(left_out)} (not installed)")
+    progress, results = Progress(), []
+    for program in compile.PROGRAMS:
+        if options.programs is None or program.name in options.programs:
+            results.append(compile.time_program(program, libraries, options.rounds, progress))
+            progress.clear()
+            print(f"\n{results[-1]}", flush=True)
+    if options.json:
+        programs = {result.name: result.as_json() for result in results}
+        written = {"group": "compile", **about, "rounds": options.rounds, "programs": programs}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
 def run_training(options: argparse.Namespace) -> None:
     keys = [k for k in training.KEYS if BY_KEY[k].why_absent() is None]
     libraries, _ = choose_libraries(keys)
@@ -320,7 +358,7 @@ def run_pipeline(options: argparse.Namespace) -> None:
 
 
 GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms,
-          "training": run_training, "pipeline": run_pipeline}  # fmt: skip
+          "compile": run_compile, "training": run_training, "pipeline": run_pipeline}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -294,6 +294,11 @@ class TraceLevel(Level):
         return Traced(self, value, self.constant_of(arrays.copy(value)))
 
     def constant(self, x: Any) -> Traced:
+        data = raw(x)
+        if isinstance(data, Traced):
+            if data.level is self:
+                return data
+            data = data.value
         if isinstance(x, TensorLike):
             if getattr(x, "requires_grad", False):
                 raise RuntimeError(
@@ -302,11 +307,6 @@ class TraceLevel(Level):
                     "objects there. Pass it as an argument."
                 )
             self.unknown.append(x)
-        data = raw(x)
-        if isinstance(data, Traced) and data.level is self:
-            return data
-        if isinstance(data, Traced):
-            data = data.value
         return Traced(self, data, self.constant_of(data))
 
     def known(self, x: Any) -> tuple[Any, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
 from retrograd.ops import linear
+from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import raw
 from retrograd.ops.elementwise import conj, where, zeros_like
 
@@ -174,3 +176,11 @@ def check_same_dtype(function: str, a: tuple[str, Any], b: tuple[str, Any], end:
             f"{function}Expected {first} and {second} to have the same dtype, but found {first} "
             f"of type {type_word(have)} and {second} of type {type_word(want)} instead{end}"
         )
+
+
+def refuse(check: Callable[..., None], function: str, info: Any, matrices: Any) -> None:
+    """Raise what a check raises for the ``info`` of a factorization, which is zero if it worked."""
+    sides = matrices.shape[-2:]
+    if not checked_by_line(check, function, info, (*info.shape, *sides)):
+        known = bare(info, looks=False)
+        check(function, known, (*known.shape, *sides))

@@ -10,7 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import Composite, Operation, TensorLike, composite, constant, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
@@ -25,6 +25,7 @@ from retrograd.ops.algebra._matrix import (
     columns_of,
     is_complex,
     lower,
+    refuse,
     rows_of,
     total,
     transposed,
@@ -201,8 +202,7 @@ def _factored(function: str, A: Any, pivot: bool, check_errors: bool) -> Any:
     _check_lu("torch.lu_factor", A, pivot)
     found = lu_factored(A)
     if check_errors:
-        info = bare(found[2])
-        arrays.linalg.refuse_zero_pivot(function, info, (*info.shape, *A.shape[-2:]))
+        refuse(arrays.linalg.refuse_zero_pivot, function, found[2], A)
     return found
 
 
@@ -335,6 +335,14 @@ unpacked = composite(
 )  # fmt: skip
 
 
+def _check_pivots(pivots: Raw, rows: int) -> None:
+    if arrays.any((pivots < 1) | (pivots > rows)):
+        raise RuntimeError(
+            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
+            "properly pass the result of lu_factor?"
+        )
+
+
 @public("torch", out="same")
 def lu_unpack(
     LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
@@ -349,12 +357,8 @@ def lu_unpack(
         )
     P = linear.new_zeros(LU_data, (0,))
     if unpack_pivots:
-        pivots = bare(LU_pivots)
-        if arrays.any((pivots < 1) | (pivots > LU_data.shape[-2])):
-            raise RuntimeError(
-                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
-                "properly pass the result of lu_factor?"
-            )
+        if not checked_by_line(_check_pivots, LU_pivots, LU_data.shape[-2]):
+            _check_pivots(bare(LU_pivots, looks=False), LU_data.shape[-2])
         P = permutation_matrix(LU_pivots, rows=LU_data.shape[-2], dtype=raw(LU_data).dtype)
     L, U = unpacked(LU_data, unpack_data=bool(unpack_data))
     return named_result("lu_unpack", "P", "L", "U")((P, L, U))

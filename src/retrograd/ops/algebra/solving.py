@@ -16,7 +16,7 @@ from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._lifted import Later, bare
+from retrograd.ops._lifted import Later
 from retrograd.ops._operation import (
     MatrixFunction,
     Operation,
@@ -36,6 +36,7 @@ from retrograd.ops.algebra._matrix import (
     check_same_dtype,
     check_square,
     check_tensors,
+    refuse,
     total,
     transposed,
 )
@@ -134,12 +135,10 @@ def solved(A: Any, B: Any, left: bool = True) -> Any:
 
 
 def _refuse_singular(function: str, info: Any, A: Any) -> None:
-    found = bare(info)
-    shape = (*found.shape, *A.shape[-2:])
     if function.startswith("torch.linalg.solve"):
-        arrays.linalg.refuse_singular_solve(function, found, shape)
+        refuse(arrays.linalg.refuse_singular_solve, function, info, A)
     else:
-        arrays.linalg.refuse_singular_inverse(function, found, shape)
+        refuse(arrays.linalg.refuse_singular_inverse, function, info, A)
 
 
 def _check_solve(A: Any, B: Any, left: bool) -> None:

@@ -23,6 +23,7 @@ from retrograd.ops.algebra._matrix import (
     check_square,
     check_tensors,
     lower,
+    refuse,
     total,
     transposed,
     upper,
@@ -291,8 +292,7 @@ def _checked_cholesky(function: str, input: Any, upper: bool, check_errors: bool
     check_kernel("cholesky_cpu", input)
     found = linalg_cholesky(input, upper=bool(upper))
     if check_errors:
-        info = bare(found[1])
-        arrays.linalg.refuse_not_positive(function, info, (*info.shape, *input.shape[-2:]))
+        refuse(arrays.linalg.refuse_not_positive, function, found[1], input)
     return found
 
 

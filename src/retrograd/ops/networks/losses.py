@@ -14,7 +14,7 @@ from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import composite, elementwise, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
@@ -354,6 +354,11 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
+def _check_variance(var: Raw) -> None:
+    if arrays.any(var < 0):
+        raise ValueError("var has negative entry/entries")
+
+
 @public("functional")
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
@@ -373,8 +378,8 @@ def gaussian_nll_loss(
         var = zeros_like(input) + var
     else:
         kernel("lt_cpu")(raw(var))
-        if arrays.any(bare(var) < 0):
-            raise ValueError("var has negative entry/entries")
+        if not checked_by_line(_check_variance, var):
+            _check_variance(bare(var, looks=False))
     shape, sizes = tuple(input.shape), tuple(var.shape)
     if sizes != shape:
         odd = [v for x, v in zip(shape, sizes, strict=False) if x != v]

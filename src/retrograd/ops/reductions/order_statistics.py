@@ -9,7 +9,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, reducing, selecting, shaping
 from retrograd.ops._arguments import check_int, invalid_combination
 from retrograd.ops._dims import numel, one_dim
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import Selecting, TensorLike, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -185,11 +185,15 @@ def _check_quantile(input: Any, q: Any, interpolation: str) -> None:
     if isinstance(q, TensorLike):
         if raw(q).dtype != data.dtype:
             raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-        places = bare(q)
-        if not arrays.all((places >= 0) & (places <= 1)):
-            raise RuntimeError("quantile() q values must be in the range [0, 1]")
+        if not checked_by_line(_check_fractions, q):
+            _check_fractions(bare(q, looks=False))
     elif not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
+
+
+def _check_fractions(q: Raw) -> None:
+    if not arrays.all((q >= 0) & (q <= 1)):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
 
 
 def _sorted_along(input: Any, dim: int | None, keepdim: bool) -> Any:

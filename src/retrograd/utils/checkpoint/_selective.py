@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self

@@ -1,0 +1,103 @@
+"""Every sample, forward and gradient, as a program: to the bit what an eager call gives.
+
+The function that is compiled evaluates the expression and takes gradients inside. Eager calls,
+the traced call and the run of the program must agree, and leave their arguments alike.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import GROUPS, reason
+from samples._pool import FIXED, INF, NAN, as_array, in_dtype, names_in, put, written
+
+import retrograd as torch
+
+# What depends on values, so that there is no program, or does more than compute.
+EAGER = (
+    (r"manual_seed|seed\(", "seeds the generator inside"),
+)  # fmt: skip
+DTYPES = ("float32", "complex128")
+
+
+def function_of(expression: str, names: tuple[str, ...]) -> Any:
+    def function(*values: Any) -> Any:
+        tensors = {}
+        for name, value in zip(names, values, strict=True):
+            value = value.detach()
+            tensors[name] = value if name in FIXED else value.requires_grad_(True)
+        known = {"torch": torch, "put": put, "written": written, "INF": INF, "NAN": NAN}
+        result = eval(expression, {**known, **tensors})
+        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        roots = [r for r in results if getattr(r, "requires_grad", False)]
+        gradients = []
+        if roots:
+            leaves = [t for name, t in tensors.items() if name not in FIXED]
+            given = [torch.full_like(r, 0.7) for r in roots]
+            gradients = list(torch.autograd.grad(roots, leaves, given, allow_unused=True))
+        return [r.detach() if isinstance(r, torch.Tensor) else r for r in results], gradients
+
+    return function
+
+
+def attempt(function: Any, *args: Any) -> Any:
+    try:
+        return function(*args)
+    except Exception as error:
+        return error
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, (list, tuple)):
+        return type(b) is type(a) and len(a) == len(b) and all(map(same, a, b))
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return type(a) is type(b) and bool(a == b or a != a)
+    x, y = as_array(a), as_array(b)
+    if (x.dtype, x.shape) != (y.dtype, y.shape):
+        return False
+    return np.array_equal(x, y, equal_nan=x.dtype.kind in "fc")
+
+
+def inputs(names: tuple[str, ...], dtype: str) -> list[Any]:
+    return [torch.from_numpy(in_dtype(name, dtype)) for name in names]
+
+
+def differences(expression: str, dtype: str) -> str | None:
+    names = names_in(expression)
+    function = function_of(expression, names)
+    torch.manual_seed(0)
+    eager_inputs = inputs(names, dtype)
+    eager = attempt(function, *eager_inputs)
+    if isinstance(eager, Exception):
+        return None  # a bad call, or one without a gradient
+    again = function(*inputs(names, dtype))
+    compiled = torch.compile(function)
+    torch.manual_seed(0)
+    first = compiled(*inputs(names, dtype))
+    if not same(eager, first):
+        return f"the traced call gives {first}, not {eager}"
+    if compiled.eager_because is not None:
+        return None
+    given = inputs(names, dtype)
+    second = compiled(*given)
+    if len(compiled.entries) != 1:
+        return "it was traced again"
+    if not same(again, second):
+        return f"the program gives {second}, not {again}:\n{compiled.source}"
+    torch.manual_seed(0)
+    if not same(eager_inputs, given):
+        return f"the program leaves its arguments as {given}, not as {eager_inputs}"
+    return None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("group", GROUPS)
+def test_samples_are_the_same_as_programs(group: str) -> None:
+    found = []
+    for expression in GROUPS[group]:
+        fixed = all(name in FIXED for name in names_in(expression))
+        for dtype in DTYPES[:1] if fixed or reason("NOT_COMPLEX", expression) else DTYPES:
+            problem = differences(expression, dtype)
+            if problem is not None:
+                found.append(f"{expression} in {dtype}: {problem}")
+    assert not found, "\n".join(found)
