@@ -8,7 +8,7 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import meta_of
-from retrograd.autograd._node import SECOND_BACKWARD
+from retrograd.autograd._node import SECOND_BACKWARD, CallableNode, orders
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function, once_differentiable
@@ -49,6 +49,7 @@ class Entry:
         written = [i for i, _ in self.writes]
         self.check = watch.checker(needed, written, trace.level.depends_on_numbers)
         self._tensor_count = len(watch.tensors)
+        self._finish = finisher(self)
         self._plain = not (
             self.pull or self.writes or self.rebound or self.flags or self.changes
         ) and isinstance(self.result, New) and not self.result.requires_grad  # fmt: skip
@@ -65,6 +66,8 @@ class Entry:
         values = self.function(*[known[i]._data for i in self.positions])
         if self._plain:
             return wrap(values[0])
+        if self._finish is not None:
+            return self._finish(known, values, *found[self._tensor_count :])
         return self.finish(known, found[self._tensor_count :], values)
 
     def finish(self, known: Any, containers: Any, values: Any) -> Any:
@@ -139,6 +142,10 @@ class Maker:
         """All results that have a history, as those of one node."""
         trace, pull = self.entry.trace, self.entry.pull
         assert pull is not None
+        if pull.program is None:
+            for _, output in trace.recorded:
+                self.made[output] = freed(self.values[output])
+            return
         outputs = [output for _, output in trace.recorded]
         values = [self.values[output] for output in outputs]
         saved = self.values[self.entry.count :]
@@ -147,6 +154,87 @@ class Maker:
         known = [self.known[inputs[v]] if v in inputs else None for v in pull.saved]
         found = CompiledFunction.apply(self.entry, values, saved, known, *variables)
         self.made.update(zip(outputs, found, strict=True))
+
+
+class FreedGraph(CallableNode):
+    """The node of a result whose graph was freed inside of the compiled function."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.order = next(orders)
+        self.next_nodes = ()
+        self.saved = self.extras = self.code = None
+        self.lasti = 0
+
+    def backward(self, g: Any, next_nodes: Any) -> Any:
+        raise RuntimeError(SECOND_BACKWARD)
+
+    backward_recorded = backward
+
+
+def freed(value: Any) -> Any:
+    """A result whose graph is gone."""
+    return wrap(value, FreedGraph())
+
+
+def finisher(entry: Entry) -> Any:
+    """What ``Entry.finish`` does, as straight lines; None where that takes more than setting
+    gradients, attributes and items, and returning new tensors."""
+    lines: list[str] = []
+    names: dict[str, Any] = {"wrap": wrap, "freed": freed, "write_over": write_over,
+                             "meta_of": meta_of}  # fmt: skip
+    made: dict[int, str] = {}
+
+    def text(template: Any) -> str | None:
+        kind = type(template)
+        if kind is New and not template.requires_grad:
+            if template.recorded and (entry.pull is None or entry.pull.program is not None):
+                return None
+            if template.output not in made:
+                name = made[template.output] = f"r{template.output}"
+                make = "freed" if template.recorded else "wrap"
+                lines.append(f"{name} = {make}(values[{template.output}])")
+            return made[template.output]
+        if kind is Known:
+            return f"known[{template.number}]"
+        if kind is Fixed:
+            name = f"f{len(names)}"
+            names[name] = template.value
+            return name
+        if kind is Nest and template.shape.kind in (tuple, list):
+            parts = [text(leaf) for leaf in template.leaves]
+            flat = all(part.kind is None for part in template.shape.parts)
+            if None in parts or not flat:
+                return None
+            joined = "".join(f"{part}, " for part in parts)
+            return f"[{joined}]" if template.shape.kind is list else f"({joined})"
+        return None
+
+    if entry.rebound or entry.flags:
+        return None
+    for i, output in entry.writes:
+        lines.append(f"write_over(known[{i}], values[{output}])")
+    for change in entry.changes:
+        value = None if change.template is REMOVED else text(change.template)
+        if value is None or change.held.kind == "attributes":
+            return None
+        local = change.held.local
+        if change.held.kind == "grad":
+            lines.append(f"meta_of({local}).grad = {value}")
+        elif change.held.kind == "cell":
+            lines.append(f"{local}.cell_contents = {value}")
+        else:
+            name = f"k{len(names)}"
+            names[name] = change.key
+            lines.append(f"{local}[{name}] = {value}")
+    result = text(entry.result)
+    if result is None:
+        return None
+    arguments = "".join(f", {local}" for local in entry._containers)
+    body = "\n    ".join([*lines, f"return {result}"])
+    exec(f"def finish(known, values{arguments}):\n    {body}\n", names)
+    return names["finish"]
 
 
 class CompiledFunction(Function):

@@ -28,7 +28,7 @@ def _sum_dim(line: Line, args: list[str]) -> str | None:
     x, dim, keepdim = line.args[0], line.options["dim"], line.options["keepdim"]
     if not isinstance(x, Var) or type(dim) is not tuple or not programs.adds_plainly(x, dim):
         return None
-    if len(line.outputs[0].shape) > 1:  # which is laid out row by row
+    if sum(size != 1 for size in line.outputs[0].shape) > 1:  # which is laid out row by row
         return None
     axis = dim[0] if len(dim) == 1 else dim
     return f"np.add.reduce({args[0]}, axis={axis}{', keepdims=True' if keepdim else ''})"
@@ -87,6 +87,27 @@ def _relu(line: Line, args: list[str]) -> str | None:
     return f"np.maximum(np.{x.dtype.name}(0), {args[0]})"
 
 
+def _amax(line: Line, args: list[str]) -> str | None:
+    dim, keepdim = line.options.get("dim"), line.options.get("keepdim")
+    if not _is_array(line.args[0]) or type(dim) is not tuple or len(dim) != 1:
+        return None
+    if sum(size != 1 for size in line.outputs[0].shape) > 1:
+        return None
+    keep = ", keepdims=True" if keepdim else ""
+    return f"np.maximum.reduce({args[0]}, axis={dim[0]}{keep})"
+
+
+def _split(line: Line, args: list[str]) -> str | None:
+    x, sizes, dim = line.args[0], line.options["sizes"], line.options["dim"]
+    if not _is_array(x) or type(dim) is not int or not all(type(n) is int for n in sizes):
+        return None
+    before, start, parts = ":, " * (dim % len(x.shape)), 0, []
+    for size in sizes:
+        parts.append(f"{args[0]}[{before}{start or ''}:{start + size}]")
+        start += size
+    return ", ".join(parts) + ("," if len(parts) == 1 else "")
+
+
 def _is_array(x: Any) -> bool:
     """Whether a variable stands for an array that has dimensions, and not for a scalar."""
     return isinstance(x, Var) and bool(x.shape)
@@ -95,4 +116,5 @@ def _is_array(x: Any) -> bool:
 FORMS: dict[str, Form] = {
     "mm": _mm, "sum_dim": _sum_dim, "sum": _sum, "mean": _mean, "t": _t, "transpose": _transpose,
     "permute": _permute, "view": _view, "select": _select, "relu": _relu,
+    "amax": _amax, "split": _split,
 }  # fmt: skip

@@ -16,7 +16,9 @@ from typing import Any
 from retrograd import arrays
 from retrograd._source import line_number
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var, mapped
-from retrograd.ops import elementwise
+from retrograd.ops import elementwise, linear
+from retrograd.ops._dims import broadcast
+from retrograd.ops._operation import Operation
 
 LARGE = 10_000  # elements: constants that would take more memory than time are not computed ahead
 
@@ -28,6 +30,7 @@ def simplified(program: Program) -> Program:
     merge_equal_lines(program)
     drop_identities(program)
     drop_whole_views(program)
+    drop_expansions(program)
     merge_equal_lines(program)
     drop_copies(program)
     remove_unused(program)
@@ -169,6 +172,25 @@ def drop_whole_views(program: Program) -> None:
             x = before.args[0]
 
     _replace(program, whole)
+
+
+def drop_expansions(program: Program) -> None:
+    """Hand what is expanded to operations that expand their operands themselves."""
+    expanded = {
+        line.outputs[0]: line.args[0]
+        for line in program.lines
+        if line.operation is linear.expand and isinstance(line.args[0], Var)
+    }
+    for line in program.lines:
+        if not isinstance(line.operation, Operation) or not line.operation.of_elements:
+            continue
+        for i, x in enumerate(line.args):
+            if not isinstance(x, Var) or x not in expanded:
+                continue
+            others = [y.shape for k, y in enumerate(line.args) if k != i and isinstance(y, Var)]
+            small = expanded[x]
+            if small.shape and broadcast(small.shape, *others) == line.outputs[0].shape:
+                line.args = (*line.args[:i], small, *line.args[i + 1 :])
 
 
 def _replace(program: Program, same_as: Any) -> None:
