@@ -42,7 +42,7 @@ def test_programs_read_like_numpy() -> None:
         "    t5 = t2 - t4\n"
         "    t6 = x.T\n"
         "    t7 = t6 @ t5\n"
-        "    return t7,\n"
+        "    return t7,"
     )
 
 

@@ -46,8 +46,8 @@ class Entry:
         watch = trace.watch
         self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
         needed = [*watch.locals, *self._containers]
-        written = [i for i, _ in self.writes]
-        self.check = watch.checker(needed, written, trace.level.depends_on_numbers)
+        writes = [i for i, _ in self.writes]
+        self.check = watch.checker(needed, writes, trace.level.depends_on_numbers)
         self._tensor_count = len(watch.tensors)
         self._finish = finisher(self)
         self._plain = not (

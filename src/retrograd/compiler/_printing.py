@@ -27,7 +27,7 @@ OPERATORS = {
 
 def source(program: Program) -> str:
     """The text of a program."""
-    return Text(program).text
+    return Text(program).text.rstrip("\n")
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:

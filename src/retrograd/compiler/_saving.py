@@ -51,7 +51,7 @@ def _array(x: Any) -> str:
     )
     if plain and arrays.is_contiguous(x) and 0 not in x.shape:
         return f"np.array({x.tolist()}, np.{x.dtype.name})"
-    order = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
+    order: Any = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
     data = base64.b64encode(x.tobytes(order)).decode()
     return (
         f"np.frombuffer(__import__('base64').b64decode({data!r}), np.{x.dtype.name})"
