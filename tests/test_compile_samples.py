@@ -17,7 +17,8 @@ import retrograd as torch
 # Where eager mode has a kernel for arrays that is no operation, or lays a result out in memory
 # otherwise, so that sums are rounded in another order. The program still gives what its trace gave.
 ROUNDED = re.compile(
-    r"max_norm|embedding(_bag)?\(eb\d, \(?(w|ebw)|solve_triangular|lu_solve|einsum\('ij,kl->lk'"
+    r"max_norm|embedding(_bag)?\(eb\d, \(?(w|ebw)|solve_triangular|lu_solve|tensorsolve|lstsq"
+    r"|einsum\('ij,kl->lk'"
 )
 DTYPES = ("float32", "complex128")
 EVERY = 6  # of the samples, one is run in the second dtype, too
@@ -105,6 +106,8 @@ def test_samples_are_the_same_as_programs(group: str) -> None:
     found = []
     for number, expression in enumerate(GROUPS[group]):
         fixed = all(name in FIXED for name in names_in(expression))
+        if "._version" in expression:
+            continue  # a program counts its writes to a tensor once
         once = number % EVERY or fixed or reason("NOT_COMPLEX", expression)
         for dtype in DTYPES[:1] if once else DTYPES:
             problem = differences(expression, dtype)

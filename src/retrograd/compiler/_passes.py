@@ -11,6 +11,7 @@ import keyword
 import linecache
 import re
 from collections import Counter
+from functools import reduce
 from typing import Any
 
 from retrograd import arrays
@@ -189,7 +190,7 @@ def drop_expansions(program: Program) -> None:
                 continue
             others = [y.shape for k, y in enumerate(line.args) if k != i and isinstance(y, Var)]
             small = expanded[x]
-            if small.shape and broadcast(small.shape, *others) == line.outputs[0].shape:
+            if small.shape and reduce(broadcast, others, small.shape) == line.outputs[0].shape:
                 line.args = (*line.args[:i], small, *line.args[i + 1 :])
 
 
