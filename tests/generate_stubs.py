@@ -106,6 +106,8 @@ def annotation(name: str, parameter: inspect.Parameter) -> str:
     elif given == "Sequence[Any]":
         kind = "Sequence[Tensor]"
     elif "Any" in given or parameter.annotation is parameter.empty:
+        if word not in ARGUMENTS:
+            raise LookupError(f"{name}: annotate {word}, or add it to _stub_tables.ARGUMENTS")
         kind = ARGUMENTS[word]
     else:
         kind = given

@@ -17,7 +17,10 @@ from docstring_coverage import NAMESPACES, Entry, entries
 import retrograd as torch
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-COMPLETE = [n for n in NAMESPACES if re.match(r"nn(?!\.functional)|optim", n)]
+COMPLETE = [
+    n for n in NAMESPACES
+    if re.match(r"nn(?!\.functional)|optim|autograd|files|func|linalg|fft|random|utils", n)
+]  # fmt: skip
 
 
 def examples() -> Iterator[Entry]:

@@ -98,14 +98,27 @@ class Node:
     # -- running -----------------------------------------------------------------------------
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
-        """Gradients of the inputs from that of the output, on raw arrays.
+        """Computes the gradients of the inputs from that of the output, on raw arrays.
 
-        Where an entry of ``next_nodes`` is None, that gradient is not wanted.
+        Args:
+            g: the gradient of the output; a list of gradients if there are several.
+            next_nodes: the nodes of the inputs; None where the gradient is not needed.
+
+        Returns:
+            A gradient, or None, for each input.
         """
         raise NotImplementedError
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
-        """The same on Tensors, so that the gradients have a graph of their own."""
+        """Computes the gradients of the inputs on Tensors, so that they have a graph of their own.
+
+        Args:
+            g: the gradient of the output; a list of gradients if there are several.
+            next_nodes: the nodes of the inputs; None where the gradient is not needed.
+
+        Returns:
+            A gradient, or None, for each input.
+        """
         raise NotImplementedError
 
     def release(self) -> None:
@@ -148,6 +161,7 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
+        """Always True."""
         return True
 
     def _sequence_nr(self) -> int:
@@ -189,13 +203,21 @@ class Node:
         return add_hook(extras.post_hooks, fn)
 
     def more(self) -> Extras:
-        """The extras of this node, made now if it has none."""
+        """The extras of this node, created if there are none.
+
+        Returns:
+            The extras.
+        """
         if self.extras is None:
             self.extras = Extras()
         return self.extras
 
     def careful(self) -> Extras:
-        """The extras of a node that must be run with care from now on."""
+        """The extras of a node that the engine must run with all its checks from now on.
+
+        Returns:
+            The extras.
+        """
         extras = self.more()
         extras.careful = True
         return extras

@@ -33,7 +33,7 @@ def explain(
     paths: int = 3,
     name: str | None = None,
 ) -> Explanation:
-    """Explains, as text, why ``tensor.grad`` is None, or where its value comes from.
+    """Explain, as text, why ``tensor.grad`` is None, or where its value comes from.
 
     Given a ``loss`` whose graph still exists, it runs a backward pass and observes it. Nothing
     changes: no ``.grad`` is written and nothing is freed. Hooks on tensors and nodes are called,
@@ -63,7 +63,7 @@ def explain(
         y.grad is None: y is not a leaf.
           y is the result of mul at ...y = x * x
           Only leaves keep their gradient; a result does after retain_grad().
-          Gradients go on to x.
+          Gradients flow through it to x.
           What to do: Call y.retain_grad() before backward(), or
                       use torch.autograd.grad(loss, y).
         >>> story = torch.autograd.explain(x, y.sum())
