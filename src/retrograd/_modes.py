@@ -94,7 +94,8 @@ class State(weakref.ref):  # type: ignore[type-arg]
         checkpoint_early_stop: bool | None
         checkpoint_debug: bool | None
 
-        plain: bool  # whether operations may take the fast way
+        plain: bool  # whether nothing is on: operations may take the fast path
+        only_levels: bool  # whether nothing is on but, perhaps, transforms
         changed: Any  # the modes that the scope sets: what is set outside of it ends at these
         # What stands for the state in ``switch.active``, if it is not plain.
         mark: weakref.ref[Key] | None
@@ -123,6 +124,19 @@ class Switch:
         self.active: set[weakref.ref[Key]] = set()
 
 
+def _classify(state: dict[str, Any]) -> None:
+    """Work out from the modes of a state how operations may be called in it."""
+    state["only_levels"] = only_levels = (
+        state["grad_enabled"]
+        and not state["inference"]
+        and not state["anomaly"]
+        and not state["saved_tensor_hooks"]
+        and state["before_mutation"] is None
+        and not state["interceptors"]
+    )
+    state["plain"] = only_levels and not state["levels"]
+
+
 class ThreadModes(threading.local):
     """The modes of the current thread. Each mode can be read as an attribute."""
 
@@ -147,7 +161,8 @@ class ThreadModes(threading.local):
 
     def __init__(self) -> None:
         state = State(PERMANENT)
-        state.__dict__.update(PLAIN, plain=True, changed=PLAIN, mark=None, own=None, lowered=None)
+        state.__dict__.update(PLAIN, changed=PLAIN, mark=None, own=None, lowered=None)
+        _classify(state.__dict__)
         frame = Frame(PERMANENT)
         frame.states, frame.outer, frame.shared, frame.tasks = [state], None, None, ()
         self.frame = frame
@@ -197,18 +212,6 @@ def free_in_forks(lock: Any) -> None:
         os.register_at_fork(after_in_child=lock._at_fork_reinit)
 
 
-def _is_plain(state: dict[str, Any]) -> bool:
-    return (
-        state["grad_enabled"]
-        and not state["inference"]
-        and not state["anomaly"]
-        and not state["saved_tensor_hooks"]
-        and state["before_mutation"] is None
-        and not state["interceptors"]
-        and not state["levels"]
-    )
-
-
 def recording_in(recorded: bool) -> bool:
     """Whether what users' code computes in a backward pass is recorded: if the pass is. Under
     transforms it is in any case, since the parts of values may have a history that goes on."""
@@ -224,7 +227,7 @@ def _changed(outer: State, changes: dict[str, Any], changed: Any) -> dict[str, A
     found = {**outer.__dict__, **changes}
     found.update(changed=changed, mark=None, own=None, lowered=None)
     if not changes.keys() <= _APART:
-        found["plain"] = _is_plain(found)
+        _classify(found)
     return found
 
 
@@ -397,7 +400,7 @@ def _unshare(frame: Frame) -> None:
 def _mark(state: State) -> None:
     """Let the mark of a state that has changed be what it should be."""
     state.lowered = None
-    state.plain = _is_plain(state.__dict__)
+    _classify(state.__dict__)
     if state.plain:
         if state.mark is not None:
             _active.discard(state.mark)
@@ -458,7 +461,7 @@ def _lowered(now: State, number: int) -> State:
     own = state.__dict__
     own.update(now.__dict__)
     own.update(levels=levels, interceptors=(), changed=BELOW, own=None, lowered=None)
-    state.plain = not levels and _is_plain(own)
+    _classify(own)
     now.lowered = {**(now.lowered or {}), number: state}
     return state
 

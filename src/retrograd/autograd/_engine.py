@@ -133,8 +133,9 @@ def _loop(task: Task) -> dict[int, Any]:
     for node, number, g in task.roots:
         deliver(task, node, number, g)
     waiting, heap, needed = task.waiting, task.heap, task.needed
+    wanted = task.wanted
     anomaly = modes.frame.states[-1].anomaly
-    plain = not (task.recorded or task.wanted or anomaly or task.observer is not None)
+    plain = not (task.recorded or anomaly or task.observer is not None)
     free = not task.keep_graph
     following: Node | None = None
     next_g: Any = None
@@ -160,7 +161,7 @@ def _loop(task: Task) -> dict[int, Any]:
         if needed is not None:
             next_nodes = [n if n in needed else None for n in next_nodes]
         extras = node.extras
-        if plain and (extras is None or not extras.careful):
+        if plain and (extras is None or not extras.careful) and not (wanted and node in wanted):
             try:
                 received = nothing(node, next_nodes) if g is None else node.backward(g, next_nodes)
             except Exception as error:

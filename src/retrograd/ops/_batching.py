@@ -16,7 +16,7 @@ and says so once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,28 +24,27 @@ from retrograd import arrays
 from retrograd._modes import modes, within
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._lifted import Level, Lifted, bare_option
-from retrograd.ops._operation import Operation, detached, is_bare, raw, unrecorded
+from retrograd.ops._lifted import Level, Lifted, bare_dtype_of, bare_option, run_on_bare
+from retrograd.ops._operation import NUMBERS, Operation, TensorLike, detached, raw, unrecorded
 
 
 class Batched(Lifted):
     """A value for each entry of a batch, stacked along the first dimension of one value."""
 
-    __slots__ = ("dim", "same", "value")
+    __slots__ = ("bare_dtype", "dim", "same", "value")
+
+    bare_dtype: Any
 
     def __init__(self, level: Level, value: Any, same: bool = False, dim: int = 0) -> None:
         self.level = level
         self.value = value
         self.same = same  # one value for all entries, without the dimension
         self.dim = dim  # where the user had the batch, which custom operations are told
+        self.bare_dtype = bare_dtype_of(value)
 
     @property
     def inner(self) -> Any:
         return self.value
-
-    @property
-    def of_arrays(self) -> bool:
-        return is_bare(self.value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,6 +65,7 @@ class Batched(Lifted):
 
     def hold(self, as_tensor: Callable[[Any], Any]) -> None:
         self.value = as_tensor(self.value)
+        self.bare_dtype = None
 
     def item(self) -> Any:
         if self.same:
@@ -144,8 +144,43 @@ class BatchLevel(Level):
         alone = operation.family == "elementwise" and len(given) == 1 and self.owns(given[0])
         return Batched(self, found, same, given[0].dim if alone else 0)
 
+    def run_elementwise(
+        self, operation: Operation, args: Sequence[Any], options: dict[str, Any]
+    ) -> Lifted:
+        """Where dimensions line up as they are: otherwise ``run`` aligns them."""
+        values: list[Any] = []
+        rank, dim, same = -1, 0, True  # the rank of an entry
+        for x in args if rule_of(operation) is pointwise else ():
+            if type(x) is Batched and x.level is self:
+                value = x.value
+                if isinstance(value, TensorLike):
+                    if not value._is_plain:
+                        break
+                    value = value._data
+                if not x.same:
+                    own = len(value.shape) - 1
+                    if rank not in (-1, own):
+                        break
+                    rank, dim, same = own, x.dim, False
+                values.append(value)
+            else:
+                values.append(x)
+        else:
+            if values and (same or len(args) == 1 or not _any_above(args, values, rank)):
+                try:
+                    y = run_on_bare(operation, values, options)
+                except ValueError:
+                    pass  # which ``run`` explains
+                else:
+                    return Batched(self, y, same, dim if len(args) == 1 else 0)
+        found: Lifted = self.run(operation, tuple(args), options)
+        return found
+
     def takes_whole(self, operation: Operation) -> bool:
         return rule_of(operation) is not entry_by_entry
+
+    def looks_at_no_mode(self, operation: Operation) -> bool:
+        return not operation.random and rule_of(operation) in WITHOUT_MODES
 
     def check_random(self) -> None:
         """Refuse to draw random numbers, unless it was said what that is to mean."""
@@ -221,6 +256,15 @@ class BatchLevel(Level):
         if not missing:
             return x.value
         return linear.reshape(x.value, (self.size, *(1,) * missing, *x.shape))
+
+
+def _any_above(args: Sequence[Any], values: Sequence[Any], rank: int) -> bool:
+    """Whether a value that is the same for all entries has more dimensions than an entry."""
+    return any([
+        len(value.shape) > rank
+        for x, value in zip(args, values, strict=True)
+        if (x is value or x.same) and type(value) not in NUMBERS
+    ])  # fmt: skip
 
 
 def batches_of(x: Any) -> list[BatchLevel]:
@@ -466,6 +510,7 @@ def _entry(level: BatchLevel, x: Any, i: int) -> Any:
     return tuple(_entry(level, part, i) for part in x) if level.owns_any(x) else x
 
 
+WITHOUT_MODES = (pointwise, leading, folding, along_dimensions)
 WAYS: dict[str, Rule] = {
     "pointwise": pointwise, "leading": leading, "fold": folding, "dims": along_dimensions,
     "each": entry_by_entry,

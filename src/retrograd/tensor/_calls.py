@@ -22,7 +22,7 @@ from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues
-from retrograd.ops._operation import Operation
+from retrograd.ops._operation import Operation, any_arrays
 from retrograd.tensor._tensor import Tensor
 
 Number = (bool, int, float, complex)
@@ -101,8 +101,17 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     now = modes.frame.states[-1]
     if now.interceptors:
         return now.interceptors[-1](op, args, options, computed)
-    if now.levels and (level := level_for(op, args, options)) is not None:
-        return apply_lifted(level, op, args, options, computed)
+    if now.levels:
+        if (
+            op.at_level is not None
+            and now.only_levels
+            and computed is None
+            and are_bare(args, options)
+        ):
+            return op.at_level(*args, **options)
+        level = level_for(op, args, options)
+        if level is not None:
+            return apply_lifted(level, op, args, options, computed)
     if not now.grad_enabled and not now.inference and computed is None:
         result = unrecorded(op, args, options)
         if result is not None:
@@ -134,6 +143,31 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
 # -- under transforms ------------------------------------------------------------------------
 
 
+def are_bare(args: Sequence[Any], options: dict[str, Any]) -> bool:
+    """Whether operands are bare values of one transform, its constants and Python numbers, so that
+    an elementwise operation on them can be called as one on arrays is. Constants with a history
+    must not be: what is done to them is recorded by the levels below."""
+    level: Level | None = None
+    for x in args:
+        if isinstance(x, Tensor):
+            meta, data = x._meta, x._data
+            if meta is not None and (meta.view is not None or meta.inference):
+                return False
+            if isinstance(data, Lifted):
+                if data.bare_dtype is None:
+                    return False
+                own = data.level
+                if own is not level:
+                    if level is not None or own.closed:
+                        return False
+                    level = own
+            elif x._node is not None or (meta is not None and meta.requires_grad):
+                return False
+        elif type(x) is not float and type(x) is not int and x is not None:
+            return False
+    return level is not None and not (options and any_arrays(options))
+
+
 def level_for(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Level | None:
     """The transform that does an operation: for random numbers, the innermost that is open."""
     return modes.levels[-1] if op.random else level_of(args, options)
@@ -155,6 +189,13 @@ def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
             if level is not None and (highest is None or level.number > highest.number):
                 highest = level
     return highest
+
+
+def apply_by_level(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Call ``op`` on Tensors of which some belong to a transform, whatever they are like."""
+    level = level_for(op, args, options)
+    assert level is not None
+    return apply_lifted(level, op, args, options)
 
 
 def apply_lifted(
@@ -193,6 +234,10 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
     levels: what the definition computes from constants is none of the transform's business."""
     raws = [x._data if isinstance(x, Tensor) else x for x in operands]
     check_lifted(op, raws, options)
+    assert op.definition is not None
+    if modes.now.only_levels and are_bare(operands, options) and not any_requires_grad(operands):
+        found = op.definition(*raws, **options)
+        return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
     prepared = prepare(op, raws, options)
     if prepared is not raws:
         operands = [
@@ -201,7 +246,6 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
             else elementwise.to_dtype(x, dtype=p.dtype)
             for x, r, p in zip(operands, raws, prepared, strict=True)
         ]  # fmt: skip
-    assert op.definition is not None
     found = op.definition(*operands, **options)
     return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sys import _getframe
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
@@ -18,6 +18,7 @@ from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
 from retrograd.autograd._node import orders
 from retrograd.autograd._versions import UNCHANGING, Version
+from retrograd.ops._lifted import run_on_bare
 from retrograd.ops._operation import Operation
 from retrograd.ops._refusals import takes_floats
 from retrograd.tensor._calls import (
@@ -25,6 +26,7 @@ from retrograd.tensor._calls import (
     FLOAT64,
     any_requires_grad,
     apply,
+    apply_by_level,
     is_operand,
     operands_of,
     watch,
@@ -38,17 +40,39 @@ NUMBER: Any = object()  # stands for the meta of an operand that is a Python num
 new = object.__new__  # makes a Tensor without going through its constructor for users
 
 
-def unary(op: Operation) -> Callable[..., Any]:
+class Setting(NamedTuple):
+    """Where a fast path is taken: with no mode on, or under transforms."""
+
+    active: Any  # if there is something in it, the fast path is not right
+    careful: Callable[..., Any]  # called in place of it then
+    forward: Callable[[Operation], Callable[..., Any]]
+    constant: Callable[[Any, Any], Any]  # a number as an operand beside another
+
+
+PLAIN = Setting(switch.active, apply, lambda op: op.forward, arrays.constant)
+
+
+def forward_at_level(op: Operation) -> Callable[..., Any]:
+    """The forward of an operation on bare values under transforms."""
+
+    def forward(*values: Any, **options: Any) -> Any:
+        return run_on_bare(op, values, options)
+
+    return forward
+
+
+def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
-    forward, kind = op.forward, None
+    active, careful, make_forward, _ = setting
+    forward, kind = make_forward(op), None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     constant = not op.differentiable
-    if op.heavy:
+    if op.heavy and setting is PLAIN:
         forward = by_threads_if_large(forward)
     if op.view or names_shape(op):
-        return one_input(op)
+        return one_input(op, setting)
     if op.dtypes in ("real", "free") or op.output_names != ("result",) or len(op.saves) > 1:
-        return general(op)
+        return general(op, setting)
 
     def function(self: Any) -> Any:
         nonlocal kind
@@ -57,12 +81,12 @@ def unary(op: Operation) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return apply(op, (self,), {})
+        if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            return careful(op, (self,), {})
         try:
             y = forward(x)
         except TypeError:
-            return apply(op, (self,), {})  # which says what is wrong
+            return careful(op, (self,), {})  # which says what is wrong
         result = new(Tensor)
         result._data = y
         result._meta = None
@@ -108,14 +132,15 @@ def by_threads_if_large(forward: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: shared(forward, x) if x.size > LARGE else forward(x)
 
 
-def one_input(op: Operation) -> Callable[..., Any]:
+def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
     kind = None
-    forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
+    active, careful, make_forward, _ = setting
+    forward, is_view, keeps_type = make_forward(op), op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
     constant = not op.differentiable
     if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
-        return general(op)
+        return general(op, setting)
 
     def function(self: Any, /, **options: Any) -> Any:
         nonlocal kind
@@ -124,18 +149,18 @@ def one_input(op: Operation) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return apply(op, (self,), options)
+        if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            return careful(op, (self,), options)
         if not keeps_type:
             for v in options.values():
                 if type(v) is not float and type(v) is not int:
-                    return apply(op, (self,), options)
+                    return careful(op, (self,), options)
         if is_view and not isinstance(x, arrays.ndarray):
             x = self._data = arrays.writable(x)
         try:
             y = forward(x, **options)
         except (TypeError, ValueError):
-            return apply(op, (self,), options)  # which says what is wrong
+            return careful(op, (self,), options)  # which says what is wrong
         result = new(Tensor)
         result._data = y
         result._meta = result._version_counter = result._node = None
@@ -216,14 +241,17 @@ def several_views(op: Operation) -> Callable[..., Any]:
     return function
 
 
-def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
+def binary(
+    op: Operation, setting: Setting = PLAIN, as_operator: bool = False
+) -> Callable[..., Any]:
     """``op(x, y)`` for an operation without options; ``y`` may be a Python number.
 
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
-    forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
+    active, careful, make_forward, constant_of = setting
+    forward, broadcasts, saves = make_forward(op), op.broadcasts, bool(op.saves)
     if names_shape(op):
-        return general(op)
+        return general(op, setting)
     kind, constant, takes_numbers = None, not op.differentiable, op.number is None
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
     # The fast way knows operations that save nothing, or both operands, each at least for the
@@ -233,7 +261,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
 
     def function(self: Any, other: Any) -> Any:
         nonlocal kind
-        if switch.active:
+        if active:
             return slowly(self, other)
         try:
             x = self._data
@@ -252,7 +280,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
             elif (type(other) is float or type(other) is int) and takes_numbers:
                 if dtype is not FLOAT32 and dtype is not FLOAT64:
                     return slowly(self, other)
-                y = arrays.constant(other, x)
+                y = constant_of(other, x)
                 result = new(Tensor)
                 result._data = forward(x, y)
                 other_node, meta = None, NUMBER
@@ -308,15 +336,16 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     def slowly(self: Any, other: Any) -> Any:
         if as_operator and not is_operand(other):
             return NotImplemented
-        return apply(op, operands_of(op, (self, other)), {})
+        return careful(op, operands_of(op, (self, other)), {})
 
     return function if fits or not saves else slowly
 
 
-def general(op: Operation) -> Callable[..., Any]:
+def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """Any other call: arrays positional, options by keyword. Several inputs, outputs and saved
     values, as long as there is nothing to convert."""
-    forward, check, several_inputs = op.forward, op.check, op.inputs == ("tensors",)
+    active, careful, make_forward, _ = setting
+    forward, check, several_inputs = make_forward(op), op.check, op.inputs == ("tensors",)
     check_floats = not takes_floats(check)
     may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
     recordable, single = op.differentiable, op.output_names == ("result",)
@@ -334,8 +363,8 @@ def general(op: Operation) -> Callable[..., Any]:
 
     def function(*args: Any, **options: Any) -> Any:
         nonlocal kind
-        if switch.active or op.view:
-            return apply(op, args, options)
+        if active or op.view:
+            return careful(op, args, options)
         if with_number is not None and type(args[-1]) in (float, int, bool):
             options[last] = args[-1]
             return with_number.function(*args[:-1], **options)  # type: ignore[misc]
@@ -350,16 +379,16 @@ def general(op: Operation) -> Callable[..., Any]:
             if not isinstance(x, Tensor):
                 if len(op.inputs) == 1 and not several_inputs and not hasattr(x, "dtype"):
                     raise wrong_argument(op, x, 0)
-                return apply(op, args, options)
+                return careful(op, args, options)
             data = x._data
             own = data.dtype
             if own is FLOAT32 or own is FLOAT64:
                 if dtype is None:
                     dtype = own
                 elif dtype is not own and not may_differ:
-                    return apply(op, args, options)
+                    return careful(op, args, options)
             elif own.kind == "c" or not (may_differ or (i == 0 and op.dtypes == "where")):
-                return apply(op, args, options)
+                return careful(op, args, options)
             else:
                 only_floats = False
             raws.append(data)
@@ -373,13 +402,13 @@ def general(op: Operation) -> Callable[..., Any]:
                     recorded = recorded or node is not None
         for v in options.values():
             if type(v) is complex:
-                return apply(op, args, options)
+                return careful(op, args, options)
         if check is not None and (check_floats or not only_floats):
             check(*raws, **options)
         try:
             found = forward(raws, **options) if several_inputs else forward(*raws, **options)
         except (TypeError, ValueError):
-            return apply(op, args, options)  # which says what is wrong
+            return careful(op, args, options)  # which says what is wrong
         outputs = found if type(found) is tuple else (found,)
         if may_cast and recorded:
             recorded = any([has_derivative(y.dtype) for y in outputs])
@@ -461,9 +490,15 @@ def by_definition(op: Operation) -> Callable[..., Any]:
     return function
 
 
+AT_LEVEL = Setting((), apply_by_level, forward_at_level, lambda number, beside: number)
+
+
+FAST: tuple[Any, ...] = (unary, one_input, binary, general)
+
+
 def bind(op: Operation) -> Callable[..., Any]:
     """The function that users and rules call on Tensors for an operation of the table."""
-    builder = general
+    builder: Callable[..., Any] = general
     if op.definition is not None and not op.has_rules:
         builder = by_definition
     elif op.inputs == ("self",) and not op.options:
@@ -474,7 +509,9 @@ def bind(op: Operation) -> Callable[..., Any]:
         builder = one_input
     elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
         builder = binary
-    function = builder(op)
+    function: Callable[..., Any] = builder(op)
+    if builder in FAST and not (op.view or op.random or op.definition is not None):
+        op.at_level = builder(op, AT_LEVEL)
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.doc
     op.function = function

@@ -77,6 +77,7 @@ def write_lifted(
     result = level.run(op, tuple(raws), options)
     check_result(op, target._data, result)
     level.check_write(target._data, result)
+    result.hold(as_tensor)  # its parts are operands of writes now
     values = dict(zip(op.inputs, raws, strict=True))
     if node is not None and op.inputs[0] in op.saves:  # what was there is about to go
         values[op.inputs[0]] = level.run(elementwise.clone, (raws[0],), {})
