@@ -35,32 +35,38 @@ from typing import TYPE_CHECKING, Any
 
 Hooks = tuple[Callable[..., Any], Callable[..., Any]]
 
-PLAIN: dict[str, Any] = {
-    "grad_enabled": True,
-    "inference": False,
-    "anomaly": False,
-    "check_nan": True,
-    "multithreading": True,  # what is_multithreading_enabled answers; nothing depends on it
+
+class Modes:
+    """Everything that can be switched, and what it is in the plain state."""
+
+    grad_enabled: bool = True
+    inference: bool = False
+    anomaly: bool = False
+    check_nan: bool = True
+    multithreading: bool = True  # what is_multithreading_enabled answers; nothing depends on it
     # The (pack, unpack) pairs of saved_tensors_hooks, innermost last.
-    "saved_tensor_hooks": (),
-    "hooks_disabled": None,  # the message of disable_saved_tensors_hooks
-    "before_mutation": None,  # allow_mutation_on_saved_tensors: is told before a write
+    saved_tensor_hooks: tuple[Hooks, ...] = ()
+    hooks_disabled: str | None = None  # the message of disable_saved_tensors_hooks
+    # allow_mutation_on_saved_tensors: is told before a write
+    before_mutation: Callable[[Any], None] | None = None
     # Called in place of tensor/_calls.py:apply, with the same arguments: the last, which calls the
     # one before it.
-    "interceptors": (),
-    "levels": (),  # transforms that are open: forward mode, vmap; innermost last
+    interceptors: tuple[Callable[[Any, Any, dict[str, Any], Any], Any], ...] = ()
+    levels: tuple[Any, ...] = ()  # transforms that are open: forward mode, vmap; innermost last
     # Called in place of the loop of a backward pass, with the pass and that loop.
-    "pass_observer": None,
+    pass_observer: Callable[[Any, Callable[[Any], Any]], Any] | None = None
     # Who is told what no operation tells: writes in place, custom Functions, and tensors that
     # leave the graph. It is set along with an interceptor, which makes the state less plain.
-    "observer": None,
+    observer: Any = None
     # What watches over the function that is being differentiated by a function of ``func``. It has
     # nothing to say but to writes and to ``backward``, and so does not make the state less plain.
-    "running": None,
-    "checkpoint_group": None,  # the GraphExecGroup that passes belong to
-    "checkpoint_early_stop": None,  # set_checkpoint_early_stop
-    "checkpoint_debug": None,  # set_checkpoint_debug_enabled
-}
+    running: Any = None
+    checkpoint_group: Any = None  # the GraphExecGroup that passes belong to
+    checkpoint_early_stop: bool | None = None  # set_checkpoint_early_stop
+    checkpoint_debug: bool | None = None  # set_checkpoint_debug_enabled
+
+
+PLAIN: dict[str, Any] = {name: getattr(Modes, name) for name in Modes.__annotations__}
 # Modes that operations do not ask for, unless they are on the careful way for another reason.
 _APART = {"check_nan", "multithreading", "hooks_disabled", "pass_observer", "observer", "running",
           "checkpoint_group", "checkpoint_early_stop", "checkpoint_debug"}  # fmt: skip
@@ -73,34 +79,17 @@ class Key:
     __slots__ = ("__weakref__",)
 
 
-class State(weakref.ref):  # type: ignore[type-arg]
+class State(weakref.ref, Modes):  # type: ignore[type-arg]
     """The modes within a scope: a weak reference to its key."""
 
     if TYPE_CHECKING:
-        grad_enabled: bool
-        inference: bool
-        anomaly: bool
-        check_nan: bool
-        multithreading: bool
-        saved_tensor_hooks: tuple[Hooks, ...]
-        hooks_disabled: str | None
-        before_mutation: Callable[[Any], None] | None
-        interceptors: tuple[Callable[[Any, Any, dict[str, Any], Any], Any], ...]
-        levels: tuple[Any, ...]
-        pass_observer: Callable[[Any, Callable[[Any], Any]], Any] | None
-        observer: Any
-        running: Any
-        checkpoint_group: Any
-        checkpoint_early_stop: bool | None
-        checkpoint_debug: bool | None
-
         plain: bool  # whether nothing is on: operations may take the fast path
         only_levels: bool  # whether nothing is on but, perhaps, transforms
         changed: Any  # the modes that the scope sets: what is set outside of it ends at these
         # What stands for the state in ``switch.active``, if it is not plain.
         mark: weakref.ref[Key] | None
         own: Key | None  # a key that it has itself, and not a block
-        lowered: dict[int, State] | None  # what ``go_below`` makes of it, by the number
+        lowered: dict[int, State] | None  # what ``call_below`` makes of it, by the number
 
 
 class Frame(weakref.ref):  # type: ignore[type-arg]
@@ -137,27 +126,10 @@ def _classify(state: dict[str, Any]) -> None:
     state["plain"] = only_levels and not state["levels"]
 
 
-class ThreadModes(threading.local):
+class ThreadModes(threading.local, Modes):
     """The modes of the current thread. Each mode can be read as an attribute."""
 
     frame: Frame
-    if TYPE_CHECKING:
-        grad_enabled: bool
-        inference: bool
-        anomaly: bool
-        check_nan: bool
-        multithreading: bool
-        saved_tensor_hooks: tuple[Hooks, ...]
-        hooks_disabled: str | None
-        before_mutation: Callable[[Any], None] | None
-        interceptors: tuple[Callable[[Any, Any, dict[str, Any], Any], Any], ...]
-        levels: tuple[Any, ...]
-        pass_observer: Callable[[Any, Callable[[Any], Any]], Any] | None
-        observer: Any
-        running: Any
-        checkpoint_group: Any
-        checkpoint_early_stop: bool | None
-        checkpoint_debug: bool | None
 
     def __init__(self) -> None:
         state = State(PERMANENT)
@@ -413,26 +385,45 @@ def _mark(state: State) -> None:
 
 # -- what is done often --------------------------------------------------------------------------
 
-# Who calls these has noted ``modes.frame`` and sets it again at the end, twice, one ``finally``
-# around the other: an interrupt can come in one of them only. That takes a quarter of the time.
+# These call a function with other modes, and put the frame back twice, by one ``finally`` around
+# the other: an interrupt can come in one of them only. That takes a quarter of the time of a scope.
 
 
-def go_into(task: Any) -> None:
-    """Begin a backward pass. As with ``sealed``, no mode that is set in it is set outside."""
+def call_in_pass(task: Any, function: Callable[[Any], Any]) -> Any:
+    """Run a backward pass, ``function(task)``. As with ``sealed``, no mode that is set in it is set
+    outside."""
     outer = modes.frame
-    inner = Frame(PERMANENT)
-    inner.states, inner.outer, inner.shared = [outer.states[-1]], outer, PLAIN
-    inner.tasks = (*outer.tasks, task)
-    modes.frame = inner
+    try:
+        try:
+            inner = Frame(PERMANENT)
+            inner.states, inner.outer, inner.shared = [outer.states[-1]], outer, PLAIN
+            inner.tasks = (*outer.tasks, task)
+            modes.frame = inner
+            return function(task)
+        finally:
+            modes.frame = outer
+    finally:
+        modes.frame = outer
 
 
 BELOW = ("levels", "interceptors")
 
 
-def go_below(number: int) -> None:
-    """Leave open only the transforms with a lower number, and let nobody intercept what they do, as
-    every operation under a transform does. ``come_back`` undoes it."""
+def call_below(number: int, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function with only the transforms open that have a lower number, and with nobody to
+    intercept what it does, as every operation under a transform is."""
     outer = modes.frame
+    try:
+        try:
+            _go_below(outer, number)
+            return function(*args)
+        finally:
+            _come_back(outer)
+    finally:
+        _come_back(outer)
+
+
+def _go_below(outer: Frame, number: int) -> None:
     now = outer.states[-1]
     lowered = now.lowered
     state = None if lowered is None else lowered.get(number)
@@ -445,8 +436,7 @@ def go_below(number: int) -> None:
         _active.difference_update(_marks(outer))
 
 
-def come_back(frame: Frame) -> None:
-    """Undo ``go_below``."""
+def _come_back(frame: Frame) -> None:
     mark = frame.states[-1].mark
     if mark is not None and mark not in _active:
         _active.update(_marks(frame))

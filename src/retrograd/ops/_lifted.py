@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from retrograd._modes import come_back, go_below, modes, within
+from retrograd._modes import call_below, modes, within
 from retrograd.arrays import LARGE, Raw, is_raw, shared
 from retrograd.arrays import float32 as FLOAT32
 from retrograd.arrays import float64 as FLOAT64
@@ -220,15 +220,7 @@ class Level:
             if running is not None and self in running.unrecorded and now.grad_enabled:
                 with within(grad_enabled=False):
                     return self.run(operation, args, options)
-            frame = modes.frame
-            try:
-                try:
-                    go_below(self.number)
-                    return self.run_on_parts(operation, args, options)
-                finally:
-                    come_back(frame)
-            finally:  # twice, in case of an interrupt in the first
-                come_back(frame)
+            return call_below(self.number, self.run_on_parts, operation, args, options)
         except LooksAtValues as error:
             error.operation = error.operation or operation.name
             raise

@@ -6,6 +6,7 @@ names in its parameters. What a rule names is what a graph node keeps for it:
 - the name of an input (``self``, ``other``): the value of that input;
 - ``result``: the value of the output (of an operation with several, the name of one of them);
 - ``shape``: the shape of the input that the rule is for;
+- ``transposed_next``: whether the gradient is about to be transposed, by the node that it goes to;
 - the name of an option (``dim``, ``keepdim``): its value.
 
 Rules are written with operators and with operations, which take raw arrays and Tensors alike. On
@@ -46,7 +47,7 @@ What users call and read is declared here too: ``public``, ``alias``, ``in_place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from retrograd import arrays
@@ -164,12 +165,25 @@ def code_of(function: Callable[..., Any]) -> Any:
 class Rule:
     """A derivative rule and the names of what it needs besides ``g``."""
 
-    __slots__ = ("function", "names")
+    __slots__ = ("function", "names", "names_shape")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         code = code_of(function)
         self.function = function
         self.names = code.co_varnames[1 : code.co_argcount]
+        self.names_shape = "shape" in self.names
+
+    def arguments(
+        self, values: Mapping[str, Any], shape: Any = None, transposed_next: Any = False
+    ) -> list[Any]:
+        """What the rule names besides ``g``: inputs, outputs and options out of ``values``, the
+        shape of the input that it is for, and whether its gradient is about to be transposed."""
+        return [
+            shape if name == "shape"
+            else transposed_next if name == "transposed_next"
+            else values[name]
+            for name in self.names
+        ]  # fmt: skip
 
 
 class Operation:
@@ -183,10 +197,11 @@ class Operation:
     # Supplied by the layers above.
     make_node_class: ClassVar[Callable[[Operation], Any]]
     bind: ClassVar[Callable[[Operation], Any] | None] = None
+    bind_at_level: ClassVar[Callable[[Operation], Any]]
     # Calls an operation and writes the result over its first operand.
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
-    __slots__ = ("_node_class", "adjoint", "at_level", "batch", "broadcasts", "check",
+    __slots__ = ("_at_level", "_node_class", "adjoint", "batch", "broadcasts", "check",
                  "definition", "differentiable", "doc", "dtypes", "fits", "forward", "function",
                  "fused", "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by",
                  "node_name", "number", "of_elements", "options", "output_names", "random",
@@ -256,10 +271,8 @@ class Operation:
         aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
         by_family = self.family == "elementwise" if jvp else not adjoint
         self.of_elements = aligned and by_family and not (view or random or callable(batch))
-        # Supplied by the layer above: what to call on Tensors, and what on Tensors of bare values
-        # under transforms, if the operation is elementwise.
-        self.function: Callable[..., Any] | None = None
-        self.at_level: Callable[..., Any] | None = None
+        self.function: Callable[..., Any] | None = None  # supplied by the layer above
+        self._at_level: Callable[..., Any] | None = None
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
@@ -283,6 +296,16 @@ class Operation:
             if users:
                 needed[value] = users
         return needed
+
+    @property
+    def at_level(self) -> Callable[..., Any] | None:
+        """What to call on Tensors of bare values under transforms, made when first needed. None if
+        the operation needs more to be known."""
+        if self._at_level is None:
+            if self.view or self.random or self.definition is not None:
+                return None
+            self._at_level = Operation.bind_at_level(self)
+        return self._at_level
 
     @property
     def tangent_on_bare(self) -> bool:

@@ -33,7 +33,7 @@ mv: Multilinear = multilinear(
 mm: Multilinear = multilinear(
     "mm", arrays.mm,
     {"self": lambda g, mat2: mm(g, transposed(mat2)),
-     "mat2": lambda g, self, turned: turned_mm(self, g, turned)},
+     "mat2": lambda g, self, transposed_next: transposed_mm(self, g, transposed_next)},
     check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 bmm: Multilinear = multilinear(
@@ -44,9 +44,10 @@ bmm: Multilinear = multilinear(
 )  # fmt: skip
 
 
-def turned_mm(a: Any, b: Any, turned: bool) -> Any:
-    """The transpose of ``a`` times ``b``. If ``turned``, it lies column by column in memory."""
-    return linear.t(mm(linear.t(b), a)) if turned else mm(linear.t(a), b)
+def transposed_mm(a: Any, b: Any, transposed_next: bool) -> Any:
+    """The transpose of ``a`` times ``b``. If that is about to be transposed, it lies column by
+    column in memory."""
+    return linear.t(mm(linear.t(b), a)) if transposed_next else mm(linear.t(a), b)
 
 
 def _outer(self: Any, vec2: Any) -> Any:

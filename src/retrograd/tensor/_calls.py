@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, within
+from retrograd._modes import modes
 from retrograd._source import is_own, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of
 from retrograd.autograd._levels import as_tensor, value_of
 from retrograd.autograd._node import Node, orders
-from retrograd.autograd._operation_node import OperationNode, Packed, pack_value
+from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._parts import Part
+from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
@@ -102,13 +103,10 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     if now.interceptors:
         return now.interceptors[-1](op, args, options, computed)
     if now.levels:
-        if (
-            op.at_level is not None
-            and now.only_levels
-            and computed is None
-            and are_bare(args, options)
-        ):
-            return op.at_level(*args, **options)
+        if now.only_levels and computed is None and are_bare(args, options):
+            at_level = op.at_level
+            if at_level is not None:
+                return at_level(*args, **options)
         level = level_for(op, args, options)
         if level is not None:
             return apply_lifted(level, op, args, options, computed)
@@ -131,7 +129,7 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
             output = op.forward(*raws, **options)
     except LooksAtValues:
         if any_ended([*operands, *options.values()]):
-            return apply(op, *settled(args, options))
+            return apply(op, *without_ended(args, options))
         raise
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
@@ -204,7 +202,7 @@ def apply_lifted(
     """Call ``op`` on Tensors of which some belong to a transform. For it, Tensors of the levels
     below are constants, history and all; what is recorded here lies above it."""
     if level.closed:
-        return apply(op, *settled(args, options))
+        return apply(op, *without_ended(args, options))
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
@@ -280,17 +278,19 @@ def any_ended(values: Sequence[Any]) -> bool:
     return any(isinstance(x, Lifted) and x.level.closed for x in found)
 
 
-def settled(args: Sequence[Any], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def without_ended(
+    args: Sequence[Any], options: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
     """Arguments with what is left of values whose transform has ended."""
 
-    def settle(x: Any) -> Any:
+    def left_of(x: Any) -> Any:
         if type(x) in (list, tuple):
-            return type(x)(map(settle, x))
+            return type(x)(map(left_of, x))
         data = x._data if isinstance(x, Tensor) else x
         ended = isinstance(data, Lifted) and data.level.closed
         return data.level.left_of(data) if ended else x
 
-    return [settle(x) for x in args], {name: settle(x) for name, x in options.items()}
+    return [left_of(x) for x in args], {name: left_of(x) for name, x in options.items()}
 
 
 def unrecorded(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Tensor | None:
@@ -416,13 +416,14 @@ def make_node(
     node.code, node.lasti = user_place(2)
     numbers = tuple([number for _, number in edges])
     if numbers.count(None) != len(numbers):
-        node.more().next_numbers = numbers
+        node.get_extras().next_numbers = numbers
     if op.fits:
-        node.more().fit = tuple([info if info[1] is not None else None for info in node.infos])
+        infos = [info if info[1] is not None else None for info in node.infos]
+        node.get_extras().fit = tuple(infos)
     if not op.adjoint and any_complex(node.infos, raws, options):
-        node.careful().conjugate = True
+        node.extras_for_visit().conjugate = True
     if modes.anomaly:
-        node.careful().trace = forward_trace()
+        node.extras_for_visit().trace = forward_trace()
     return node
 
 
@@ -492,20 +493,6 @@ def watch(tensor: Tensor) -> Version:
             "instead of `torch.inference_mode()`."
         )
     return version_of(tensor)
-
-
-def pack_saved(node: OperationNode) -> None:
-    """Pass what a node saved through the innermost pair of saved_tensors_hooks."""
-    pack, unpack = modes.saved_tensor_hooks[-1]
-    packed: list[Any] = []
-    with within(saved_tensor_hooks=()):  # what a hook computes is not packed itself
-        for i in range(len(node.operation.saves)):
-            tensor = node.saved_tensor(i)
-            is_tensor = isinstance(tensor, Tensor)  # or a Python number, or nothing
-            entry = pack_value(tensor, pack, unpack) if is_tensor else tensor
-            packed += (entry, UNCHANGING, 0)
-    node.saved = tuple(packed)
-    node.careful().packed = any(isinstance(x, Packed) for x in packed)
 
 
 def forward_trace() -> str:

@@ -1,9 +1,12 @@
-"""Fast ways to call an operation, for float tensors with nothing special switched on.
+"""Fast paths to call an operation, for float tensors with nothing special switched on.
 
 ``f(x)``, ``f(x, **options)`` and ``f(x, y)`` make up most programs. Each does what ``apply`` does
 in fewer steps: compute, make the Tensor, ask where the operands came from, make the node. Whatever
-a fast way is not sure about it leaves to the careful one. Steps that they share are written out in
-each: a call would take as long as several of them.
+a fast path is not sure about it leaves to ``apply``. Steps that they share are written out in each:
+a call would take as long as several of them.
+
+Under transforms the same code records operations on bare values. Only what computes the result is
+another function there (``AT_LEVEL``).
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ class Setting(NamedTuple):
     """Where a fast path is taken: with no mode on, or under transforms."""
 
     active: Any  # if there is something in it, the fast path is not right
-    careful: Callable[..., Any]  # called in place of it then
-    forward: Callable[[Operation], Callable[..., Any]]
+    apply: Callable[..., Any]  # what is called instead
+    forward: Callable[[Operation], Callable[..., Any]]  # what computes the result
     constant: Callable[[Any, Any], Any]  # a number as an operand beside another
 
 
@@ -63,7 +66,7 @@ def forward_at_level(op: Operation) -> Callable[..., Any]:
 
 def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
-    active, careful, make_forward, _ = setting
+    active, apply, make_forward, _ = setting
     forward, kind = make_forward(op), None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     constant = not op.differentiable
@@ -82,11 +85,11 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
         if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return careful(op, (self,), {})
+            return apply(op, (self,), {})
         try:
             y = forward(x)
         except TypeError:
-            return careful(op, (self,), {})  # which says what is wrong
+            return apply(op, (self,), {})  # which says what is wrong
         result = new(Tensor)
         result._data = y
         result._meta = None
@@ -111,7 +114,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
                 version = self._version_counter or watch(self)
                 node.saved = (x, version, version.count)
         if meta is not None and meta.number is not None:
-            node.more().next_numbers = (meta.number,)
+            node.get_extras().next_numbers = (meta.number,)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -135,7 +138,7 @@ def by_threads_if_large(forward: Callable[..., Any]) -> Callable[..., Any]:
 def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
     kind = None
-    active, careful, make_forward, _ = setting
+    active, apply, make_forward, _ = setting
     forward, is_view, keeps_type = make_forward(op), op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
     constant = not op.differentiable
@@ -150,17 +153,17 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
         if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return careful(op, (self,), options)
+            return apply(op, (self,), options)
         if not keeps_type:
             for v in options.values():
                 if type(v) is not float and type(v) is not int:
-                    return careful(op, (self,), options)
+                    return apply(op, (self,), options)
         if is_view and not isinstance(x, arrays.ndarray):
             x = self._data = arrays.writable(x)
         try:
             y = forward(x, **options)
         except (TypeError, ValueError):
-            return careful(op, (self,), options)  # which says what is wrong
+            return apply(op, (self,), options)  # which says what is wrong
         result = new(Tensor)
         result._data = y
         result._meta = result._version_counter = result._node = None
@@ -184,7 +187,7 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             version = self._version_counter or watch(self)
             node.saved = (x, version, version.count)
         if self._meta is not None and self._meta.number is not None:
-            node.more().next_numbers = (self._meta.number,)
+            node.get_extras().next_numbers = (self._meta.number,)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -223,7 +226,7 @@ def several_views(op: Operation) -> Callable[..., Any]:
             node.infos = ((x.shape, dtype),)
             node.outputs = tuple([(piece.shape, dtype) for piece in pieces])
             if self._meta is not None and self._meta.number is not None:
-                node.more().next_numbers = (self._meta.number,)
+                node.get_extras().next_numbers = (self._meta.number,)
             frame = known.user_frame(_getframe(1))
             node.code, node.lasti = frame.f_code, frame.f_lasti
         results = []
@@ -248,7 +251,7 @@ def binary(
 
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
-    active, careful, make_forward, constant_of = setting
+    active, apply, make_forward, constant_of = setting
     forward, broadcasts, saves = make_forward(op), op.broadcasts, bool(op.saves)
     if names_shape(op):
         return general(op, setting)
@@ -319,12 +322,12 @@ def binary(
         else:
             node.saved = None
         if broadcasts and meta is not NUMBER and x.shape != y.shape:
-            node.more().fit = ((x.shape, dtype), (y.shape, dtype))
+            node.get_extras().fit = ((x.shape, dtype), (y.shape, dtype))
         if (self._meta is not None and self._meta.number is not None) or (
             other_node is not None and other._meta is not None and other._meta.number is not None
         ):
             other_number = None if other_node is None else other._number
-            node.more().next_numbers = (self._number, other_number)
+            node.get_extras().next_numbers = (self._number, other_number)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -336,7 +339,7 @@ def binary(
     def slowly(self: Any, other: Any) -> Any:
         if as_operator and not is_operand(other):
             return NotImplemented
-        return careful(op, operands_of(op, (self, other)), {})
+        return apply(op, operands_of(op, (self, other)), {})
 
     return function if fits or not saves else slowly
 
@@ -344,7 +347,7 @@ def binary(
 def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """Any other call: arrays positional, options by keyword. Several inputs, outputs and saved
     values, as long as there is nothing to convert."""
-    active, careful, make_forward, _ = setting
+    active, apply, make_forward, _ = setting
     forward, check, several_inputs = make_forward(op), op.check, op.inputs == ("tensors",)
     check_floats = not takes_floats(check)
     may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
@@ -364,7 +367,7 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     def function(*args: Any, **options: Any) -> Any:
         nonlocal kind
         if active or op.view:
-            return careful(op, args, options)
+            return apply(op, args, options)
         if with_number is not None and type(args[-1]) in (float, int, bool):
             options[last] = args[-1]
             return with_number.function(*args[:-1], **options)  # type: ignore[misc]
@@ -379,16 +382,16 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             if not isinstance(x, Tensor):
                 if len(op.inputs) == 1 and not several_inputs and not hasattr(x, "dtype"):
                     raise wrong_argument(op, x, 0)
-                return careful(op, args, options)
+                return apply(op, args, options)
             data = x._data
             own = data.dtype
             if own is FLOAT32 or own is FLOAT64:
                 if dtype is None:
                     dtype = own
                 elif dtype is not own and not may_differ:
-                    return careful(op, args, options)
+                    return apply(op, args, options)
             elif own.kind == "c" or not (may_differ or (i == 0 and op.dtypes == "where")):
-                return careful(op, args, options)
+                return apply(op, args, options)
             else:
                 only_floats = False
             raws.append(data)
@@ -402,13 +405,13 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
                     recorded = recorded or node is not None
         for v in options.values():
             if type(v) is complex:
-                return careful(op, args, options)
+                return apply(op, args, options)
         if check is not None and (check_floats or not only_floats):
             check(*raws, **options)
         try:
             found = forward(raws, **options) if several_inputs else forward(*raws, **options)
         except (TypeError, ValueError):
-            return careful(op, args, options)  # which says what is wrong
+            return apply(op, args, options)  # which says what is wrong
         outputs = found if type(found) is tuple else (found,)
         if may_cast and recorded:
             recorded = any([has_derivative(y.dtype) for y in outputs])
@@ -466,13 +469,13 @@ def record(
             saved += (tensor._data, version, version.count)
         node.saved = tuple(saved)
     if fits:
-        node.more().fit = tuple([info if info[1] is not None else None for info in infos])
+        node.get_extras().fit = tuple([info if info[1] is not None else None for info in infos])
     numbers = [
         None if n is None or x._meta is None else x._meta.number
         for n, x in zip(nodes, operands, strict=True)
     ]
     if numbers.count(None) != len(numbers):
-        node.more().next_numbers = tuple(numbers)
+        node.get_extras().next_numbers = tuple(numbers)
     frame = known.user_frame(_getframe(2))
     node.code, node.lasti = frame.f_code, frame.f_lasti
 
@@ -493,26 +496,33 @@ def by_definition(op: Operation) -> Callable[..., Any]:
 AT_LEVEL = Setting((), apply_by_level, forward_at_level, lambda number, beside: number)
 
 
-FAST: tuple[Any, ...] = (unary, one_input, binary, general)
+def builder_for(op: Operation) -> Callable[..., Callable[..., Any]]:
+    """Which of the functions above makes the function of an operation."""
+    if op.definition is not None and not op.has_rules:
+        return by_definition
+    if op.inputs == ("self",) and not op.options:
+        return unary
+    if len(op.inputs) == 1 and op.view and not op.output_names:
+        return several_views
+    if len(op.inputs) == 1 and op.inputs != ("tensors",):
+        return one_input
+    if len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
+        return binary
+    return general
 
 
 def bind(op: Operation) -> Callable[..., Any]:
     """The function that users and rules call on Tensors for an operation of the table."""
-    builder: Callable[..., Any] = general
-    if op.definition is not None and not op.has_rules:
-        builder = by_definition
-    elif op.inputs == ("self",) and not op.options:
-        builder = unary
-    elif len(op.inputs) == 1 and op.view and not op.output_names:
-        builder = several_views
-    elif len(op.inputs) == 1 and op.inputs != ("tensors",):
-        builder = one_input
-    elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
-        builder = binary
-    function: Callable[..., Any] = builder(op)
-    if builder in FAST and not (op.view or op.random or op.definition is not None):
-        op.at_level = builder(op, AT_LEVEL)
+    function = builder_for(op)(op)
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.doc
     op.function = function
     return function
+
+
+def bind_at_level(op: Operation) -> Callable[..., Any]:
+    """The function to call on Tensors of bare values under transforms."""
+    return builder_for(op)(op, AT_LEVEL)
+
+
+Operation.bind_at_level = staticmethod(bind_at_level)

@@ -19,6 +19,7 @@ from retrograd.autograd._history import (
     set_node,
 )
 from retrograd.autograd._levels import as_tensor, is_of
+from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
@@ -31,7 +32,6 @@ from retrograd.tensor._calls import (
     for_number,
     lifted_to,
     make_node,
-    pack_saved,
     prepare,
     save_values,
 )

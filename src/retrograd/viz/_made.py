@@ -49,7 +49,7 @@ def made_of(node: Node) -> Made | None:
 def note(node: Node, made: Made) -> None:
     """Put what was recorded on a node. (``node.metadata`` would have it run with care from then
     on, which a note is no reason for.)"""
-    extras = node.more()
+    extras = node.get_extras()
     if extras.metadata is None:
         extras.metadata = {}
     extras.metadata[KEY] = made
