@@ -9,12 +9,14 @@ once, without recursion, and only where gradients flow.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import call_in_pass, modes
+from retrograd._source import Call, call_of_pass, user_frame
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
 from retrograd.autograd._elsewhere import elsewhere
@@ -34,6 +36,7 @@ class Task:
 
     __slots__ = (
         "__weakref__",
+        "call",
         "callbacks",
         "captured",
         "heap",
@@ -42,6 +45,7 @@ class Task:
         "observer",
         "reachable",
         "recorded",
+        "recording_for",
         "roots",
         "waiting",
         "wanted",
@@ -59,6 +63,10 @@ class Task:
         self.waiting: dict[Node, Any] = {}
         self.heap: list[tuple[int, Node]] = []  # the keys of waiting, newest first
         self.roots: Sequence[Root] = ()
+        # The user's call of a pass that is recorded, and the same while a rule runs: what that
+        # records belongs to the line of the call, which need not be looked for each time.
+        self.call: Call | None = None
+        self.recording_for: Call | None = None
         self.reachable: set[Node] | None = None
         # Is told of every node that runs: before, and of what it gave. None for most passes.
         self.observer: Any = None
@@ -102,6 +110,9 @@ def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
     """Run a backward pass from ``roots``; returns the gradients that were wanted. Whatever modes
     it, or a hook in it, leaves on or off are as before afterwards."""
     task.roots = roots
+    if task.recorded and not modes.saved_tensor_hooks:  # hooks may be anywhere in the user's code
+        frame = user_frame(sys._getframe(1))
+        task.call = call_of_pass() or (None if frame is None else Call(frame))
     depth = len(modes.frame.tasks)
     if depth and depth % DEPTH == 0:
         captured: dict[int, Any] = elsewhere(_run_in_thread, task)
@@ -281,10 +292,14 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
         if isinstance(node, AccumulateGrad) and extras and extras.post_hooks and not task.recorded:
             received = node.backward_shown(grads)
         else:
+            if extras is None or not extras.packed:
+                task.recording_for = task.call if node.operation is not None else None
             received = run_rules(node, grads if several else grads[0], next_nodes, task.recorded)
     except Exception as error:
         explain(node, error)
         raise
+    finally:
+        task.recording_for = None
     if modes.anomaly and modes.check_nan:
         check_nan(node, received)
     if not task.keep_graph:
