@@ -8,7 +8,8 @@ A docstring is in Google's style. It is complete if it has
 - a ``Returns:`` section, if a function returns something other than None;
 - a ``Shape:`` section, if it documents a layer, that is, a module of ``torch.nn`` with a
   ``forward`` of its own;
-- an example: lines that begin with ``>>>``. tests/test_docstrings.py runs them.
+- an example, unless it documents an exception: lines that begin with ``>>>``.
+  tests/test_docstrings.py runs them.
 
 A public method of a class needs the first three. A property needs text. An in-place function, such
 as ``exp_``, is documented by the function that it is made from. A method of Tensor that is also a
@@ -67,7 +68,7 @@ class Entry:
         ):
             return []
         called = inspect.unwrap(self.value)
-        if self.kind == "class" and called.__init__ is object.__init__:
+        if self.kind == "class" and called.__init__ is object.__init__ and not _is_named(called):
             return []
         try:
             parameters = list(inspect.signature(called).parameters.values())
@@ -113,7 +114,8 @@ class Entry:
             found["returns"] = "Returns:"
         if self._is_layer() and "Shape" not in self.sections:
             found["shape"] = "Shape:"
-        if self.kind in ("function", "class") and ">>>" not in self.doc:
+        is_error = self.kind == "class" and issubclass(self.value, Exception)
+        if self.kind in ("function", "class") and not is_error and ">>>" not in self.doc:
             found["example"] = "an example"
         return found
 
@@ -133,6 +135,11 @@ class Entry:
             self.kind == "class" and issubclass(self.value, module)
             and self.value.forward is not module.forward
         )  # fmt: skip
+
+
+def _is_named(kind: type) -> bool:
+    """Whether a class is a named tuple, whose arguments are its fields."""
+    return hasattr(kind, "_fields") and issubclass(kind, tuple)
 
 
 def _renamed(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -2,6 +2,7 @@
 
 A *primitive* is an operation that is not a composite. Every primitive of the general family, and
 every operation with a tangent rule or a batching function of its own, is work for each new mode.
+With ``--reasons`` it also prints why operations have batching functions of their own.
 """
 
 from __future__ import annotations
@@ -11,14 +12,29 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from retrograd.ops._batching_declarations import Own
 from retrograd.ops._index import INDEX
 from retrograd.ops._operation import TABLE
 
 
+def load() -> None:
+    """Declare all operations."""
+    for module in (*INDEX, "_batching_rules"):
+        importlib.import_module(f"retrograd.ops.{module}")
+
+
+def own_batching() -> dict[str, str]:
+    """The operations with a batching function of their own, and why they have it."""
+    return {
+        name: op.batch.reason if isinstance(op.batch, Own) else "no reason is declared"
+        for name, op in sorted(TABLE.items())
+        if isinstance(op.batch, Own) or callable(op.batch)
+    }
+
+
 def counts() -> dict[str, int]:
     """The figures by name, for all operations of the table."""
-    for module in (*INDEX, "_batching_core"):
-        importlib.import_module(f"retrograd.ops.{module}")
+    load()
     families = Counter(op.family for op in TABLE.values())
     families["general"] = families.pop("operation")
     source = Path(sys.modules["retrograd"].__file__ or "").parent
@@ -27,7 +43,7 @@ def counts() -> dict[str, int]:
         "primitives": len(TABLE) - families["composite"],
         **{f"  {name}": count for name, count in sorted(families.items())},
         "with a tangent rule of their own": sum(op.jvp is not None for op in TABLE.values()),
-        "with a batching function of their own": sum(callable(op.batch) for op in TABLE.values()),
+        "with a batching function of their own": len(own_batching()),
         "lines of Python in src": sum(
             len(file.read_text().splitlines()) for file in source.rglob("*.py")
         ),
@@ -37,3 +53,7 @@ def counts() -> dict[str, int]:
 if __name__ == "__main__":
     for name, count in counts().items():
         print(f"{count:7,}  {name}")
+    if "--reasons" in sys.argv:
+        print("\nBatching functions of single operations:")
+        for name, reason in own_batching().items():
+            print(f"  {name}: {reason}")

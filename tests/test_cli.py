@@ -45,7 +45,7 @@ def test_help() -> None:
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("usage: retrograd [--help] [--version] [command] ...\n")
     assert "tour      run the programs of five notes on autograd" in result.stdout
-    assert "train     train a model: " in result.stdout
+    assert "train     train a model " in result.stdout
     for name in ("tour", "train"):
         about = command(name, "--help")
         assert (about.returncode, about.stderr) == (0, "")

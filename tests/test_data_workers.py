@@ -29,7 +29,7 @@ from test_data import Noisy, Training, plain
 import retrograd
 from retrograd.autograd import _history, _node
 from retrograd.utils import data
-from retrograd.utils.data._utils import crew, transport
+from retrograd.utils.data._utils import pool, transport
 from retrograd.utils.data._utils.worker import Job
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="about processes of Unix")
@@ -537,7 +537,7 @@ def test_a_worker_killed_from_outside():
 
 def test_a_worker_that_dies_and_leaves_a_child(monkeypatch):
     """The child holds the pipe open, so nothing tells that the worker is gone but asking."""
-    monkeypatch.setattr(crew, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(pool, "CHECK_SECONDS", 0.2)
 
     def leave_a_child():
         if os.fork() == 0:
@@ -623,7 +623,7 @@ def test_errors_of_pickling_are_errors_of_the_sample(error):
 
 
 def test_stuck_workers_are_ended(monkeypatch):
-    monkeypatch.setattr(crew, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(pool, "GRACE_SECONDS", 0.2)
 
     class Stuck(data.Dataset):
         def __getitem__(self, index):
@@ -644,7 +644,7 @@ def test_a_forked_copy_of_an_iterator_stops_nobody():
     iterator = iter(data.DataLoader(Slow(), None, num_workers=1))
     child = os.fork()
     if child == 0:
-        iterator.crew.stop()
+        iterator.pool.stop()
         os._exit(0)
     os.waitpid(child, 0)
     assert list(iterator) == list(range(30))
@@ -827,7 +827,7 @@ def test_locks_held_at_the_time_of_the_fork():
     thread.start()
     held.wait()
     try:
-        workers = crew.Crew(job, multiprocessing.get_context("fork"))
+        workers = pool.WorkerPool(job, multiprocessing.get_context("fork"))
     finally:
         done.set()
         thread.join()

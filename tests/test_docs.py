@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import doctest
 import importlib
@@ -25,7 +24,7 @@ from retrograd.ops._operation import USERS
 from retrograd.tensor._public import names_in, withdraw
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
@@ -169,44 +168,3 @@ def test_versions_agree() -> None:
 @pytest.mark.parametrize("script", ["run", "test", ".ci/run"])
 def test_scripts_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
-
-
-# -- the layers that architecture.md draws ----------------------------------------------------
-
-LAYERS = [
-    ["_errors", "_source", "_modes"], ["arrays"], ["ops"], ["autograd"], ["tensor"],
-    ["distributed"],
-    ["cuda", "fft", "func", "library", "linalg", "nn", "random", "special", "utils"],
-    ["files", "integrate", "optim"], ["pipeline", "tour", "training", "viz"],
-]  # fmt: skip
-PACKAGE = ROOT / "src" / "retrograd"
-
-
-def imported(path: Path) -> set[str]:
-    """The parts of the package that a module imports, anywhere in it."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            if node.module == "retrograd":
-                names |= {alias.name for alias in node.names}
-            elif node.module.startswith("retrograd."):
-                names.add(node.module.split(".")[1])
-        elif isinstance(node, ast.Import):
-            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("retrograd.")}
-    return names
-
-
-def test_imports_point_down() -> None:
-    height = {part: i for i, layer in enumerate(LAYERS) for part in layer}
-    for path in PACKAGE.rglob("*.py"):
-        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if part not in ("__init__", "__main__"):
-            above = [name for name in imported(path) if height[name] > height[part]]
-            assert not above, f"{path.name} imports {above} from a layer above"
-
-
-def test_only_the_adapter_knows_numpy() -> None:  # and SciPy
-    for path in PACKAGE.rglob("*.py"):
-        if path.parent.name != "arrays":
-            text = path.read_text(encoding="utf-8")
-            assert not re.search(r"^\s*(import|from) (numpy|scipy)", text, re.M), path.name

@@ -218,7 +218,7 @@ CASES: list[tuple[Callable[[], Explanation], str, str]] = [
     (gone, "unknown", "no graph that still exists leads to x"),
     (waiting, "unknown", "name the loss: explain(x, loss)"),
     (not_called, "not_yet", "no pass has used them up"),
-    (in_no_grad, "loss_is_cut", "was computed in no_grad(), by way of detach()"),
+    (in_no_grad, "loss_is_cut", "was computed in no_grad(), with detach()"),
     (now_in_no_grad, "loss_is_cut", "Recording is switched off right now"),
     (compared, "loss_is_cut", "holds bool, which has no gradient"),
     (cut, "not_connected", "h leads to w, but mul at test_explain.py:"),

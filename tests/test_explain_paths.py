@@ -365,7 +365,7 @@ def test_ways_beyond_counting() -> None:
         h = h * 0.5 + h * 0.5
     story = explain(x, h.sum())
     assert math.isinf(story.number_of_paths)
-    assert "More than 1e308 ways lead from loss to x" in str(story)
+    assert "More than 1e308 paths lead from loss to x" in str(story)
     assert len(story.paths) == 3
     assert story.paths[0].hidden == 2201 - 12
     assert story.paths[1].shared > 2000

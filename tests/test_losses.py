@@ -166,3 +166,16 @@ def test_cosine_similarity_of_floats_and_integers() -> None:
     assert (found.tolist(), found.dtype) == ([pytest.approx(0.6)], torch.float32)
     (grad,) = torch.autograd.grad(found.sum(), x)
     assert grad.tolist() == [pytest.approx([0.128, -0.096])]
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [("MSELoss", "input target"), ("SmoothL1Loss", "input target"),
+     ("GaussianNLLLoss", "input target var"), ("MarginRankingLoss", "input1 input2 target"),
+     ("TripletMarginLoss", "anchor positive negative")],
+)  # fmt: skip
+def test_modules_take_tensors_by_name(name: str, names: str) -> None:
+    given = [torch.tensor([[1.0, 2.5]]), torch.tensor([[0.5, 1.0]]), torch.tensor([[1.0, 2.0]])]
+    named = dict(zip(names.split(), given, strict=False))
+    loss = getattr(torch.nn, name)()
+    assert loss(**named).item() == loss(*named.values()).item()

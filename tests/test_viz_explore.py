@@ -24,7 +24,7 @@ from retrograd import _modes, tour, viz
 from retrograd.autograd import _backward
 from retrograd.tour._programs import NOTES
 from retrograd.utils.checkpoint import checkpoint
-from retrograd.viz._made import made_of
+from retrograd.viz._node_info import recorded_info
 
 # -- what hooks see ------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ def test_all_sorts_of_operations(opened: Open, monkeypatch: pytest.MonkeyPatch) 
     page.fill("#search", "leaf 4x3")
     page.keyboard.press("Enter")
     shown = page.inner_text(".arrives")
-    assert "A hook made of it:" in shown
+    assert "A hook changed it to:" in shown
     assert page.locator(".arrives .parts .part").count() >= 9
 
 
@@ -270,7 +270,7 @@ def test_hooks_on_gradients_that_are_summarised(opened: Open) -> None:
         return found
 
     assert arrives(None) == []
-    assert arrives(lambda grad: grad.flip(0)) == ["A hook made of it:"]  # the same sum, and norm
+    assert arrives(lambda grad: grad.flip(0)) == ["A hook changed it to:"]  # the same sum, and norm
     assert arrives(lambda grad: None) == []
 
 
@@ -465,7 +465,8 @@ def test_recording_threads() -> None:
         in_threads(1)
         assert len(story.passes) == recorded
         for one in story.passes:
-            paths = {made.module for step in one.steps if (made := made_of(step.node)) is not None}
+            info = [recorded_info(step.node) for step in one.steps]
+            paths = {known.module for known in info if known is not None}
             assert {"0", "1"} <= paths
     assert threading.getprofile() is None
     assert not _modes.switch.active

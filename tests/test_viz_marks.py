@@ -30,7 +30,7 @@ def test_the_first_nan_is_marked_forward_and_backward() -> None:
     check_line(doc, forward["place"], "b = a.sqrt()")
     assert backward["step"] == [0, 2]
     assert doc["passes"][0]["steps"][2]["marks"] == [1]
-    assert "first appears in what Sqrt sends on" in backward["text"]
+    assert "first appears in a gradient that Sqrt passes on" in backward["text"]
 
 
 def check_line(doc, place, text) -> None:
@@ -75,7 +75,7 @@ def test_nan_beyond_the_steps_that_are_kept_is_marked_too() -> None:
         y.backward()
     (mark,) = [m for m in document(story)["marks"] if m["kind"] == "nan"]
     # Eleven operations, the square root after them, and at last the leaf, which is kept.
-    assert mark["text"] == "Backward: NaN first appears in what Sqrt sends on, step 12."
+    assert mark["text"] == "Backward: NaN first appears in a gradient that Sqrt passes on, step 12."
     assert mark["step"] is None
 
 
@@ -118,9 +118,9 @@ def test_leaves_of_which_the_same_is_to_be_said_are_named_in_one_mark() -> None:
         net(torch.ones(1, 2)).sum().backward()
     marks = document(story)["marks"]
     assert [m["kind"] for m in marks] == ["vanishing", "vanishing"]
-    assert marks[0]["text"].startswith("The gradient that comes to Addmm in 4 is small: norm ")
-    assert marks[1]["text"].startswith("The gradient that comes to 0.")
-    found = marks[1]["text"].rpartition(" So it is for ")[2]
+    assert marks[0]["text"].startswith("The gradient that arrives at Addmm in 4 is small: norm ")
+    assert marks[1]["text"].startswith("The gradient that arrives at 0.")
+    found = marks[1]["text"].rpartition(" The same is true of ")[2]
     assert re.fullmatch(r"(\d\.\w+, ){3}\d\.\w+ and \d+ more\.", found), found
 
 
@@ -130,7 +130,7 @@ def test_what_happens_in_every_pass_is_said_once() -> None:
         for _ in range(3):
             (w.relu() * 2).sum().backward()
     (mark,) = document(story)["marks"]
-    assert mark["text"] == "The gradient of w is exactly zero. So it is in 2 later passes."
+    assert mark["text"] == "The gradient of w is exactly zero. The same happens in 2 later passes."
     assert mark["step"] == [0, 3]
 
 
@@ -211,7 +211,7 @@ def test_memory_is_counted_once_and_marked_where_it_is_much() -> None:
     by_label = {doc["graph"]["items"][i]["label"]: size for i, size in sizes.items()}
     assert by_label == {"Exp": 1_200_000, "Mul": 1_200_000}
     (mark,) = [m for m in doc["marks"] if m["kind"] == "memory"]
-    assert mark["text"].startswith("The graph keeps 2.3 MiB for backward.")
+    assert mark["text"].startswith("The graph keeps 2.3 MiB for the backward pass")
     exp = next(i for i in doc["graph"]["items"] if i["label"] == "Exp")
     assert exp["bytes"] == 1_200_000
 

@@ -11,7 +11,7 @@ from retrograd import _modes, nn, viz
 from retrograd.autograd._engine import queue_callback
 from retrograd.autograd._node import FREED, AccumulateGrad
 from retrograd.utils.checkpoint import checkpoint
-from retrograd.viz._made import made_of
+from retrograd.viz._node_info import recorded_info
 from retrograd.viz._recording import record_pass
 
 # -- backward ------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_create_graph_is_recorded_and_so_is_the_pass_through_it() -> None:
     first, second = story.passes
     assert elements_of(first.steps[-1].incoming[0]) == 12.0
     assert elements_of(second.steps[-1].after) == 12.0 == x.grad.item()
-    assert made_of(g.grad_fn) is not None
+    assert recorded_info(g.grad_fn) is not None
 
 
 def test_passes_and_steps_beyond_the_limit_are_counted() -> None:
@@ -286,7 +286,7 @@ def test_nothing_is_noted_once_no_pass_will_be_kept() -> None:
             y = x * 2
             y.mul_(3.0)
             z = Square.apply(y, torch.tensor(1.0))
-            noted = [made_of(n) is not None for n in (y.grad_fn, z.grad_fn)]
+            noted = [recorded_info(n) is not None for n in (y.grad_fn, z.grad_fn)]
             assert noted == [number == 0] * 2
             z.backward()
 

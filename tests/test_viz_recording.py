@@ -15,7 +15,7 @@ from retrograd._source import describe
 from retrograd.autograd._node import AccumulateGrad
 from retrograd.nn._calling import GLOBAL_HOOKS
 from retrograd.utils.checkpoint import checkpoint
-from retrograd.viz._made import made_of
+from retrograd.viz._node_info import recorded_info
 
 
 def leaf(*values: float) -> torch.Tensor:
@@ -45,16 +45,16 @@ def test_every_operation_is_noted_with_what_it_was_given_and_gave() -> None:
         b = a.exp()
         d = torch.cat([b, c])
         e = d.sum(0)
-    made = made_of(a.grad_fn)
+    made = recorded_info(a.grad_fn)
     assert [elements(d) for d in made.inputs] == [[1.0, 2.0], [3.0, 4.0]]
     assert [d.constant for d in made.inputs] == [False, True]
     assert [d.name for d in made.inputs] == ["x", "c"]
     assert elements(made.outputs[0]) == [3.0, 8.0]
-    assert made_of(b.grad_fn).inputs[0].identity == made.outputs[0].identity
-    joined = made_of(d.grad_fn)
+    assert recorded_info(b.grad_fn).inputs[0].identity == made.outputs[0].identity
+    joined = recorded_info(d.grad_fn)
     assert joined.inputs[1].identity == made.inputs[1].identity  # the same constant
     assert [d.shape for d in joined.inputs] == [(2,), (2,)]
-    assert elements(made_of(e.grad_fn).outputs[0]) == e.item()
+    assert elements(recorded_info(e.grad_fn).outputs[0]) == e.item()
 
 
 def test_numbers_are_no_inputs_and_several_outputs_are_all_noted() -> None:
@@ -62,8 +62,8 @@ def test_numbers_are_no_inputs_and_several_outputs_are_all_noted() -> None:
     with viz.recording():
         y = 2.0 * x
         values, indices = y.sort()
-    assert len(made_of(y.grad_fn).inputs) == len(y.grad_fn.next_nodes)
-    outputs = made_of(values.grad_fn).outputs
+    assert len(recorded_info(y.grad_fn).inputs) == len(y.grad_fn.next_nodes)
+    outputs = recorded_info(values.grad_fn).outputs
     assert [d.dtype for d in outputs] == ["float32", "int64"]
     assert elements(outputs[1]) == indices.tolist()
 
@@ -72,11 +72,11 @@ def test_values_are_copies_and_large_ones_summaries() -> None:
     x, big = leaf(1.0, 2.0), torch.ones(100, requires_grad=True)
     with viz.recording(max_elements=10):
         y, z = x * 1, big * 3
-        made = made_of(y.grad_fn)
+        made = recorded_info(y.grad_fn)
         with torch.no_grad():
             x.fill_(9.0)
     assert elements(made.inputs[0]) == [1.0, 2.0]
-    value = made_of(z.grad_fn).outputs[0].value
+    value = recorded_info(z.grad_fn).outputs[0].value
     assert value.array is None
     assert value.to_json() == {
         "shape": [100], "dtype": "float32", "data": None, "some": [3.0] * 8,
@@ -90,13 +90,13 @@ def test_writes_in_place_are_noted_with_what_was_there_before() -> None:
         y = x * 1
         first = y.grad_fn
         y.mul_(torch.tensor([2.0, 2.0, 2.0]))
-        made = made_of(y.grad_fn)
+        made = recorded_info(y.grad_fn)
         y[1:].add_(10.0)
-        whole = made_of(y.grad_fn)
-    assert elements(made_of(first).outputs[0]) == [1.0, 2.0, 3.0]
+        whole = recorded_info(y.grad_fn)
+    assert elements(recorded_info(first).outputs[0]) == [1.0, 2.0, 3.0]
     assert [elements(d) for d in made.inputs] == [[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]
     assert elements(made.outputs[0]) == [2.0, 4.0, 6.0]
-    assert y.grad_fn.name() == "CopySlices"
+    assert y.grad_fn.name() == "torch::autograd::CopySlices"
     assert elements(whole.inputs[0]) == [2.0, 4.0, 6.0]
     assert elements(whole.outputs[0]) == [2.0, 14.0, 16.0]
     assert y.tolist() == [2.0, 14.0, 16.0]
@@ -109,7 +109,7 @@ def test_a_view_of_what_was_written_since_is_noted_too() -> None:
         part = y[:1]
         y.mul_(5.0)
         z = part * 2
-    made = made_of(z.grad_fn.next_nodes[0])
+    made = recorded_info(z.grad_fn.next_nodes[0])
     assert elements(made.outputs[0]) == [5.0]
 
 
@@ -130,7 +130,7 @@ def test_custom_functions_are_noted_and_their_inside_is_not() -> None:
     with viz.recording() as story:
         y = Square.apply(x, scale)
         y.sum().backward()
-    made = made_of(y.grad_fn)
+    made = recorded_info(y.grad_fn)
     assert [elements(d) for d in made.inputs] == [[1.0, 3.0], 2.0]
     assert elements(made.outputs[0]) == [2.0, 18.0]
     assert story.marks == []
@@ -156,11 +156,11 @@ def test_operations_know_the_module_they_ran_in() -> None:
     relu = out.grad_fn
     tanh = relu.next_nodes[0]
     linear = tanh.next_nodes[0]
-    assert [made_of(n).module for n in (relu, tanh, linear)] == ["2", "1", "1.lin"]
-    assert made_of(linear).module_types == ("Inner", "Linear")
-    assert made_of(loss.grad_fn).module == "criterion"
-    assert made_of(after.grad_fn).module == ""
-    assert made_of(linear).inputs[0].name == "1.lin.bias"
+    assert [recorded_info(n).module for n in (relu, tanh, linear)] == ["2", "1", "1.lin"]
+    assert recorded_info(linear).module_types == ("Inner", "Linear")
+    assert recorded_info(loss.grad_fn).module == "criterion"
+    assert recorded_info(after.grad_fn).module == ""
+    assert recorded_info(linear).inputs[0].name == "1.lin.bias"
 
 
 def test_a_module_that_raises_leaves_no_path_behind() -> None:
@@ -176,8 +176,8 @@ def test_a_module_that_raises_leaves_no_path_behind() -> None:
         z = x * 2
         inner = nn.Sequential(nn.Tanh())
         y = inner(x)
-    assert made_of(z.grad_fn).module == ""
-    assert made_of(y.grad_fn).module == "inner.0"
+    assert recorded_info(z.grad_fn).module == ""
+    assert recorded_info(y.grad_fn).module == "inner.0"
 
 
 def test_parameters_are_named_after_the_variables_of_their_modules() -> None:
@@ -209,13 +209,13 @@ def test_cuts_are_told_by_how_and_where() -> None:
         number = h.sum().item()
         results = [x * c for c in (detached, further, data, unrecorded, number)]
         plain = x * torch.tensor([1.0, 1.0])
-    cuts = [made_of(r.grad_fn).inputs[1] for r in results]
+    cuts = [recorded_info(r.grad_fn).inputs[1] for r in results]
     assert [c.cut for c in cuts] == ["detach", "detach", "detach", "no_grad", "item"]
     assert [line_of(c.cut_place) for c in cuts] == [
         "detached = h.detach()", "detached = h.detach()", "data = h.data",
         "unrecorded = h.exp()", "number = h.sum().item()",
     ]  # fmt: skip
-    assert made_of(plain.grad_fn).inputs[1].cut is None
+    assert recorded_info(plain.grad_fn).inputs[1].cut is None
 
 
 def test_what_never_had_a_history_is_not_cut() -> None:
@@ -226,7 +226,7 @@ def test_what_never_had_a_history_is_not_cut() -> None:
         y = x * d * c.detach() * (x > 0)
     node = y.grad_fn
     while node.next_nodes:
-        assert all(d is None or d.cut is None for d in made_of(node).inputs)
+        assert all(d is None or d.cut is None for d in recorded_info(node).inputs)
         node = node.next_nodes[0]
 
 
@@ -244,7 +244,7 @@ def test_a_recording_leaves_everything_as_it_was() -> None:
     assert _modes.modes.pass_observer is None
     assert _modes.switch.active == active
     assert not any(GLOBAL_HOOKS.values())
-    assert made_of((x * 2).grad_fn) is None
+    assert recorded_info((x * 2).grad_fn) is None
     assert (x * 2).grad_fn.extras is None
 
 
@@ -268,8 +268,8 @@ def test_one_recording_inside_another() -> None:
             b.backward()
         (x * 5).backward()
     assert len(inner.passes) == len(outer.passes) == 1
-    assert made_of(a.grad_fn) is not None
-    assert made_of(b.grad_fn) is not None
+    assert recorded_info(a.grad_fn) is not None
+    assert recorded_info(b.grad_fn) is not None
 
 
 def test_looking_keeps_no_tensor_alive() -> None:
@@ -291,7 +291,7 @@ def test_each_thread_records_its_own() -> None:
 
     def work(name: str) -> None:
         if name == "plain":
-            found[name] = made_of((x * 2).grad_fn)
+            found[name] = recorded_info((x * 2).grad_fn)
             return
         with viz.recording() as story:
             (x * 3).backward()

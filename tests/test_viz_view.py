@@ -25,7 +25,7 @@ def test_the_first_screen_says_what_to_do(opened: Open) -> None:
     said = words(page, ".welcome")
     assert "y.backward()" in said
     assert "4 steps, starting at Add" in said
-    assert "A gradient says how much the result changes when a value changes a little." in said
+    assert "A gradient says how much the result changes when a value changes slightly." in said
     assert "First step ▶ or press →" in said
     page.click(".welcome .main")
     assert read(page)["step"] == 1
@@ -40,24 +40,25 @@ def test_each_step_in_plain_words(opened: Open) -> None:
         page.keyboard.press("ArrowRight")
         said.append(words(page, ".arrives .says"))
     assert said == [
-        "The pass starts here, with 1: the result changes as much as itself.",
-        "How much the result changes when the result of Mul does.",
-        "How much the result changes when a does.",
-        "How much the result changes when w does. It was used 2 times. Each use sends back its "
-        "share, and the shares add up.",
+        "The pass starts here, with 1: the derivative of the result with respect to itself.",
+        "How much the result changes when the result of Mul changes.",
+        "How much the result changes when a changes.",
+        "How much the result changes when w changes. It was used 2 times; the gradients of "
+        "all uses are added.",
     ]
-    kept = "A leaf keeps its gradient: it is put into .grad, which was empty."
+    kept = "A leaf keeps its gradient: it is stored in .grad, which was empty."
     assert words(page, ".accumulates .says") == kept
     page.select_option("#pass", "1")
     page.click("#last")
-    assert words(page, ".accumulates .says") == "The gradient is added to what .grad held before."
+    added = "The gradient is added to the previous value of .grad."
+    assert words(page, ".accumulates .says") == added
 
 
 def test_where_gradients_go(opened: Open) -> None:
     page = opened(stories.small())
     page.keyboard.press("ArrowRight")
     assert [words(page, f".leaves .entry >> nth={n} >> .which") for n in (0, 1)] == [
-        "→ Mul, which made a", "→ Mul",
+        "→ Mul, which computed a", "→ Mul",
     ]  # fmt: skip
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -79,8 +80,8 @@ def test_what_was_given_is_not_said_to_be_one(opened: Open) -> None:
     assert words(page, ".arrives .says") == given
     page.keyboard.press("ArrowRight")
     assert words(page, ".arrives .says") == (
-        "How much the result (weighted as given) changes when the result of Mul does, "
-        "entry by entry."
+        "How much the result (weighted as given) changes when the result of Mul changes, "
+        "element by element."
     )
 
 
@@ -91,7 +92,7 @@ def test_what_is_heard(opened: Open) -> None:
     assert heard() == "step 1 of 4: Add, line 5. Both get it as it is."
     page.focus("#lines")
     page.keyboard.press("ArrowDown")
-    assert heard() == "line 2: w = torch.tensor(1.5, requires_grad=True), made 1 node"
+    assert heard() == "line 2: w = torch.tensor(1.5, requires_grad=True), computed 1 node"
     page.focus("#canvas")
     page.keyboard.press("n")
     assert heard().endswith(", waiting")

@@ -17,13 +17,13 @@ from retrograd.viz import command as explaining
 
 DESCRIPTION = "PyTorch's autograd as a library of its own, on NumPy arrays."
 EPILOG = """\
-Without a command, all of it: the tour, and then a model that learns to read handwritten digits.
+Without a command, the tour runs, and then a model is trained to recognize handwritten digits.
 
-exit codes: 0 when all went well, 2 for a mistake in what was asked for, 130 for Ctrl-C"""
+exit codes: 0 on success, 2 for invalid arguments, 130 for Ctrl-C"""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, without the whole usage before it."""
+    """A parser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         message = message.replace("argument command: invalid choice:", "there is no command")
@@ -31,7 +31,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options and commands. A command is a subparser whose default ``run`` is called."""
+    """The options and commands. Each command is a subparser with a function as its default ``run``.
+    """
     top = _Parser(
         prog="retrograd",
         usage="retrograd [--help] [--version] [command] ...",
@@ -55,10 +56,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main_job(arguments: argparse.Namespace) -> int:
-    """The tour, and then a training run."""
+    """Run the tour, then a training run."""
     tour.main()
     print(
-        f"\n{'=' * tour.WIDTH}\nTraining: a model learns to read\n{'=' * tour.WIDTH}\n", flush=True
+        f"\n{'=' * tour.WIDTH}\nTraining: a model learns to recognize digits\n{'=' * tour.WIDTH}\n",
+        flush=True,
     )
     parsed = parser().parse_args(["train", "digits"])
     return int(parsed.run(parsed))
@@ -71,12 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _run(arguments)
         finally:
-            sys.stdout.flush()  # here, where an error can still be met
+            sys.stdout.flush()  # here, where an error can still be handled
     except BrokenPipeError:
-        # Whoever was reading, `head` for one, has seen enough. What is still buffered must go
-        # somewhere, or Python complains on its way out.
+        # The reader, such as `head`, has closed the pipe. Buffered output must be discarded, or
+        # Python reports an error on exit.
         for stream in (sys.stdout, sys.stderr):
-            _let_go(stream)
+            _discard(stream)
         return 1
 
 
@@ -95,35 +97,35 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _complain(message: str, code: int) -> int:
     try:
         print(f"retrograd: {message}", file=sys.stderr, flush=True)
-    except OSError:  # that nobody reads it does not change how it ended
-        _let_go(sys.stderr)
+    except OSError:  # a closed stream does not change the exit code
+        _discard(sys.stderr)
     return code
 
 
 # -- where output goes ---------------------------------------------------------------------------
 
-# For terminals and files that know nothing but ASCII.
+# For terminals and files that are limited to ASCII.
 _PLAIN = str.maketrans({
     "·": ".", "×": "x", "–": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "→": "->", "←": "<-",
     "µ": "u", "─": "-", "│": "|", "█": "#", "²": "^2",
 })  # fmt: skip
 
 
-def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What to write in the place of a letter that a stream does not have."""
+def _as_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
+    """A replacement for a character that a stream cannot encode."""
     assert isinstance(error, UnicodeEncodeError)
     letter = error.object[error.start]
-    if "\udc80" <= letter <= "\udcff":  # a byte of a file name that is no letter
+    if "\udc80" <= letter <= "\udcff":  # a byte of a file name that is not valid text
         return bytes([ord(letter) - 0xDC00]), error.start + 1
     plain = letter.translate(_PLAIN)
     return plain if plain.isascii() else "?", error.start + 1
 
 
 def _prepare_output() -> None:
-    """See to it that what is printed can go somewhere: it is nowhere that a program is started
-    with ``>&-``, and a terminal may not have all letters."""
-    codecs.register_error("retrograd.plain", _in_plain_letters)
-    # In this order: what is opened gets the lowest number that is free, which should be its own.
+    """Make standard streams usable: they are missing if a program is started with ``>&-``, and a
+    terminal may not support all characters."""
+    codecs.register_error("retrograd.plain", _as_ascii)
+    # In this order: an opened file gets the lowest free descriptor, which should be its own.
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -133,8 +135,8 @@ def _prepare_output() -> None:
             stream.reconfigure(errors="retrograd.plain")
 
 
-def _let_go(stream: Any) -> None:
-    """Have a stream whose reader is gone end in nothing."""
+def _discard(stream: Any) -> None:
+    """Redirect a stream whose reader is gone to nowhere."""
     try:
         stream.flush()
     except OSError:

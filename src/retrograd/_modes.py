@@ -253,7 +253,11 @@ class Scope:
     _held: tuple[Any, ...] | list[Any] = ()
 
     def changes(self) -> dict[str, Any]:
-        """The modes that are different inside."""
+        """The modes that are different inside.
+
+        Returns:
+            Their values by name.
+        """
         raise NotImplementedError
 
     def __enter__(self) -> Any:

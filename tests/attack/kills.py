@@ -351,10 +351,10 @@ def fail_ranks(
     """Let ranks fail until the time is up, or so many times. Most of the time is spent waiting, so
     there are several programs at once."""
     coming = faults(chance)
-    with ThreadPoolExecutor(at_once) as crew:
+    with ThreadPoolExecutor(at_once) as pool:
         while time.monotonic() < until and report.counts["faults of ranks"] < most:
             some = [next(coming) for _ in range(at_once)]
-            for fault, (took, wrong) in zip(some, crew.map(Fault.make, some), strict=True):
+            for fault, (took, wrong) in zip(some, pool.map(Fault.make, some), strict=True):
                 report.tried += 1
                 report.counts["faults of ranks"] += 1
                 report.counts[f"faults: {fault.kind}"] += 1

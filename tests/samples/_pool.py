@@ -119,9 +119,20 @@ def evaluate(library: Any, expression: str, dtype: str) -> tuple[dict[str, Any],
         tensors[name] = library.from_numpy(in_dtype(name, dtype))
         if name not in FIXED:
             tensors[name].requires_grad_(True)
-    names = {"torch": library, "put": put, "written": written, "INF": INF, "NAN": NAN}
-    result = eval(expression, {**names, **tensors})
+    result = _run(library, expression, tensors)
     return tensors, list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _run(library: Any, expression: str, tensors: dict[str, Any]) -> Any:
+    names = {"torch": library, "put": put, "written": written, "INF": INF, "NAN": NAN}
+    return eval(expression, {**names, **tensors})
+
+
+def raw_result(library: Any, expression: str) -> Any:
+    """What an expression gives, as it is, for tensors of double precision without gradients."""
+    names = names_in(expression)
+    tensors = {name: library.from_numpy(in_dtype(name, "float64")) for name in names}
+    return _run(library, expression, tensors)
 
 
 def as_array(tensor: Any) -> np.ndarray:

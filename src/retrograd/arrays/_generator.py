@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,7 @@ class Generator:
         self._untouched = True  # since it was seeded; only the bytes of the state tell
         self.manual_seed(_SEED_OF_A_NEW_GENERATOR)
 
-    def manual_seed(self, seed: int) -> Generator:
+    def manual_seed(self, seed: int) -> Self:
         """Start the stream that belongs to ``seed``; a negative one counts from ``2**64`` down."""
         is_int = isinstance(seed, int) and not isinstance(seed, bool)
         require(is_int, f"manual_seed expected a long, but got {type(seed).__name__}")
@@ -166,28 +166,50 @@ default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator and return it.
+    """Seed the default generator, which all random functions use unless they are given another.
 
-    >>> manual_seed(0) is default_generator
-    True
+    The numbers are those of PyTorch's generator on the CPU.
+
+    Args:
+        seed: an integer.
+
+    Returns:
+        The default generator.
+
+    Example:
+        >>> import retrograd as torch
+        >>> generator = torch.manual_seed(0)
+        >>> torch.rand(2)
+        tensor([0.4963, 0.7682])
     """
     return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
-    """Seed the default generator unpredictably and return the seed.
+    """Seed the default generator with a random number.
 
-    >>> seed() == initial_seed()
-    True
+    Returns:
+        The seed.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.seed() == torch.initial_seed()
+        True
     """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """Return the seed of the default generator.
+    """The seed of the default generator.
 
-    >>> manual_seed(-1).initial_seed() == initial_seed() == 2**64 - 1
-    True
+    Returns:
+        The seed last given to ``manual_seed``, or a random one.
+
+    Example:
+        >>> import retrograd as torch
+        >>> generator = torch.manual_seed(7)
+        >>> torch.initial_seed()
+        7
     """
     return default_generator.initial_seed()
 

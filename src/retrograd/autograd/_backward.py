@@ -19,8 +19,19 @@ from retrograd.ops._lifted import Lifted
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph: output ``output_nr`` of ``node``. It stands for a tensor without
-    keeping the tensor's memory alive."""
+    """An edge of the graph: a node, and the index of one of its outputs.
+
+    Args:
+        node: the node.
+        output_nr: index of the output.
+        ownership_token: keeps the node of a leaf alive.
+
+    Example:
+        >>> import retrograd as torch
+        >>> y = torch.ones(2, requires_grad=True) * 2
+        >>> torch.autograd.graph.get_gradient_edge(y).output_nr
+        0
+    """
 
     node: Node
     output_nr: int
@@ -38,12 +49,22 @@ _KnownEdge.__name__ = "GradientEdge"
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The edge at which the gradient of ``tensor`` is computed.
+    """The edge of the graph that the gradient of a tensor flows along.
 
-    >>> import retrograd as torch
-    >>> x = torch.ones(2, requires_grad=True)
-    >>> torch.autograd.graph.get_gradient_edge(x.exp()).node.name()
-    'ExpBackward0'
+    It stays valid if the tensor is written in place, and keeps no values alive.
+
+    Args:
+        tensor: a tensor that requires grad.
+
+    Returns:
+        A named tuple of a node and the index of its output, which ``grad`` and ``backward`` accept
+        in place of the tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> y = torch.ones(2, requires_grad=True) * 2
+        >>> torch.autograd.graph.get_gradient_edge(y).node.name()
+        'MulBackward0'
     """
     if not tensor.requires_grad:
         raise RuntimeError(
@@ -217,17 +238,26 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Add to the ``.grad`` of the leaves the gradients of ``tensors``, weighted by
-    ``grad_tensors``: the vector-Jacobian product Jᵀ·v.
+    """Computes the gradients of tensors with respect to the leaves, and adds them to their
+    ``.grad``.
 
-    ``inputs`` restricts it to the tensors (or edges) named; only the part of the graph that leads
-    to them is run.
+    Args:
+        tensors: a tensor, or several.
+        grad_tensors: the vectors of the vector-Jacobian product: a tensor of the shape of each of
+            ``tensors``. May be None for a tensor of one element, which means 1.
+        retain_graph: keep the graph, so that it can be used again. By default, the value of
+            ``create_graph``.
+        create_graph: record the pass, so that the gradients can be differentiated.
+        grad_variables: an older name of ``grad_tensors``.
+        inputs: tensors (or edges) to accumulate gradients into; all leaves by default. Only the
+            part of the graph that leads to them runs.
 
-    >>> import retrograd as torch
-    >>> z = torch.tensor([1.0, 3.0], requires_grad=True)
-    >>> torch.autograd.backward(tensors=z**2, grad_tensors=torch.tensor([1.0, 1.0]))
-    >>> z.grad
-    tensor([2., 6.])
+    Example:
+        >>> import retrograd as torch
+        >>> z = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> torch.autograd.backward(tensors=z**2, grad_tensors=torch.tensor([1.0, 1.0]))
+        >>> z.grad
+        tensor([2., 6.])
     """
     if grad_variables is not None:
         warnings.warn(
@@ -337,20 +367,38 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``.grad``.
+    """Computes the gradients of outputs with respect to inputs, and returns them.
 
-    With ``is_grads_batched`` each of ``grad_outputs`` is a batch, along its first dimension, and
-    the result has a gradient for each entry: one pass for all of them.
+    No ``.grad`` is written.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor(3.0, requires_grad=True)
-    >>> (slope,) = torch.autograd.grad(x**3, x, create_graph=True)
-    >>> torch.autograd.grad(slope, x)
-    (tensor(18.),)
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> torch.autograd.grad(x**2, x, torch.eye(2), is_grads_batched=True)
-    (tensor([[2., 0.],
-            [0., 4.]]),)
+    Args:
+        outputs: a tensor, or several.
+        inputs: tensors (or edges) to differentiate with respect to. They need not be leaves.
+        grad_outputs: the vectors of the vector-Jacobian product: a tensor of the shape of each
+            output. May be None for an output of one element, which means 1.
+        retain_graph: keep the graph, so that it can be used again. By default, the value of
+            ``create_graph``.
+        create_graph: record the pass, so that the gradients can be differentiated.
+        only_inputs: must be True.
+        allow_unused: return None for an input that the outputs do not depend on, rather than raise
+            an error. By default, the value of ``materialize_grads``.
+        is_grads_batched: whether the first dimension of ``grad_outputs`` is a batch dimension. All
+            its entries are computed in one pass.
+        materialize_grads: return zeros for an input that the outputs do not depend on.
+
+    Returns:
+        A tuple with the gradient of each input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> (first,) = torch.autograd.grad(x**3, x, create_graph=True)
+        >>> torch.autograd.grad(first, x)
+        (tensor(18.),)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> torch.autograd.grad(x**2, x, torch.eye(2), is_grads_batched=True)
+        (tensor([[2., 0.],
+                [0., 4.]]),)
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(

@@ -10,7 +10,6 @@ from retrograd import arrays
 from retrograd.autograd._engine import Root
 from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import _batching_core as _batching_core  # rules of what is always loaded
 from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops._operation import TensorLike
 

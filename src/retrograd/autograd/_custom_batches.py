@@ -12,7 +12,6 @@ from retrograd.autograd import function as custom
 from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops import _batching_core as _batching_core
 from retrograd.ops import linear, shaping
 from retrograd.ops._batching import Batched, BatchLevel, announce, check_entries
 

@@ -76,7 +76,13 @@ class Extras:
 
 
 class Node:
-    """One application of an operation, as ``tensor.grad_fn`` shows it."""
+    """A node of the graph: one application of an operation.
+
+    Example:
+        >>> import retrograd as torch
+        >>> isinstance(torch.ones(2, requires_grad=True).exp().grad_fn, torch.autograd.graph.Node)
+        True
+    """
 
     __slots__ = ("__weakref__", "code", "extras", "lasti", "next_nodes", "order", "saved")
 
@@ -110,7 +116,10 @@ class Node:
     # -- what users see ----------------------------------------------------------------------
 
     def name(self) -> str:
-        """The name of the node, as PyTorch gives it.
+        """The name of the node, as in PyTorch.
+
+        Returns:
+            A string.
 
         >>> import retrograd as torch
         >>> torch.ones(2, requires_grad=True).exp().grad_fn.name()
@@ -150,15 +159,30 @@ class Node:
         return _source.describe((self.code, self.lasti))
 
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """Call ``fn(grad_outputs)`` before the node runs; what it returns replaces them."""
+        """Calls a function before the node runs in a backward pass.
+
+        Args:
+            fn: called with the tuple of gradients of the node's outputs; what it returns, if not
+                None, replaces them.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         extras = self.extras_for_visit()
         if extras.pre_hooks is None:
             extras.pre_hooks = OrderedDict()
         return add_hook(extras.pre_hooks, fn)
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """Call ``fn(grad_inputs, grad_outputs)`` after the node ran; what it returns replaces
-        the ``grad_inputs``."""
+        """Calls a function after the node ran in a backward pass.
+
+        Args:
+            fn: called with the tuples of gradients of the node's inputs and outputs; what it
+                returns, if not None, replaces those of the inputs.
+
+        Returns:
+            A handle, whose ``remove()`` removes the hook.
+        """
         extras = self.extras_for_visit()
         if extras.post_hooks is None:
             extras.post_hooks = OrderedDict()

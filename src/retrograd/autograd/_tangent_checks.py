@@ -23,7 +23,6 @@ from retrograd.autograd._jacobians import (
 )
 from retrograd.autograd._levels import as_tensor, opened
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import _batching_core as _batching_core
 from retrograd.ops._batching import Batched, BatchLevel
 
 Tensor = Any

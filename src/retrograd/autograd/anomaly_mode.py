@@ -9,15 +9,19 @@ from retrograd._modes import Scope, modes, set_modes
 
 
 class set_detect_anomaly(Scope):  # noqa: N801 - PyTorch's name
-    """Switch anomaly detection, from this call on; as a context manager, until its end.
+    """Switches anomaly detection on or off: see ``detect_anomaly``.
 
-    Every node then remembers the traceback of the forward call that made it, an error in its
-    backward shows it, and a gradient that comes out NaN is such an error.
+    It takes effect with the call. As a context manager, it restores the previous mode at its end.
 
-    >>> import retrograd as torch
-    >>> with torch.autograd.set_detect_anomaly(False):
-    ...     torch.is_anomaly_enabled()
-    False
+    Args:
+        mode: whether to detect anomalies.
+        check_nan: raise an error for gradients that are NaN.
+
+    Example:
+        >>> import retrograd as torch
+        >>> with torch.autograd.set_detect_anomaly(False):
+        ...     torch.is_anomaly_enabled()
+        False
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -35,17 +39,24 @@ class set_detect_anomaly(Scope):  # noqa: N801 - PyTorch's name
 
 
 class detect_anomaly(Scope):  # noqa: N801
-    """A context in which anomalies are detected.
+    """A context manager that detects anomalies in backward passes.
 
-    >>> import warnings, retrograd as torch
-    >>> x = torch.zeros(1, requires_grad=True)
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # it warns that it takes time
-    ...     with torch.autograd.detect_anomaly():
-    ...         (x.sqrt() * 0).sum().backward()
-    Traceback (most recent call last):
-    ...
-    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output...
+    Every node remembers the traceback of the forward call that created it, and an error in the node
+    shows it. A gradient that is NaN is such an error. This takes time: use it to debug.
+
+    Args:
+        check_nan: raise an error for gradients that are NaN.
+
+    Example:
+        >>> import warnings, retrograd as torch
+        >>> x = torch.zeros(1, requires_grad=True)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # the warning that this takes time
+        ...     with torch.autograd.detect_anomaly():
+        ...         (x.sqrt() * 0).sum().backward()
+        Traceback (most recent call last):
+        ...
+        RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output...
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -61,12 +72,30 @@ class detect_anomaly(Scope):  # noqa: N801
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomalies are being detected in this thread."""
+    """Whether anomaly detection is on in this thread.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_anomaly_enabled()
+        False
+    """
     return modes.anomaly
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether NaN counts as an anomaly."""
+    """Whether anomaly detection raises an error for gradients that are NaN.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_anomaly_check_nan_enabled()
+        True
+    """
     return modes.check_nan
 
 

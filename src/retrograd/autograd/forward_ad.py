@@ -37,7 +37,18 @@ class _Level(Scope):
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its tangent, None if it has none."""
+    """A named tuple of a value and its tangent.
+
+    Args:
+        primal: the value.
+        tangent: its tangent, or None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.autograd.forward_ad as fwAD
+        >>> fwAD.unpack_dual(torch.tensor(2.0))
+        UnpackedDualTensor(primal=tensor(2.), tangent=None)
+    """
 
     primal: Any
     tangent: Any
@@ -49,18 +60,21 @@ def user_levels() -> list[UserLevel]:
 
 
 def enter_dual_level() -> int:
-    """Begin a level, on which tensors can be given tangents, and return its number. Prefer
-    ``dual_level``.
+    """Enters a level of forward mode. Prefer the context manager ``dual_level``.
 
-    >>> import retrograd as torch
-    >>> import retrograd.autograd.forward_ad as fwAD
-    >>> level = fwAD.enter_dual_level()
-    >>> x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
-    >>> x * x
-    tensor(4., tangent=tensor(4.))
-    >>> fwAD.exit_dual_level()
-    >>> x * x
-    tensor(4.)
+    Returns:
+        The number of the level.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.autograd.forward_ad as fwAD
+        >>> level = fwAD.enter_dual_level()
+        >>> x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
+        >>> x * x
+        tensor(4., tangent=tensor(4.))
+        >>> fwAD.exit_dual_level()
+        >>> x * x
+        tensor(4.)
     """
     number = len(user_levels())
     scope = _Level()
@@ -70,7 +84,17 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End a level, the innermost if none is given. Tensors lose their tangents of it."""
+    """Leaves a level of forward mode. Tensors lose the tangents of that level.
+
+    Args:
+        level: number of the level; the innermost by default.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.autograd.forward_ad as fwAD
+        >>> level = fwAD.enter_dual_level()
+        >>> fwAD.exit_dual_level(level=level)
+    """
     last = len(user_levels()) - 1
     if level is None and last < 0:
         raise RuntimeError("Dual level must be a positive number. No level has been entered.")
@@ -90,15 +114,18 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level(ModeContext):  # noqa: N801 - PyTorch's name
-    """Within it, or within a function that it decorates, tensors can be given tangents. Levels may
-    be nested, beyond PyTorch, and are numbered from the outermost.
+    """A context manager or a decorator that enters a level of forward mode.
 
-    >>> import retrograd as torch
-    >>> import retrograd.autograd.forward_ad as fwAD
-    >>> with fwAD.dual_level():
-    ...     x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
-    ...     fwAD.unpack_dual(x**3).tangent
-    tensor(12.)
+    Inside, tensors can be given tangents by ``make_dual``. Levels can be nested, which PyTorch does
+    not support, and are numbered from the outermost.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
+        ...     fwAD.unpack_dual(x**3).tangent
+        tensor(12.)
     """
 
     def __enter__(self) -> int:
@@ -121,13 +148,23 @@ def _chosen(number: int | None, what: str) -> UserLevel | None:
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    """``tensor`` with a tangent, which whatever is computed with it takes along.
+    """Attaches a tangent to a tensor. Operations on the result compute the tangents of their
+    results.
 
-    >>> import retrograd as torch
-    >>> import retrograd.autograd.forward_ad as fwAD
-    >>> with fwAD.dual_level():
-    ...     fwAD.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0])).sum()
-    tensor(3., tangent=tensor(1.))
+    Args:
+        tensor: the value.
+        tangent: a tensor of the same shape and dtype.
+        level: number of the level; the innermost by default.
+
+    Returns:
+        A tensor with the value and the tangent.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     fwAD.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0])).sum()
+        tensor(3., tangent=tensor(1.))
     """
     chosen = _chosen(level, "_make_dual")
     if chosen is None:
@@ -173,14 +210,22 @@ def check_dual(tensor: Any, tangent: Any) -> None:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value and the tangent of a tensor; the tangent is None where it has none.
+    """The value and the tangent of a tensor.
 
-    >>> import retrograd as torch
-    >>> import retrograd.autograd.forward_ad as fwAD
-    >>> with fwAD.dual_level():
-    ...     x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
-    ...     fwAD.unpack_dual(x.exp())
-    UnpackedDualTensor(primal=tensor(7.3891), tangent=tensor(7.3891))
+    Args:
+        tensor: a tensor.
+        level: number of the level; the innermost by default.
+
+    Returns:
+        A named tuple ``(primal, tangent)``. The tangent is None if there is none.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
+        ...     fwAD.unpack_dual(x.exp())
+        UnpackedDualTensor(primal=tensor(7.3891), tangent=tensor(7.3891))
     """
     chosen, data = _chosen(level, "_unpack_dual"), value_of(tensor)
     if isinstance(data, Dual) and (data.level is chosen or data.level.closed):
@@ -189,3 +234,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
             as_tensor(data.primal), tangent if tangent is None else as_tensor(tangent)
         )
     return UnpackedDualTensor(tensor, None)
+
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual",
+           "unpack_dual"]  # fmt: skip

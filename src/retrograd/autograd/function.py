@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from retrograd import arrays
 from retrograd._modes import modes, recording_in, sealed, within
@@ -30,7 +30,24 @@ CLEARED: Any = object()  # stands where saved values were that are given out onl
 
 
 class FunctionCtx(Node):
-    """What a custom operation's ``forward`` tells its ``backward``, and the node between them."""
+    """The context of a custom Function: what ``forward`` passes on to ``backward``.
+
+    It is also the node of the graph. Any attribute may be set on it.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Scale(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x, factor):
+        ...         ctx.factor = factor
+        ...         return x * factor
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * ctx.factor, None
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> Scale.apply(x, 3.0).sum().backward(); x.grad
+        tensor([3., 3.])
+    """
 
     __slots__ = ("__dict__",)
 
@@ -57,14 +74,27 @@ class FunctionCtx(Node):
         self.input_infos: tuple[Any, ...] = ()
         self.is_tensor: tuple[bool, ...] = ()
 
+    if TYPE_CHECKING:  # users set attributes of their own
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     # -- what forward calls ------------------------------------------------------------------
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors (inputs, outputs or others) for ``backward``, as ``ctx.saved_tensors``."""
+        """Saves tensors for ``backward``, which finds them in ``ctx.saved_tensors``.
+
+        Args:
+            tensors: inputs, outputs or other tensors, or None.
+        """
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for ``jvp``."""
+        """Saves tensors for ``jvp``, which finds them in ``ctx.saved_tensors``.
+
+        Args:
+            tensors: inputs, outputs or other tensors, or None.
+        """
         if any(t is not None and not isinstance(t, Plug.tensor) for t in tensors):
             raise AssertionError(
                 "save_for_forward expects all arguments to be tensors; you should save non-tensors "
@@ -73,22 +103,38 @@ class FunctionCtx(Node):
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Say which inputs ``forward`` has changed in place. They must be returned."""
+        """Declares the inputs that ``forward`` writes in place. They must be returned as outputs.
+
+        Args:
+            args: the inputs.
+        """
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Say which outputs have no gradient."""
+        """Declares the outputs that have no gradient.
+
+        Args:
+            args: the outputs.
+        """
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` gets zeros (the default) or None for outputs nothing depends on."""
+        """Sets what ``backward`` receives for an output that nothing depends on.
+
+        Args:
+            value: True for zeros (the default), False for None.
+        """
         self.materialize_grads = bool(value)
 
     # -- saved tensors -----------------------------------------------------------------------
 
     @contextmanager
     def as_in_jvp(self) -> Iterator[None]:
-        """Within it, ``saved_tensors`` are what ``save_for_forward`` was given."""
+        """A context manager in which ``saved_tensors`` are those of ``save_for_forward``.
+
+        Returns:
+            The context manager.
+        """
         self.in_jvp = True
         try:
             yield
@@ -138,12 +184,23 @@ class FunctionCtx(Node):
     # -- running backward --------------------------------------------------------------------
 
     def apply(self, *grads: Any) -> Any:
-        """What the user's ``backward`` makes of some gradients, as it is."""
+        """Calls the user's ``backward``.
+
+        Args:
+            grads: the gradient of each output.
+
+        Returns:
+            What it returns.
+        """
         rule = self.rule()
         return rule(self, list(grads)) if self.function.boxed_grads_call else rule(self, *grads)
 
     def rule(self) -> Callable[..., Any]:
-        """The user's ``backward``, or ``vjp``, which is another name of it."""
+        """The user's ``backward``, or ``vjp``, which is another name of it.
+
+        Returns:
+            The function.
+        """
         function = self.function
         if function.vjp is Function.vjp:
             return function.backward
@@ -247,22 +304,31 @@ class _FunctionMeta(type):
 
 
 class Function(metaclass=_FunctionMeta):
-    """Base class of custom operations.
+    """The base class of custom operations.
 
-    >>> import retrograd as torch
-    >>> class Exp(torch.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         y = x.exp()
-    ...         ctx.save_for_backward(y)
-    ...         return y
-    ...     @staticmethod
-    ...     def backward(ctx, grad):
-    ...         (y,) = ctx.saved_tensors
-    ...         return grad * y
-    >>> x = torch.zeros(2, requires_grad=True)
-    >>> Exp.apply(x).sum().backward(); x.grad
-    tensor([1., 1.])
+    A subclass defines static methods: ``forward(ctx, *inputs)``, or ``forward(*inputs)`` together
+    with ``setup_context``; ``backward``; and, if it is to be used under transforms, ``jvp`` and
+    ``vmap``. It is called by ``apply``, never instantiated.
+
+    Args:
+        args: not used.
+        kwargs: not used.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Exp(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         y = x.exp()
+        ...         ctx.save_for_backward(y)
+        ...         return y
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (y,) = ctx.saved_tensors
+        ...         return grad * y
+        >>> x = torch.zeros(2, requires_grad=True)
+        >>> Exp.apply(x).sum().backward(); x.grad
+        tensor([1., 1.])
     """
 
     _backward_cls: ClassVar[type[FunctionCtx]]
@@ -290,20 +356,45 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The operation itself: ``forward(ctx, *inputs)``, or ``forward(*inputs)`` together with
-        ``setup_context``."""
+        """Computes the operation: ``forward(ctx, *inputs)``, or ``forward(*inputs)`` together with
+        ``setup_context``.
+
+        Args:
+            args: the context, unless there is a ``setup_context``, and the inputs.
+            kwargs: not used.
+
+        Returns:
+            A tensor, or a tuple of tensors and other values.
+        """
         raise NotImplementedError(
             "You must implement the forward function for custom autograd.Function."
         )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save what ``backward`` needs, where ``forward`` takes no ``ctx``."""
+        """Saves what ``backward`` needs, if ``forward`` takes no context.
+
+        Args:
+            ctx: the context.
+            inputs: a tuple of the inputs of ``forward``.
+            output: the result of ``forward``.
+
+        Returns:
+            None.
+        """
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """One gradient for each input of ``forward``, from those of its outputs."""
+    def backward(ctx: Any, *grad_outputs: Any, **_: Any) -> Any:
+        """Computes the gradients of the inputs from those of the outputs.
+
+        Args:
+            ctx: the context.
+            grad_outputs: the gradient of each output.
+
+        Returns:
+            A gradient, or None, for each input of ``forward``; a tuple if there are several.
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
@@ -312,16 +403,33 @@ class Function(metaclass=_FunctionMeta):
     vjp = backward
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The tangents of the outputs from those of the inputs."""
+    def jvp(ctx: Any, *grad_inputs: Any, **_: Any) -> Any:
+        """Computes the tangents of the outputs from those of the inputs, for forward mode.
+
+        Args:
+            ctx: the context.
+            grad_inputs: the tangent of each input, or None.
+
+        Returns:
+            The tangent of each output; a tuple if there are several.
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with "
             "forward mode AD."
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """The operation on batches."""
+    def vmap(info: Any, in_dims: Any, *args: Any, **_: Any) -> Any:
+        """Computes the operation on batches. ``generate_vmap_rule = True`` makes it unnecessary.
+
+        Args:
+            info: has the attributes ``batch_size`` and ``randomness``.
+            in_dims: the batch dimension of each input, or None.
+            args: the inputs.
+
+        Returns:
+            The outputs, and the batch dimension of each.
+        """
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or "
             "set generate_vmap_rule=True."
@@ -329,7 +437,15 @@ class Function(metaclass=_FunctionMeta):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run the operation on inputs, and record it if one of them requires grad."""
+        """Runs the operation, and records it if one of the inputs requires grad.
+
+        Args:
+            args: the inputs of ``forward``.
+            kwargs: inputs of ``forward`` by name.
+
+        Returns:
+            The result of ``forward``.
+        """
         args = _with_defaults(cls, args, kwargs)
         if modes.observer is not None:
             return modes.observer.custom(cls, args)
@@ -455,8 +571,30 @@ def _run_forward(
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ``backward`` that is not differentiable itself: it runs unrecorded, and
-    differentiating what it returned is an error instead of a wrong result."""
+    """Decorates a ``backward`` whose result cannot be differentiated.
+
+    It runs without recording. Differentiating its result is an error rather than a wrong result.
+
+    Args:
+        function: the static method ``backward`` of a custom Function.
+
+    Returns:
+        The decorated function.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Twice(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     @torch.autograd.function.once_differentiable
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> Twice.apply(x).backward(); x.grad
+        tensor([2.])
+    """
 
     @functools.wraps(function)
     def wrapped(ctx: Any, *given: Any) -> Any:
@@ -528,7 +666,17 @@ _Error.__name__ = "Error"
 
 
 class InplaceFunction(Function):
-    """A Function that may work in place; kept for programs that derive from it."""
+    """The same as ``Function``; kept for programs that derive from it.
+
+    Args:
+        args: not used.
+        kwargs: not used.
+
+    Example:
+        >>> import retrograd as torch
+        >>> issubclass(torch.autograd.function.InplaceFunction, torch.autograd.Function)
+        True
+    """
 
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]

@@ -31,13 +31,24 @@ Tensors = tuple[Any, ...]
 def vjp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The value of ``func``, and the product of the vector ``v`` with its Jacobian. ``v`` may be
-    left out if the value is a single number.
+    """Computes the product of a vector with the Jacobian of a function.
 
-    >>> import retrograd as torch
-    >>> from retrograd.autograd.functional import vjp
-    >>> vjp(lambda x: x.exp(), torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
-    (tensor([1.0000, 2.7183]), tensor([1.0000, 5.4366]))
+    Args:
+        func: a function of tensors that returns a tensor or a tuple of tensors.
+        inputs: the arguments, a tensor or a tuple.
+        v: the vector: a tensor of the shape of each output. May be None for an output of one
+            element.
+        create_graph: record the computation, so that the results can be differentiated.
+        strict: raise an error if an output does not depend on an input.
+
+    Returns:
+        The value of the function, and the product.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.autograd.functional import vjp
+        >>> vjp(lambda x: x.exp(), torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
+        (tensor([1.0000, 2.7183]), tensor([1.0000, 5.4366]))
     """
     call = Call("vjp", func, inputs, create_graph, strict)
     if v is None:
@@ -58,16 +69,26 @@ def vjp(
 def jvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The value of ``func``, and the product of its Jacobian with the vector ``v``, which may be
-    left out if the input is a single number.
+    """Computes the product of the Jacobian of a function with a vector.
 
-    It goes backward twice: products with the Jacobian from the left are linear in the vector, and
-    the derivative by that is the Jacobian transposed. ``func.jvp`` goes forward once.
+    It runs two backward passes. ``func.jvp`` runs one forward pass.
 
-    >>> import retrograd as torch
-    >>> from retrograd.autograd.functional import jvp
-    >>> jvp(lambda x: x.exp(), torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
-    (tensor([1.0000, 2.7183]), tensor([1.0000, 5.4366]))
+    Args:
+        func: a function of tensors that returns a tensor or a tuple of tensors.
+        inputs: the arguments, a tensor or a tuple.
+        v: the vector: a tensor of the shape of each input. May be None for one input of one
+            element.
+        create_graph: record the computation, so that the results can be differentiated.
+        strict: raise an error if an output does not depend on an input.
+
+    Returns:
+        The value of the function, and the product.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.autograd.functional import jvp
+        >>> jvp(lambda x: x.exp(), torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
+        (tensor([1.0000, 2.7183]), tensor([1.0000, 5.4366]))
     """
     call = Call("jvp", func, inputs, create_graph, strict, v)
     with enable_grad():
@@ -83,12 +104,24 @@ def jvp(
 def vhp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The value of ``func``, a single number, and the product of the vector ``v`` with its Hessian.
+    """Computes the product of a vector with the Hessian of a function.
 
-    >>> import retrograd as torch
-    >>> from retrograd.autograd.functional import vhp
-    >>> vhp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
-    (tensor(9.), tensor([  6., 120.]))
+    Args:
+        func: a function of tensors that returns a tensor of one element.
+        inputs: the arguments, a tensor or a tuple.
+        v: the vector: a tensor of the shape of each input. May be None for one input of one
+            element.
+        create_graph: record the computation, so that the results can be differentiated.
+        strict: raise an error if the value or a gradient does not depend on an input.
+
+    Returns:
+        The value of the function, and the product.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.autograd.functional import vhp
+        >>> vhp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+        (tensor(9.), tensor([  6., 120.]))
     """
     call = Call("vhp", func, inputs, create_graph, strict, v)
     gradient = call.gradient()
@@ -101,15 +134,26 @@ def vhp(
 def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """The value of ``func``, a single number, and the product of its Hessian with the vector ``v``.
+    """Computes the product of the Hessian of a function with a vector.
 
-    That is what ``vhp`` gives, which is faster, unless second derivatives depend on the order in
-    which they are taken.
+    It equals that of ``vhp``, which is faster, if second derivatives are continuous.
 
-    >>> import retrograd as torch
-    >>> from retrograd.autograd.functional import hvp
-    >>> hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
-    (tensor(9.), tensor([  6., 120.]))
+    Args:
+        func: a function of tensors that returns a tensor of one element.
+        inputs: the arguments, a tensor or a tuple.
+        v: the vector: a tensor of the shape of each input. May be None for one input of one
+            element.
+        create_graph: record the computation, so that the results can be differentiated.
+        strict: raise an error if the value or a gradient does not depend on an input.
+
+    Returns:
+        The value of the function, and the product.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.autograd.functional import hvp
+        >>> hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+        (tensor(9.), tensor([  6., 120.]))
     """
     call = Call("hvp", func, inputs, create_graph, strict, v)
     gradient = call.gradient()
@@ -126,19 +170,29 @@ def jacobian(
     func: Function, inputs: Any, create_graph: bool = False, strict: bool = False,
     vectorize: bool = False, strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
-    """The Jacobian of ``func``: a tensor of the shape of the output followed by that of the input;
-    a tuple of them for several inputs, a tuple of these for several outputs.
+    """Computes the Jacobian of a function.
 
-    With ``vectorize`` all rows, or with ``strategy="forward-mode"`` all columns, are computed at
-    once.
+    Args:
+        func: a function of tensors that returns a tensor or a tuple of tensors.
+        inputs: the arguments, a tensor or a tuple.
+        create_graph: record the computation, so that the result can be differentiated.
+        strict: raise an error if an output does not depend on an input; otherwise the derivatives
+            are zeros.
+        vectorize: compute all rows (or columns, in forward mode) at once.
+        strategy: "reverse-mode", or "forward-mode", which needs ``vectorize``.
 
-    >>> import retrograd as torch
-    >>> from retrograd.autograd.functional import jacobian
-    >>> jacobian(lambda x: x.exp(), torch.tensor([0.0, 1.0]))
-    tensor([[1.0000, 0.0000],
-            [0.0000, 2.7183]])
-    >>> jacobian(lambda x, y: x.sum() * y, (torch.ones(2), torch.tensor([3.0])), vectorize=True)
-    (tensor([[3., 3.]]), tensor([[2.]]))
+    Returns:
+        A tensor of the shape of the output followed by that of the input; for several inputs, a
+        tuple of them; for several outputs, a tuple of these.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.autograd.functional import jacobian
+        >>> jacobian(lambda x: x.exp(), torch.tensor([0.0, 1.0]))
+        tensor([[1.0000, 0.0000],
+                [0.0000, 2.7183]])
+        >>> jacobian(lambda x, y: x.sum() * y, (torch.ones(2), torch.tensor([3.0])), vectorize=True)
+        (tensor([[3., 3.]]), tensor([[2.]]))
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -161,14 +215,27 @@ def hessian(
     func: Function, inputs: Any, create_graph: bool = False, strict: bool = False,
     vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
-    """The second derivatives of ``func``, which returns a single number: a tensor of the shape of
-    the input twice; for several inputs a tuple of tuples, by the one and the other of them.
+    """Computes the second derivatives of a function.
 
-    >>> import retrograd as torch
-    >>> from retrograd.autograd.functional import hessian
-    >>> hessian(lambda x: x[0] ** 2 * x[1], torch.tensor([3.0, 5.0]))
-    tensor([[10.,  6.],
-            [ 6.,  0.]])
+    Args:
+        func: a function of tensors that returns a tensor of one element.
+        inputs: the arguments, a tensor or a tuple.
+        create_graph: record the computation, so that the result can be differentiated.
+        strict: raise an error if the value or a gradient does not depend on an input; otherwise the
+            derivatives are zeros.
+        vectorize: compute all rows at once.
+        outer_jacobian_strategy: "reverse-mode", or "forward-mode", which needs ``vectorize``.
+
+    Returns:
+        The Hessian: a tensor of the shape of the input twice; for several inputs, a tuple of
+        tuples.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.autograd.functional import hessian
+        >>> hessian(lambda x: x[0] ** 2 * x[1], torch.tensor([3.0, 5.0]))
+        tensor([[10.,  6.],
+                [ 6.,  0.]])
     """
     several, tensors = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):

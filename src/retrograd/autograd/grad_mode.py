@@ -18,6 +18,11 @@ class ModeContext(Scope):
     """A context manager, also usable as a decorator, that sets modes and restores them."""
 
     def clone(self) -> Self:
+        """A context manager like this one, for each call of a decorated function.
+
+        Returns:
+            The new context manager.
+        """
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,13 +95,17 @@ class ModeContext(Scope):
 
 
 class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
-    """Record nothing: results do not require grad.
+    """Disables recording, as a context manager or a decorator: results do not require grad.
 
-    >>> import retrograd as torch
-    >>> x = torch.ones(2, requires_grad=True)
-    >>> with torch.no_grad():
-    ...     (x * 2).requires_grad
-    False
+    Args:
+        function: the function to decorate.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad():
+        ...     (x * 2).requires_grad
+        False
     """
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
@@ -113,12 +122,16 @@ class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
 
 
 class enable_grad(no_grad):  # noqa: N801
-    """Record again inside ``no_grad``.
+    """Enables recording, as a context manager or a decorator, inside ``no_grad``.
 
-    >>> import retrograd as torch
-    >>> with torch.no_grad(), torch.enable_grad():
-    ...     torch.is_grad_enabled()
-    True
+    Args:
+        function: the function to decorate.
+
+    Example:
+        >>> import retrograd as torch
+        >>> with torch.no_grad(), torch.enable_grad():
+        ...     torch.is_grad_enabled()
+        True
     """
 
     def changes(self) -> dict[str, Any]:
@@ -126,12 +139,19 @@ class enable_grad(no_grad):  # noqa: N801
 
 
 class set_grad_enabled(ModeContext):  # noqa: N801
-    """Record or not, from this call on; as a context manager, until its end.
+    """Switches recording on or off.
 
-    >>> import retrograd as torch
-    >>> with torch.set_grad_enabled(False):
-    ...     torch.is_grad_enabled()
-    False
+    It takes effect with the call. As a context manager or a decorator, it restores the previous
+    mode at its end.
+
+    Args:
+        mode: whether to record.
+
+    Example:
+        >>> import retrograd as torch
+        >>> with torch.set_grad_enabled(False):
+        ...     torch.is_grad_enabled()
+        False
     """
 
     def __init__(self, mode: bool) -> None:
@@ -152,6 +172,11 @@ class set_grad_enabled(ModeContext):  # noqa: N801
         return super().__call__(function)
 
     def clone(self) -> Self:
+        """A context manager like this one, for each call of a decorated function.
+
+        Returns:
+            The new context manager.
+        """
         return type(self)(self.mode)
 
     def __repr__(self) -> str:
@@ -159,12 +184,19 @@ class set_grad_enabled(ModeContext):  # noqa: N801
 
 
 class inference_mode(ModeContext):  # noqa: N801
-    """``no_grad`` for good: tensors made here can never take part in recorded operations.
+    """Disables recording for good, as a context manager or a decorator.
 
-    >>> import retrograd as torch
-    >>> with torch.inference_mode():
-    ...     torch.ones(1).is_inference()
-    True
+    Tensors created here have no version counter, which is faster than ``no_grad``, and can never be
+    used in operations that are recorded.
+
+    Args:
+        mode: False to do nothing; or the function to decorate.
+
+    Example:
+        >>> import retrograd as torch
+        >>> with torch.inference_mode():
+        ...     torch.ones(1).is_inference()
+        True
     """
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -185,7 +217,17 @@ class inference_mode(ModeContext):  # noqa: N801
 
 
 class set_multithreading_enabled(ModeContext):  # noqa: N801
-    """Accepted as in PyTorch. A backward pass always runs in the thread that called it."""
+    """Accepted for compatibility. A backward pass always runs in the thread that called it.
+
+    Args:
+        mode: what ``is_multithreading_enabled`` returns.
+
+    Example:
+        >>> import retrograd as torch
+        >>> with torch.autograd.set_multithreading_enabled(False):
+        ...     torch.autograd.is_multithreading_enabled()
+        False
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
@@ -198,17 +240,44 @@ class set_multithreading_enabled(ModeContext):  # noqa: N801
 
 
 def is_multithreading_enabled() -> bool:
-    """What ``set_multithreading_enabled`` says."""
+    """The mode set by ``set_multithreading_enabled``, which has no effect.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.autograd.is_multithreading_enabled()
+        True
+    """
     return modes.multithreading
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations are being recorded in this thread."""
+    """Whether operations are recorded in this thread.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_grad_enabled()
+        True
+    """
     return modes.grad_enabled
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is in inference mode."""
+    """Whether this thread is in inference mode.
+
+    Returns:
+        A bool.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_inference_mode_enabled()
+        False
+    """
     return modes.inference
 
 

@@ -269,25 +269,39 @@ def gradcheck(
     check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:  # fmt: skip
-    """Whether the gradients of ``func`` with respect to those of its ``inputs`` that require grad
-    agree with central differences of width ``eps``, to ``atol + rtol * |difference|``.
+    """Compares the gradients of a function with finite differences.
 
-    The inputs should be of double precision. On failure it raises ``GradcheckError``, or returns
-    False with ``raise_exception=False``. It also checks that a second backward pass gives the same
-    to within ``nondet_tol``; that gradients of zero lead to gradients of zero, and so do missing
-    ones (``check_undefined_grad``); on request, that gradients have their inputs' dtypes
-    (``check_grad_dtypes``) and that batches of them work (``check_batched_grad``). The tangents of
-    forward mode are checked with ``check_forward_ad``, and batches of those with
-    ``check_batched_forward_grad``; ``check_backward_ad=False`` leaves gradients out. ``fast_mode``
-    compares random projections of the Jacobians in place of whole ones. ``masked=True`` lets
-    gradients of zero lead to gradients of almost zero.
+    It also checks that a second backward pass gives the same gradients, and that gradients of zero
+    lead to gradients of zero.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
-    >>> gradcheck(lambda x: (x.sin(), x.prod()), x)
-    True
-    >>> gradcheck(lambda x: x * x.detach(), x, raise_exception=False)
-    False
+    Args:
+        func: a function of tensors that returns a tensor or a tuple of tensors.
+        inputs: the arguments, a tensor or a tuple. Those that require grad are checked; they should
+            be of double precision.
+        eps: step of the central differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        raise_exception: raise ``GradcheckError`` on failure; otherwise return False.
+        nondet_tol: by how much two backward passes may differ.
+        check_undefined_grad: check that missing gradients of outputs are treated as zeros.
+        check_grad_dtypes: check that gradients have the dtypes of their inputs.
+        check_batched_grad: check batches of gradients, computed by ``vmap``.
+        check_batched_forward_grad: check batches of tangents, computed by ``vmap``.
+        check_forward_ad: check the tangents of forward mode.
+        check_backward_ad: check the gradients of reverse mode.
+        fast_mode: compare random projections of the Jacobians rather than whole Jacobians.
+        masked: let gradients of zero lead to gradients of almost zero.
+
+    Returns:
+        True if all checks pass.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+        >>> torch.autograd.gradcheck(lambda x: (x.sin(), x.prod()), x)
+        True
+        >>> torch.autograd.gradcheck(lambda x: x * x.detach(), x, raise_exception=False)
+        False
     """
     _require_one_of(check_forward_ad=check_forward_ad, check_backward_ad=check_backward_ad)
     _require_for("check_batched_grad", check_batched_grad, check_backward_ad=check_backward_ad)
@@ -332,17 +346,37 @@ def gradgradcheck(
     check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:  # fmt: skip
-    """Whether second derivatives are right: ``gradcheck`` of the function that computes the
-    gradients of ``func``, with respect to its ``inputs`` and to ``grad_outputs``.
+    """Compares second derivatives of a function with finite differences of its gradients.
 
-    ``grad_outputs`` are the gradients of the outputs that require grad, random ones if not given
-    (with gaps in their memory for ``gen_non_contig_grad_outputs``). The rest is as in
-    ``gradcheck``.
+    It is ``gradcheck`` of the function that computes the gradients of ``func`` from its inputs and
+    from ``grad_outputs``.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
-    >>> gradgradcheck(lambda x: x.exp() * x, x)
-    True
+    Args:
+        func: a function of tensors that returns a tensor or a tuple of tensors.
+        inputs: the arguments: see ``gradcheck``.
+        grad_outputs: gradients of the outputs that require grad; random ones by default.
+        eps: step of the central differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        gen_non_contig_grad_outputs: make the random gradients non-contiguous.
+        raise_exception: raise ``GradcheckError`` on failure; otherwise return False.
+        nondet_tol: by how much two backward passes may differ.
+        check_undefined_grad: check that missing gradients of outputs are treated as zeros.
+        check_grad_dtypes: check that gradients have the dtypes of their inputs.
+        check_batched_grad: check batches of gradients, computed by ``vmap``.
+        check_fwd_over_rev: check forward mode over reverse mode.
+        check_rev_over_rev: check reverse mode over reverse mode.
+        fast_mode: compare random projections of the Jacobians rather than whole Jacobians.
+        masked: let gradients of zero lead to gradients of almost zero.
+
+    Returns:
+        True if all checks pass.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+        >>> torch.autograd.gradgradcheck(lambda x: x.exp() * x, x)
+        True
     """
     backward = {"check_rev_over_rev": check_rev_over_rev}
     _require_one_of(check_fwd_over_rev=check_fwd_over_rev, **backward)

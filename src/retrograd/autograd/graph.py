@@ -19,15 +19,20 @@ from retrograd.autograd.grad_mode import ModeContext
 
 
 class saved_tensors_hooks(Scope):  # noqa: N801 - PyTorch's name
-    """In this context, keep ``pack_hook(tensor)`` of every value saved for backward, and use
-    ``unpack_hook`` of that when it is needed.
+    """A context manager that packs the values that operations save for the backward pass.
 
-    >>> import retrograd as torch
-    >>> x = torch.ones(2, requires_grad=True)
-    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
-    ...     y = x.exp()
-    >>> y.sum().backward(); x.grad
-    tensor([2.7183, 2.7183])
+    Args:
+        pack_hook: called with each tensor to save; what it returns is kept instead.
+        unpack_hook: called with what ``pack_hook`` returned when the value is needed; must return a
+            tensor of the same contents.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
+        ...     y = x.exp()
+        >>> y.sum().backward(); x.grad
+        tensor([2.7183, 2.7183])
     """
 
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
@@ -42,15 +47,44 @@ class saved_tensors_hooks(Scope):  # noqa: N801 - PyTorch's name
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
-    """Keep copies of what is saved. Everything here is on the CPU already, so this only protects
-    saved values from later in-place writes."""
+    """A context manager that keeps copies of the values that operations save.
+
+    Everything is on the CPU already, so this only protects saved values from later in-place writes.
+
+    Args:
+        pin_memory: ignored.
+        device_type: ignored.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.autograd.graph.save_on_cpu():
+        ...     a = x.clone(); b = a**2
+        >>> with torch.no_grad():
+        ...     a = a.zero_()
+        >>> b.sum().backward(); x.grad
+        tensor([2., 2.])
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda t: wrap(arrays.copy(t._data)), lambda t: t)
 
 
 class disable_saved_tensors_hooks(ModeContext):  # noqa: N801
-    """A context in which using ``saved_tensors_hooks`` raises ``error_message``."""
+    """A context manager in which ``saved_tensors_hooks`` raises an error.
+
+    Args:
+        error_message: message of the error.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.autograd.graph import disable_saved_tensors_hooks, saved_tensors_hooks
+        >>> with disable_saved_tensors_hooks("no hooks here"), saved_tensors_hooks(id, id):
+        ...     pass
+        Traceback (most recent call last):
+        ...
+        RuntimeError: no hooks here
+    """
 
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
@@ -83,30 +117,43 @@ class _Kept:
 
 
 class allow_mutation_on_saved_tensors(ModeContext):  # noqa: N801
-    """A context in which saved values may be written in place: they are copied before the write.
+    """A context manager in which saved values may be written in place: they are copied before the
+    write.
 
-    >>> import retrograd as torch
-    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
-    ...     x = torch.ones(2, requires_grad=True)
-    ...     a = x.clone(); b = a**2; a.sin_()
-    ...     b.sum().backward()
-    tensor([0.8415, 0.8415], grad_fn=<SinBackward0>)
-    >>> x.grad
-    tensor([2., 2.])
+    Example:
+        >>> import retrograd as torch
+        >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     x = torch.ones(2, requires_grad=True)
+        ...     a = x.clone(); b = a**2; a.sin_()
+        ...     b.sum().backward()
+        tensor([0.8415, 0.8415], grad_fn=<SinBackward0>)
+        >>> x.grad
+        tensor([2., 2.])
     """
 
     def __init__(self) -> None:
         self.context = _AllowMutationOnSavedContext()
 
     def pack(self, tensor: Any) -> _Kept:
-        """What is saved for a tensor."""
+        """Wraps a tensor that is saved.
+
+        Args:
+            tensor: the tensor.
+
+        Returns:
+            What is saved for it.
+        """
         kept = _Kept(tensor)
         key = id(version_of(tensor))
         self.context.saved.setdefault(key, []).append(weakref.ref(kept))
         return kept
 
     def before_mutation(self, tensor: Any) -> None:
-        """Copy what was saved of a tensor that is about to be written."""
+        """Copies what was saved of a tensor that is about to be written.
+
+        Args:
+            tensor: the tensor.
+        """
         for reference in self.context.saved.pop(id(version_of(tensor)), ()):
             kept = reference()
             if kept is not None:
@@ -131,11 +178,17 @@ class allow_mutation_on_saved_tensors(ModeContext):  # noqa: N801
 
 
 def increment_version(tensor: Any) -> None:
-    """Note that the memory of a tensor (or of several) was written behind autograd's back.
+    """Notes that the memory of a tensor was written by other means than operations.
 
-    >>> import retrograd as torch
-    >>> x = torch.zeros(2); torch.autograd.graph.increment_version(x); x._version
-    1
+    A backward pass that needs its old value then raises an error.
+
+    Args:
+        tensor: a tensor, or several.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.zeros(2); torch.autograd.graph.increment_version(x); x._version
+        1
     """
     for t in [tensor] if hasattr(tensor, "_version_counter") else tensor:
         if t.is_inference():
@@ -146,14 +199,23 @@ def increment_version(tensor: Any) -> None:
 def register_multi_grad_hook(
     tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Call ``fn`` once in a backward pass: with all the gradients of ``tensors`` when the last of
-    them is there (None for those not reached), or, in mode "any", with the first.
+    """Calls a function once in each backward pass, with the gradients of several tensors.
 
-    >>> import retrograd as torch
-    >>> a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
-    >>> handle = torch.autograd.graph.register_multi_grad_hook((a, b), print)
-    >>> (a * 2 + b * 3).backward()
-    [tensor([2.]), tensor([3.])]
+    Args:
+        tensors: tensors that require grad.
+        fn: in mode "all", called with a list of gradients, in which those of tensors that the pass
+            does not reach are None; in mode "any", called with the first gradient.
+        mode: "all" to call ``fn`` when all gradients are computed, "any" when the first is.
+
+    Returns:
+        A handle, whose ``remove()`` removes the hook.
+
+    Example:
+        >>> import retrograd as torch
+        >>> a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+        >>> handle = torch.autograd.graph.register_multi_grad_hook((a, b), print)
+        >>> (a * 2 + b * 3).backward()
+        [tensor([2.]), tensor([3.])]
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")

@@ -143,8 +143,8 @@ class _Missing:
         """Find the processes. Do not wait for one that has MPI in memory, which has started it
         before it comes here, nor for one that cannot be seen: in a container of its own, or dead,
         which the launcher takes care of."""
-        found = _processes.with_variable(_RUN, self._run, _RANK)
-        self._pids = {int(rank): pid for rank, pid in found.items() if rank.isdigit()}
+        result = _processes.with_variable(_RUN, self._run, _RANK)
+        self._pids = {int(rank): pid for rank, pid in result.items() if rank.isdigit()}
         self._ranks |= set(self._pids) - {self.rank}
         mine = _processes.network(os.getpid())
         unseen = time.monotonic() - self._began > _UNSEEN

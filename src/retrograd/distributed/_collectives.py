@@ -32,12 +32,22 @@ def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None,
     timeout: timedelta | None = None,
 ) -> Work | None:  # fmt: skip
-    """Wait until all ranks have come here.
+    """Wait until all ranks have made this call.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> dist.barrier()
-    >>> dist.destroy_process_group()
+    Args:
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+        device_ids: no effect.
+        timeout: limit, if other than that of the group.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.barrier()
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("barrier")
@@ -51,16 +61,27 @@ def broadcast(
     tensor: Any, src: int | None = None, group: Any = None, async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Give all ranks the tensor of rank ``src``, in place.
+    """Copy the tensor of rank ``src`` to all ranks, in place.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> x = torch.ones(2)
-    >>> dist.broadcast(x, src=0)
-    >>> x
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        tensor: the tensor.
+        src: the sending rank.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+        group_src: the sending rank, numbered within the group.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> x = torch.ones(2)
+        >>> dist.broadcast(x, src=0)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("broadcast")
@@ -83,16 +104,26 @@ def broadcast(
 def all_reduce(
     tensor: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the tensors of all ranks, in place in all of them.
+    """Reduce the tensors of all ranks, in place on every rank.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> x = torch.ones(2)
-    >>> dist.all_reduce(x)  # adds up as many as there are ranks: here, one
-    >>> x
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        tensor: the tensor of this rank.
+        op: a ``ReduceOp``.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> x = torch.ones(2)
+        >>> dist.all_reduce(x)  # adds up as many as there are ranks: here, one
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     if not is_member(group):
@@ -131,16 +162,28 @@ def reduce(
     tensor: Any, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Combine the tensors of all ranks, in place in rank ``dst``; the others keep theirs.
+    """Reduce the tensors of all ranks, in place on rank ``dst``.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> x = torch.ones(2)
-    >>> dist.reduce(x, dst=0, op=dist.ReduceOp.MAX)
-    >>> x
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        tensor: the tensor of this rank.
+        dst: the receiving rank.
+        op: a ``ReduceOp``.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+        group_dst: the receiving rank, numbered within the group.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> x = torch.ones(2)
+        >>> dist.reduce(x, dst=0, op=dist.ReduceOp.MAX)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("reduce")

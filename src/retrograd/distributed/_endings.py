@@ -55,12 +55,12 @@ def _end(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 def _place(trace: TracebackType | None) -> str:
     """The line of the user's program that was running."""
-    found = None
+    result = None
     while trace is not None:
         if not is_own(trace.tb_frame.f_code.co_filename):
-            found = trace
+            result = trace
         trace = trace.tb_next
-    text = None if found is None else describe((found.tb_frame.f_code, found.tb_lasti))
+    text = None if result is None else describe((result.tb_frame.f_code, result.tb_lasti))
     return f" at {text}" if text else ""
 
 
@@ -117,13 +117,13 @@ def _terminated(number: int, frame: FrameType | None) -> None:
     if _state.ending:
         return None
     end = time.monotonic() + 0.5
-    while (found := monitor.first_end()) is None and time.monotonic() < end:
+    while (result := monitor.first_end()) is None and time.monotonic() < end:
         time.sleep(0.01)
-    if found is None or found["kind"] == "ended":
+    if result is None or result["kind"] == "ended":
         monitor.announce("ended", text="SIGTERM")
         return _as_before(number, frame)
     if not monitor.told:
-        raise monitor.error(found)
+        raise monitor.error(result)
     return None
 
 

@@ -174,10 +174,14 @@ class group(metaclass=_GroupMeta):  # noqa: N801 - PyTorch's name
 
 
 def is_available() -> bool:
-    """Whether this package can be used: always, if need be in a world of one process.
+    """Whether this package can be used: always, with one process if there is no MPI.
 
-    >>> is_available()
-    True
+    Returns:
+        True.
+
+    Example:
+        >>> is_available()
+        True
     """
     return True
 
@@ -190,8 +194,12 @@ def is_mpi_available() -> bool:
 def is_initialized() -> bool:
     """Whether ``init_process_group`` was called in this process.
 
-    >>> is_initialized()
-    False
+    Returns:
+        True or False.
+
+    Example:
+        >>> is_initialized()
+        False
     """
     return world.group is not None and world.process == os.getpid()
 
@@ -201,14 +209,22 @@ def init_process_group(
     timeout: timedelta | None = None, world_size: int = -1, rank: int = -1,
     **unused: Any,
 ) -> None:  # fmt: skip
-    """Join the other processes that ``mpiexec`` started; without it, a world of one. RuntimeError
-    if they do not come within ``timeout``, which is also the limit of later calls.
+    """Join the processes that ``mpiexec`` started; without it, there is one process.
 
-    >>> import retrograd as torch
-    >>> torch.distributed.init_process_group("mpi")
-    >>> torch.distributed.get_rank(), torch.distributed.get_world_size()
-    (0, 1)
-    >>> torch.distributed.destroy_process_group()
+    Args:
+        backend: "mpi".
+        init_method: no effect.
+        timeout: limit for the start and for later calls.
+        world_size: number of processes, which is checked.
+        rank: rank of this process, which is checked.
+        unused: no effect.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.distributed.init_process_group("mpi")
+        >>> torch.distributed.get_rank(), torch.distributed.get_world_size()
+        (0, 1)
+        >>> torch.distributed.destroy_process_group()
     """
     if backend not in (None, "mpi"):
         raise ValueError(
@@ -229,9 +245,9 @@ def init_process_group(
     with arrival.announced():
         world.mpi = _mpi.load()
     comm = _mpi.world(world.mpi, arrival.wait)
-    for name, told, found in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
-        if told not in (-1, found):
-            raise ValueError(f"{name}={told} was given, but in this run of MPI it is {found}")
+    for name, told, result in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
+        if told not in (-1, result):
+            raise ValueError(f"{name}={told} was given, but in this run of MPI it is {result}")
     world.process = os.getpid()
     world.comm = comm
     made = ProcessGroup(world.created, range(comm.size), comm, limit, arrival.wait)
@@ -270,8 +286,8 @@ def resolve(chosen: Any) -> ProcessGroup:
     default_group()
     if chosen not in world.groups:
         raise ValueError(f"{chosen} is not a group of this process, or was destroyed")
-    found: ProcessGroup = chosen
-    return found
+    result: ProcessGroup = chosen
+    return result
 
 
 def is_member(chosen: Any) -> bool:
@@ -280,15 +296,19 @@ def is_member(chosen: Any) -> bool:
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leave a group, or all of them. What is under way is waited for first.
+    """Leave a group, or all of them, after pending calls have finished.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> dist.is_initialized()
-    True
-    >>> dist.destroy_process_group()
-    >>> dist.is_initialized()
-    False
+    Args:
+        group: the group; all groups by default.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.is_initialized()
+        True
+        >>> dist.destroy_process_group()
+        >>> dist.is_initialized()
+        False
     """
     if not is_member(group):
         return
@@ -305,13 +325,23 @@ def new_group(
     ranks: Sequence[int] | None = None, timeout: timedelta | None = None,
     backend: str | None = None, **unused: Any,
 ) -> Any:  # fmt: skip
-    """A group of some of the processes. All processes must make this call, members or not.
+    """Create a group of some processes. All processes must make this call, members or not.
 
-    >>> import retrograd as torch
-    >>> torch.distributed.init_process_group()
-    >>> torch.distributed.get_world_size(torch.distributed.new_group([0]))
-    1
-    >>> torch.distributed.destroy_process_group()
+    Args:
+        ranks: ranks of the members; all by default.
+        timeout: limit for calls in the group.
+        backend: "mpi".
+        unused: no effect.
+
+    Returns:
+        The group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.distributed.init_process_group()
+        >>> torch.distributed.get_world_size(torch.distributed.new_group([0]))
+        1
+        >>> torch.distributed.destroy_process_group()
     """
     everyone = default_group()
     if unused:
@@ -358,14 +388,21 @@ def _undefined() -> int:
 
 
 def new_subgroups(group_size: int) -> tuple[Any, list[Any]]:
-    """The world cut into groups of ``group_size``: the one of this process, and all of them.
+    """Divide all processes into groups of equal size.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> mine, all_of_them = dist.new_subgroups(1)
-    >>> mine
-    <ProcessGroup of ranks [0]>
-    >>> dist.destroy_process_group()
+    Args:
+        group_size: size of a group.
+
+    Returns:
+        The group of this process, and the list of all groups.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine, all_of_them = dist.new_subgroups(1)
+        >>> mine
+        <ProcessGroup of ranks [0]>
+        >>> dist.destroy_process_group()
     """
     size = get_world_size()
     if group_size > size or size % group_size:
@@ -397,11 +434,18 @@ def get_backend(group: Any = None) -> str:
 def get_process_group_ranks(group: Any = None) -> list[int]:
     """The global ranks of a group's members.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> dist.get_process_group_ranks()
-    [0]
-    >>> dist.destroy_process_group()
+    Args:
+        group: the group.
+
+    Returns:
+        A list of ranks.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_process_group_ranks()
+        [0]
+        >>> dist.destroy_process_group()
     """
     return list(resolve(group).ranks)
 

@@ -17,13 +17,18 @@ from retrograd.distributed._work import Watch
 def monitored_barrier(
     group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """Wait until all ranks have come here; if not all do in time, rank 0 says who is missing: the
-    first of them, or with ``wait_all_ranks`` all.
+    """Wait until all ranks have made this call; rank 0 reports those that do not arrive in time.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> dist.monitored_barrier()
-    >>> dist.destroy_process_group()
+    Args:
+        group: the process group; all processes by default.
+        timeout: limit, if other than that of the group.
+        wait_all_ranks: report all missing ranks, rather than the first.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.monitored_barrier()
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("monitored_barrier")

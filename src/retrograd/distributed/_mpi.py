@@ -57,11 +57,11 @@ def load() -> Any:
             f"this is one of {size} processes, but mpi4py finds no MPI library: {error}. Install "
             'one (pip install "retrograd[mpi]"), or load the cluster\'s module for it'
         ) from error
-    found = mpi.COMM_WORLD.Get_size()
-    if size is not None and size != found:
+    result = mpi.COMM_WORLD.Get_size()
+    if size is not None and size != result:
         raise RuntimeError(
             f"the launcher started {size} processes, but the MPI that mpi4py uses "
-            f"({mpi.Get_library_version().split(',')[0]}) sees {found}: mpiexec belongs to "
+            f"({mpi.Get_library_version().split(',')[0]}) sees {result}: mpiexec belongs to "
             "another MPI. Use the mpiexec of the same installation, or build mpi4py with the "
             "cluster's MPI (pip install --no-binary=mpi4py mpi4py)"
         )

@@ -36,12 +36,12 @@ def neighbours(rank: int, size: int) -> list[int]:
     >>> neighbours(0, 4), neighbours(0, 12)
     ([1, 2, 3], [1, 2, 4, 8, 10, 11])
     """
-    found: set[int] = set()
+    result: set[int] = set()
     distance = 1
     while distance < size:
-        found |= {(rank + distance) % size, (rank - distance) % size}
+        result |= {(rank + distance) % size, (rank - distance) % size}
         distance *= 2
-    return sorted(found - {rank})
+    return sorted(result - {rank})
 
 
 def _host_mark() -> str:
@@ -55,8 +55,8 @@ def _host_mark() -> str:
 
 def _addresses() -> list[str]:
     """Where other hosts may reach this one, the likeliest first."""
-    found = [_way_out(), *_of_name(), *_of_interfaces()]
-    return list(dict.fromkeys(a for a in found if a and not a.startswith("127.")))
+    result = [_way_out(), *_of_name(), *_of_interfaces()]
+    return list(dict.fromkeys(a for a in result if a and not a.startswith("127.")))
 
 
 def _way_out() -> str:
@@ -84,15 +84,15 @@ def _of_interfaces() -> list[str]:
         fcntl = importlib.import_module("fcntl")
     except ImportError:  # not a Unix
         return []
-    found = []
+    result = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_:
         for _, name in socket.if_nameindex():
             try:
                 told = fcntl.ioctl(any_, _SIOCGIFADDR, name.encode().ljust(256, b"\0"))
             except OSError:  # one without an address
                 continue
-            found.append(socket.inet_ntoa(told[20:24]))
-    return found
+            result.append(socket.inet_ntoa(told[20:24]))
+    return result
 
 
 def until_done(request: Any) -> None:

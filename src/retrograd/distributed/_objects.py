@@ -41,15 +41,21 @@ def _exchange(outgoing: list[Any], group: Any) -> list[Any]:
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Bring the objects of all ranks into the list of each rank.
+    """Collect the objects of all ranks in a list on each rank, by pickle.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> found = [None]
-    >>> dist.all_gather_object(found, {"loss": 0.5})
-    >>> found
-    [{'loss': 0.5}]
-    >>> dist.destroy_process_group()
+    Args:
+        object_list: list to fill, with an entry for each rank.
+        obj: the object of this rank.
+        group: the process group; all processes by default.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> received = [None]
+        >>> dist.all_gather_object(received, {"loss": 0.5})
+        >>> received
+        [{'loss': 0.5}]
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("all_gather_object")
@@ -72,15 +78,23 @@ def gather_object(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
     group: Any = None, group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """Bring the objects of all ranks into the list of rank ``dst``.
+    """Collect the objects of all ranks in a list on rank ``dst``, by pickle.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> found = [None]
-    >>> dist.gather_object("mine", found, dst=0)
-    >>> found
-    ['mine']
-    >>> dist.destroy_process_group()
+    Args:
+        obj: the object of this rank.
+        object_gather_list: list to fill, on rank ``dst``.
+        dst: the receiving rank.
+        group: the process group; all processes by default.
+        group_dst: the receiving rank, numbered within the group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> received = [None]
+        >>> dist.gather_object("mine", received, dst=0)
+        >>> received
+        ['mine']
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("gather_object")
@@ -101,15 +115,23 @@ def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
     group_src: int | None = None,
 ) -> None:  # fmt: skip
-    """Give all ranks the objects in the list of rank ``src``.
+    """Copy the objects in the list of rank ``src`` to all ranks, by pickle.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> values = ["a", 2]
-    >>> dist.broadcast_object_list(values, src=0)
-    >>> values
-    ['a', 2]
-    >>> dist.destroy_process_group()
+    Args:
+        object_list: the objects, or a list of the same length to fill.
+        src: the sending rank.
+        group: the process group; all processes by default.
+        device: no effect.
+        group_src: the sending rank, numbered within the group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> values = ["a", 2]
+        >>> dist.broadcast_object_list(values, src=0)
+        >>> values
+        ['a', 2]
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("broadcast_object_list")
@@ -130,15 +152,23 @@ def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
     src: int | None = None, group: Any = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
-    """Give each rank one object of the list of rank ``src``, as the first in its own list.
+    """Send each rank one object of the list of rank ``src``, by pickle.
 
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> mine = [None]
-    >>> dist.scatter_object_list(mine, ["yours"], src=0)
-    >>> mine
-    ['yours']
-    >>> dist.destroy_process_group()
+    Args:
+        scatter_object_output_list: list whose first entry is set.
+        scatter_object_input_list: the objects, on rank ``src``.
+        src: the sending rank.
+        group: the process group; all processes by default.
+        group_src: the sending rank, numbered within the group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = [None]
+        >>> dist.scatter_object_list(mine, ["yours"], src=0)
+        >>> mine
+        ['yours']
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("scatter_object_list")

@@ -35,26 +35,26 @@ def _announced(row: Any) -> tuple[str, tuple[int, ...]]:
     return DTYPES[int(row[1])], tuple(int(n) for n in row[4 : 4 + ndim])
 
 
-def _sending(group: ProcessGroup, array: Any, place: int, tag: int) -> Steps:
+def _sending(group: ProcessGroup, array: Any, peer: int, tag: int) -> Steps:
     number = next(_numbers) % TAGS
     announcement = _announcement(array, number)
-    requests = [group.calls.Isend(announcement, place, tag)]
+    requests = [group.calls.Isend(announcement, peer, tag)]
     for piece in pieces(as_bytes(array)):
-        requests.append(group.data.Isend(piece, place, number))
+        requests.append(group.data.Isend(piece, peer, number))
     yield requests
 
 
-def _receiving(group: ProcessGroup, tensor: Any, place: int, tag: int, call: Call) -> Steps:
+def _receiving(group: ProcessGroup, tensor: Any, peer: int, tag: int, call: Call) -> Steps:
     announcement = arrays.zeros(_ANNOUNCEMENT, arrays.int64)
     if world.mpi is None:
         yield [group.calls.Irecv(announcement, 0, tag)]
         source = 0
     else:
         status = world.mpi.Status()
-        wanted = world.mpi.ANY_SOURCE if place == ANY else place
+        wanted = world.mpi.ANY_SOURCE if peer == ANY else peer
         yield [_WithStatus(group.calls.Irecv(announcement, wanted, tag), status)]
         source = status.Get_source()
-    if place == ANY:
+    if peer == ANY:
         group.count_message("received", ANY, tag, -1)
         group.count_message("received", group.ranks[source], tag)
     dtype, shape = _announced(announcement)
@@ -94,18 +94,29 @@ def isend(
     tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Begin to send a tensor to rank ``dst``. Do not write to it before the work is done.
+    """Start to send a tensor. Do not write to it before the work is done.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which here is the only one
-    >>> x = torch.zeros(2)
-    >>> dist.irecv(x, 0).wait(), sent.wait()
-    (True, True)
-    >>> x
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        tensor: the tensor.
+        dst: the receiving rank.
+        group: the process group; all processes by default.
+        tag: number that sender and receiver must agree on.
+        group_dst: the receiving rank, numbered within the group.
+
+    Returns:
+        The ``Work``, or None outside of the group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which here is the only one
+        >>> x = torch.zeros(2)
+        >>> dist.irecv(x, 0).wait(), sent.wait()
+        (True, True)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("isend")

@@ -37,14 +37,14 @@ def standing(pid: int) -> Standing | None:
 
 def beginning(pid: int) -> int:
     """When a process began, in the system's own units; 0 if that cannot be known."""
-    found = standing(pid)
-    return 0 if found is None else found.start
+    result = standing(pid)
+    return 0 if result is None else result.start
 
 
 def with_variable(name: str, value: str, wanted: str) -> dict[str, int]:
     """The processes of this host that have a variable in their environment, by the value of
     another variable. Of several, the last that was started."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     mark, key = f"{name}={value}".encode(), f"{wanted}=".encode()
     for pid in sorted(int(p) for p in os.listdir(_PROC) if p.isdigit()) if _PROC.exists() else ():
         try:
@@ -54,8 +54,8 @@ def with_variable(name: str, value: str, wanted: str) -> dict[str, int]:
         if mark in variables:
             for variable in variables:
                 if variable.startswith(key):
-                    found[variable[len(key) :].decode(errors="replace")] = pid
-    return found
+                    result[variable[len(key) :].decode(errors="replace")] = pid
+    return result
 
 
 def has_loaded(pid: int, library: str) -> bool:

@@ -77,16 +77,26 @@ def _check_parts(name: str, whole: Any, part: Any, count: int) -> None:
 def all_gather(
     tensor_list: list[Any], tensor: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Bring the tensors of all ranks into the list of each rank.
+    """Collect the tensors of all ranks in a list on each rank.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> found = [torch.zeros(2)]
-    >>> dist.all_gather(found, torch.ones(2))
-    >>> found
-    [tensor([1., 1.])]
-    >>> dist.destroy_process_group()
+    Args:
+        tensor_list: tensors to receive into, one for each rank.
+        tensor: the tensor of this rank.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> received = [torch.zeros(2)]
+        >>> dist.all_gather(received, torch.ones(2))
+        >>> received
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     check_tensors(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
@@ -108,16 +118,26 @@ def all_gather(
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Bring the tensors of all ranks into one, along its first dimension or along a new one.
+    """Collect the tensors of all ranks in one tensor, along its first dimension or along a new one.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> found = torch.zeros(1, 2)
-    >>> dist.all_gather_into_tensor(found, torch.ones(2))
-    >>> found
-    tensor([[1., 1.]])
-    >>> dist.destroy_process_group()
+    Args:
+        output_tensor: tensor to receive into.
+        input_tensor: the tensor of this rank.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> received = torch.zeros(1, 2)
+        >>> dist.all_gather_into_tensor(received, torch.ones(2))
+        >>> received
+        tensor([[1., 1.]])
+        >>> dist.destroy_process_group()
     """
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
@@ -139,16 +159,28 @@ def gather(
     tensor: Any, gather_list: list[Any] | None = None, dst: int | None = None,
     group: Any = None, async_op: bool = False, group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Bring the tensors of all ranks into the list of rank ``dst``.
+    """Collect the tensors of all ranks in a list on rank ``dst``.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> found = [torch.zeros(2)]
-    >>> dist.gather(torch.ones(2), found, dst=0)
-    >>> found
-    [tensor([1., 1.])]
-    >>> dist.destroy_process_group()
+    Args:
+        tensor: the tensor of this rank.
+        gather_list: tensors to receive into, on rank ``dst``.
+        dst: the receiving rank.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+        group_dst: the receiving rank, numbered within the group.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> received = [torch.zeros(2)]
+        >>> dist.gather(torch.ones(2), received, dst=0)
+        >>> received
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     wanted = gather_list or []
@@ -186,16 +218,28 @@ def scatter(
     tensor: Any, scatter_list: list[Any] | None = None, src: int | None = None,
     group: Any = None, async_op: bool = False, group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Give each rank one tensor of the list of rank ``src``.
+    """Send each rank one tensor of the list of rank ``src``.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> mine = torch.zeros(2)
-    >>> dist.scatter(mine, [torch.ones(2)], src=0)
-    >>> mine
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        tensor: tensor to receive into.
+        scatter_list: the tensors, on rank ``src``.
+        src: the sending rank.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+        group_src: the sending rank, numbered within the group.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = torch.zeros(2)
+        >>> dist.scatter(mine, [torch.ones(2)], src=0)
+        >>> mine
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     given = scatter_list or []
@@ -251,16 +295,27 @@ def reduce_scatter(
     output: Any, input_list: list[Any], op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False,
 ) -> Work | None:  # fmt: skip
-    """Combine the lists of all ranks, place by place, and give each rank one of the results.
+    """Reduce the lists of all ranks element by element, and give each rank one of the results.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> mine = torch.zeros(2)
-    >>> dist.reduce_scatter(mine, [torch.ones(2)])
-    >>> mine
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        output: tensor to receive into.
+        input_list: tensors of this rank, one for each rank.
+        op: a ``ReduceOp``.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = torch.zeros(2)
+        >>> dist.reduce_scatter(mine, [torch.ones(2)])
+        >>> mine
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     check_tensor(output, "output")
     check_tensors(input_list, "input_list")
@@ -279,16 +334,27 @@ def reduce_scatter_tensor(
     output: Any, input: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False,
 ) -> Work | None:  # fmt: skip
-    """Combine the tensors of all ranks and give each rank one part of the result.
+    """Reduce the tensors of all ranks, and give each rank one part of the result.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> mine = torch.zeros(2)
-    >>> dist.reduce_scatter_tensor(mine, torch.ones(2))
-    >>> mine
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        output: tensor to receive into.
+        input: the tensor of this rank.
+        op: a ``ReduceOp``.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = torch.zeros(2)
+        >>> dist.reduce_scatter_tensor(mine, torch.ones(2))
+        >>> mine
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
@@ -339,14 +405,24 @@ def all_to_all(
 ) -> Work | None:  # fmt: skip
     """Send each rank one tensor of a list, and receive one from each.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> found = [torch.zeros(2)]
-    >>> dist.all_to_all(found, [torch.ones(2)])
-    >>> found
-    [tensor([1., 1.])]
-    >>> dist.destroy_process_group()
+    Args:
+        output_tensor_list: tensors to receive into, one from each rank.
+        input_tensor_list: tensors to send, one to each rank.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> received = [torch.zeros(2)]
+        >>> dist.all_to_all(received, [torch.ones(2)])
+        >>> received
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("all_to_all")
@@ -372,16 +448,28 @@ def all_to_all_single(
     output: Any, input: Any, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: Any = None, async_op: bool = False,
 ) -> Work | None:  # fmt: skip
-    """Send each rank a part of a tensor's rows, and receive rows from each.
+    """Send each rank some rows of a tensor, and receive rows from each.
 
-    >>> import retrograd as torch
-    >>> import retrograd.distributed as dist
-    >>> dist.init_process_group()
-    >>> found = torch.zeros(2)
-    >>> dist.all_to_all_single(found, torch.ones(2))
-    >>> found
-    tensor([1., 1.])
-    >>> dist.destroy_process_group()
+    Args:
+        output: tensor to receive into.
+        input: tensor to send.
+        output_split_sizes: number of rows from each rank; equal parts by default.
+        input_split_sizes: number of rows for each rank; equal parts by default.
+        group: the process group; all processes by default.
+        async_op: return at once, with a ``Work``.
+
+    Returns:
+        The ``Work`` if ``async_op``, else None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> received = torch.zeros(2)
+        >>> dist.all_to_all_single(received, torch.ones(2))
+        >>> received
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("all_to_all_single")

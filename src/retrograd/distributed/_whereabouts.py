@@ -109,16 +109,16 @@ class Whereabouts:
         A long time means that this rank itself was stopped, and counts little: the others have
         spoken meanwhile, or were stopped along with it.
         """
-        found = []
+        result = []
         for peer in peers:
             quiet = self._quiet[peer] = self._quiet.get(peer, 0.0) + min(passed, 2 * BEAT)
             if peer not in self.silent and self._is_stopped(peer, quiet):
                 known = self.states.get(peer, {"number": 0, "at": "", "waits": None, "calls": {}})
-                found.append({
+                result.append({
                     **known, "rank": peer, "kind": "silent", "number": known["number"] + 1,
                     "quiet": quiet, "how": self._how(peer), "at_time": time.time(),
                 })  # fmt: skip
-        return found
+        return result
 
     def _is_stopped(self, peer: int, quiet: float) -> bool:
         """Whether a rank that is quiet will not go on by itself, as far as can be known."""
@@ -174,12 +174,12 @@ class Whereabouts:
     def _waits(self, rank: int) -> dict[str, Any] | None:
         if rank in self.silent:
             return None
-        found: dict[str, Any] | None = self.states.get(rank, {"waits": None})["waits"]
-        return found
+        result: dict[str, Any] | None = self.states.get(rank, {"waits": None})["waits"]
+        return result
 
     def late(self, wait: dict[str, Any]) -> list[int]:
         """The ranks at which a chain of waits ends; none if it goes round in a circle."""
-        seen, found = {self.rank}, []
+        seen, result = {self.rank}, []
         following = self.needed_by(wait, self.rank)
         while following:
             rank = following.pop(0)
@@ -188,16 +188,16 @@ class Whereabouts:
             seen.add(rank)
             its = self._waits(rank)
             if its is None:
-                found.append(rank)
+                result.append(rank)
             else:
                 following += self.needed_by(its, rank)
-        return sorted(found)
+        return sorted(result)
 
     def words(self, wait: dict[str, Any], who: Callable[[int], str]) -> str:
         """Whom a wait is for, and where they are."""
-        found = self.late(wait)
-        if found:
-            return "; ".join(f"{who(rank)}, {self._where(rank)}" for rank in found)
+        result = self.late(wait)
+        if result:
+            return "; ".join(f"{who(rank)}, {self._where(rank)}" for rank in result)
         told = [f"rank {self.rank} in {wait['call']}"]
         for rank in sorted(self.states):
             its = self._waits(rank)

@@ -140,7 +140,11 @@ class Work:
             self._requests = list(following)
 
     def is_completed(self) -> bool:
-        """Whether the operation is over, without waiting for it."""
+        """Whether the call has finished.
+
+        Returns:
+            True or False.
+        """
         if not self._done:
             progress()
             if not self._done:
@@ -148,24 +152,49 @@ class Work:
         return self._done
 
     def is_success(self) -> bool:
-        """Whether the operation is over and went well."""
+        """Whether the call has finished without an error.
+
+        Returns:
+            True or False.
+        """
         return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """What went wrong, or None."""
+        """The error of the call.
+
+        Returns:
+            The exception, or None.
+        """
         return self._error
 
     def source_rank(self) -> int:
-        """The rank that a received tensor came from."""
+        """The rank that a received tensor came from.
+
+        Returns:
+            The rank.
+        """
         return self.call.source
 
     def result(self) -> list[Any]:
-        """The tensors that were written."""
+        """The tensors that were written.
+
+        Returns:
+            A list.
+        """
         return self._results
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Wait until the operation is over. Raises ``PeerError`` if a rank it needs is gone,
-        and RuntimeError after ``timeout`` (a timedelta, or seconds)."""
+        """Wait until the call has finished.
+
+        Raises a ``PeerError`` if a rank that it needs is gone, and a RuntimeError after the
+        timeout.
+
+        Args:
+            timeout: a timedelta, or seconds.
+
+        Returns:
+            True.
+        """
         if not self._done:
             limit = self.group.timeout if timeout is None else timeout
             seconds = limit.total_seconds() if isinstance(limit, timedelta) else float(limit)

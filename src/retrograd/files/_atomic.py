@@ -67,14 +67,14 @@ def _check(target: str, path: str) -> os.stat_result | None:
             errno.ENOENT, f"Parent directory {folder} does not exist. Make it first", path
         )
     try:
-        found = os.stat(target)
+        result = os.stat(target)
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(result.st_mode):
         raise IsADirectoryError(errno.EISDIR, "this is a folder; give the name of a file", path)
     if not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "the file is there and is write-protected", path)
-    return found
+    return result
 
 
 def _explained(error: OSError, path: str) -> OSError:

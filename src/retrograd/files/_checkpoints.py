@@ -21,22 +21,25 @@ _KEYS = {"checkpoint", "parts", "values", "random"}
 
 
 def save_checkpoint(path: str | os.PathLike[str], /, **contents: Any) -> None:
-    """Save where a training run stands, in one file that is replaced in one step.
+    """Save the state of a training run in one file, which is replaced atomically.
 
-    What has a state is saved such that ``load_checkpoint`` puts it back: anything with a
-    ``state_dict`` (models, optimizers, schedulers, data loaders), and random generators of this
-    library, of Python and of NumPy. Everything else is saved as a value. The states of the default
-    random generators of all three are always in the file.
+    Anything with a ``state_dict`` (models, optimizers, schedulers, data loaders) and random
+    generators of this library, Python and NumPy are saved so that ``load_checkpoint`` restores
+    them. Everything else is saved as a value. The states of the default random generators of all
+    three are always saved. Gradients are not saved, so save after an optimizer step.
 
-    Gradients are not, so save after a step of the optimizer.
+    Args:
+        path: the file.
+        contents: what to save, by name.
 
-    >>> import retrograd as torch, tempfile, os
-    >>> model = torch.nn.Linear(2, 1)
-    >>> optimizer = torch.optim.Adam(model.parameters())
-    >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
-    >>> torch.files.save_checkpoint(path, model=model, optimizer=optimizer, step=10)
-    >>> torch.files.load_checkpoint(path, model=model, optimizer=optimizer)
-    {'step': 10}
+    Example:
+        >>> import retrograd as torch, tempfile, os
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.Adam(model.parameters())
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
+        >>> torch.files.save_checkpoint(path, model=model, optimizer=optimizer, step=10)
+        >>> torch.files.load_checkpoint(path, model=model, optimizer=optimizer)
+        {'step': 10}
     """
     for name in _RESERVED:
         if name in contents:
@@ -53,18 +56,26 @@ def save_checkpoint(path: str | os.PathLike[str], /, **contents: Any) -> None:
 
 def load_checkpoint(path: str | os.PathLike[str], /, *, strict: bool = True, random: bool = True,
                     **parts: Any) -> dict[str, Any]:  # fmt: skip
-    """Put everything back as it was when ``save_checkpoint`` was called, and return the values.
+    """Restore everything as it was when ``save_checkpoint`` was called.
 
-    The same parts must be given as then; without ``strict`` some may be left out. Without
-    ``random`` the default random generators are left as they are. If anything does not fit, one
-    error says all that does not, and nothing is changed.
+    If anything does not fit, one error lists everything that does not, and nothing is changed.
 
-    >>> import retrograd as torch, tempfile, os
-    >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
-    >>> torch.files.save_checkpoint(path, model=torch.nn.Linear(2, 1), epoch=3)
-    >>> new = torch.nn.Linear(2, 1)
-    >>> torch.files.load_checkpoint(path, model=new)["epoch"]
-    3
+    Args:
+        path: the file.
+        strict: require that all parts of the checkpoint are given.
+        random: restore the default random generators.
+        parts: the same parts as were saved, by name.
+
+    Returns:
+        The values that were saved.
+
+    Example:
+        >>> import retrograd as torch, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
+        >>> torch.files.save_checkpoint(path, model=torch.nn.Linear(2, 1), epoch=3)
+        >>> new = torch.nn.Linear(2, 1)
+        >>> torch.files.load_checkpoint(path, model=new)["epoch"]
+        3
     """
     tree = load(path)
     if not isinstance(tree, dict) or set(tree) != _KEYS or not _well_formed(tree):
@@ -167,10 +178,10 @@ def _state_of(value: Any) -> State | None:
 
 def _random_states() -> dict[str, State]:
     """The generators that everybody draws from."""
-    found = {"torch": _state_of(default_generator), "python": _state_of(python_random)}
+    result = {"torch": _state_of(default_generator), "python": _state_of(python_random)}
     if "numpy.random" in sys.modules:
-        found["numpy"] = _state_of(sys.modules["numpy.random"])
-    return {name: state for name, state in found.items() if state is not None}
+        result["numpy"] = _state_of(sys.modules["numpy.random"])
+    return {name: state for name, state in result.items() if state is not None}
 
 
 def _plain(state: Any) -> Any:

@@ -17,23 +17,29 @@ _NAME = re.compile(r"step-(\d{8}|[1-9]\d{8,})\.safetensors")
 
 
 class Checkpoints:
-    """The checkpoints of a training run in a folder. The last ``keep`` stay, and the one with the
-    lowest ``metric`` (with ``best="max"`` the highest); older ones are removed.
+    """The checkpoints of a training run in a folder.
 
-    ``parts`` are all that has a state: see ``save_checkpoint``.
+    The latest ``keep`` are kept, and the one with the best metric; older ones are removed.
 
-    >>> import retrograd as torch, tempfile
-    >>> model = torch.nn.Linear(2, 1)
-    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    >>> checkpoints = torch.files.Checkpoints(
-    ...     tempfile.mkdtemp(), keep=2, model=model, optimizer=optimizer)
-    >>> start = checkpoints.load().get("step", 0)  # nothing there: from the beginning
-    >>> for step in range(start, 4):
-    ...     model(torch.ones(2)).square().sum().backward()
-    ...     optimizer.step()
-    ...     _ = checkpoints.save(step + 1, metric=abs(step - 1))
-    >>> checkpoints.steps(), checkpoints.load()["step"], checkpoints.load("best")["step"]
-    ([2, 3, 4], 4, 2)
+    Args:
+        folder: the folder.
+        keep: number of checkpoints to keep.
+        best: "min" if the lowest metric is the best, "max" if the highest.
+        parts: what has a state, by name; see ``save_checkpoint``.
+
+    Example:
+        >>> import retrograd as torch, tempfile
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> checkpoints = torch.files.Checkpoints(
+        ...     tempfile.mkdtemp(), keep=2, model=model, optimizer=optimizer)
+        >>> start = checkpoints.load().get("step", 0)  # nothing there: from the beginning
+        >>> for step in range(start, 4):
+        ...     model(torch.ones(2)).square().sum().backward()
+        ...     optimizer.step()
+        ...     _ = checkpoints.save(step + 1, metric=abs(step - 1))
+        >>> checkpoints.steps(), checkpoints.load()["step"], checkpoints.load("best")["step"]
+        ([2, 3, 4], 4, 2)
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, keep: int = 3, best: str = "min",
@@ -46,8 +52,16 @@ class Checkpoints:
         self._sign = 1 if best == "min" else -1
 
     def save(self, step: int, *, metric: Any = None, **values: Any) -> str:
-        """Save where the run stands after ``step`` steps, and return the path. ``values`` are given
-        back by ``load``, along with ``step`` and ``metric``."""
+        """Save the state of the run after ``step`` steps.
+
+        Args:
+            step: the number of steps.
+            metric: a number to compare checkpoints by.
+            values: further values, which ``load`` returns.
+
+        Returns:
+            The path of the file.
+        """
         if type(step) is not int or step < 0:
             raise ValueError(f"step must be an integer, 0 or more, not {step!r}")
         later = [s for s in self.steps() if s > step]
@@ -70,8 +84,16 @@ class Checkpoints:
 
     def load(self, which: str = "latest", *, strict: bool = True,
              random: bool = True) -> dict[str, Any]:  # fmt: skip
-        """Put all parts back as they were at the ``"latest"`` checkpoint, or the ``"best"``, and
-        return the values. Without any checkpoint, ``"latest"`` is empty and changes nothing."""
+        """Restore all parts. Without any checkpoint, "latest" changes nothing.
+
+        Args:
+            which: "latest" or "best".
+            strict: require that all parts of the checkpoint are given.
+            random: restore the default random generators.
+
+        Returns:
+            The values that were saved, with ``step`` and ``metric``; empty without a checkpoint.
+        """
         if which not in ("latest", "best"):
             raise ValueError(f"which must be 'latest' or 'best', not {which!r}")
         path = self.latest() if which == "latest" else self.best()
@@ -84,23 +106,42 @@ class Checkpoints:
         return load_checkpoint(path, strict=strict, random=random, **self.parts)
 
     def steps(self) -> list[int]:
-        """The steps of the checkpoints that are there, in order."""
+        """The steps of the existing checkpoints.
+
+        Returns:
+            A sorted list.
+        """
         if not os.path.isdir(self.folder):
             return []
         numbers = [_NAME.fullmatch(name) for name in os.listdir(self.folder)]
         return sorted(int(match[1]) for match in numbers if match)
 
     def path(self, step: int) -> str:
-        """The file of the checkpoint of a step."""
+        """The file of a checkpoint.
+
+        Args:
+            step: its number of steps.
+
+        Returns:
+            The path.
+        """
         return os.path.join(self.folder, f"step-{step:08d}.safetensors")
 
     def latest(self) -> str | None:
-        """The file of the last checkpoint."""
+        """The file of the latest checkpoint.
+
+        Returns:
+            The path, or None.
+        """
         steps = self.steps()
         return self.path(steps[-1]) if steps else None
 
     def best(self) -> str | None:
-        """The file of the checkpoint with the best metric."""
+        """The file of the checkpoint with the best metric.
+
+        Returns:
+            The path, or None.
+        """
         step = self._best_step()
         return None if step is None else self.path(step)
 

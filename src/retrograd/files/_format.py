@@ -123,12 +123,12 @@ def parse(text: bytes | str) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         counted = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counted.items() if count > 1)
         raise ValueError(f"the key {twice[:100]!r} is there twice")
-    return found
+    return result
 
 
 def _no_constant(text: str) -> Any:
@@ -139,8 +139,8 @@ def _metadata(content: Any, name: str) -> dict[str, str]:
     strings = isinstance(content, dict) and all(isinstance(v, str) for v in content.values())
     if not strings:
         raise FileFormatError(f"the header of {name} is wrong: {METADATA} must hold strings only")
-    found: dict[str, str] = content
-    return found
+    result: dict[str, str] = content
+    return result
 
 
 def _entry(key: str, about: Any, name: str) -> Entry:
@@ -218,11 +218,11 @@ def header_bytes(tensors: Iterable[tuple[str, str, tuple[int, ...]]],
     content: dict[str, Any] = {METADATA: metadata} if metadata else {}
     content |= {name: {"dtype": dtype, "shape": list(shape)} for name, dtype, shape in given}
     order = sorted(given, key=lambda tensor: -_WIDTHS[tensor[1]])
-    place = 0
+    offset = 0
     for name, dtype, shape in order:
-        end = place + math.prod(shape) * _WIDTHS[dtype]
-        content[name]["data_offsets"] = [place, end]
-        place = end
+        end = offset + math.prod(shape) * _WIDTHS[dtype]
+        content[name]["data_offsets"] = [offset, end]
+        offset = end
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + _LENGTH) % 64)
     if len(text) > LONGEST_HEADER:

@@ -33,20 +33,22 @@ _NAMES = {dtype.name: name for name, dtype in DTYPES.items()}
 
 
 def save(obj: Any, f: Any) -> None:
-    """Write tensors, or a tree with tensors in it, to a safetensors file.
+    """Write tensors, or nested data with tensors, to a safetensors file.
 
-    ``f`` is a path or a file object. A file at a path is replaced in one step once all is written,
-    so that whatever happens there is the old file or the new one, whole.
+    A file at a path is replaced atomically. A dictionary of tensors, such as a ``state_dict``,
+    becomes a plain safetensors file. There are no pickles, and loading a file cannot run code.
 
-    A dict of tensors, such as a ``state_dict``, becomes a file that every program reads that reads
-    safetensors. There is no pickle in it, and nothing that could run.
+    Args:
+        obj: the data.
+        f: a path or a file object.
 
-    >>> import retrograd as torch, io
-    >>> file = io.BytesIO()
-    >>> torch.save({"weight": torch.ones(2), "step": 3}, file)
-    >>> _ = file.seek(0)
-    >>> torch.load(file)
-    {'weight': tensor([1., 1.]), 'step': 3}
+    Example:
+        >>> import retrograd as torch, io
+        >>> file = io.BytesIO()
+        >>> torch.save({"weight": torch.ones(2), "step": 3}, file)
+        >>> _ = file.seek(0)
+        >>> torch.load(file)
+        {'weight': tensor([1., 1.]), 'step': 3}
     """
     is_path = isinstance(f, (str, os.PathLike))
     if not is_path and not hasattr(f, "write"):
@@ -90,23 +92,23 @@ def _laid_out(obj: Any) -> tuple[bytes, list[Raw]]:
     encoder = Encoder()
     tree = encoder.encoded(obj)
     abouts = {name: _flags(name, tensor) for name, tensor in encoder.tensors.items()}
-    found = {name: tensor.numpy(force=True) for name, tensor in encoder.tensors.items()}
+    result = {name: tensor.numpy(force=True) for name, tensor in encoder.tensors.items()}
     flat = isinstance(obj, dict) and all(
         type(key) is str and isinstance(value, Tensor) for key, value in obj.items()
     )
-    names = {*found, *obj} if flat else {*found}
-    stretches, places = shared(found, names, not flat)
-    for name, place in places.items():
-        abouts[name] |= place
+    names = {*result, *obj} if flat else {*result}
+    stretches, shared_parts = shared(result, names, not flat)
+    for name, part in shared_parts.items():
+        abouts[name] |= part
     if flat:  # other programs do not know of sharing: for them, every key has its own bytes
-        also = {key: found[encoder.name_of(x)] for key, x in obj.items() if is_name(key)}
-        written = found | also | stretches
+        also = {key: result[encoder.name_of(x)] for key, x in obj.items() if is_name(key)}
+        written = result | also | stretches
     else:
-        written = {k: x for k, x in found.items() if k not in places} | stretches
+        written = {k: x for k, x in result.items() if k not in shared_parts} | stretches
     table = {name: about for name, about in abouts.items() if about}
     stored = {name: _stored_as(array) for name, array in written.items()}
     metadata = {"format": "pt"} if flat else {"format": SKELETON}
-    if table or not flat or type(obj) is not dict or tree != {k: {"$tensor": k} for k in found}:
+    if table or not flat or type(obj) is not dict or tree != {k: {"$tensor": k} for k in result}:
         skeleton = {"version": VERSION, "tree": tree, "tensors": table}
         if not flat:
             skeleton["sums"] = {name: _sum(array) for name, array in written.items()}
@@ -154,21 +156,29 @@ def _stored_as(array: Raw) -> tuple[str, tuple[int, ...]]:
 
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True,
          mmap: bool | None = None) -> Any:  # fmt: skip
-    """Read what ``save`` wrote, or any safetensors file: then it is a dict of tensors.
+    """Read a file that ``save`` wrote, or any safetensors file, which gives a dictionary of
+    tensors.
 
-    Elements in formats that NumPy does not have (bfloat16, float8) become float32. With ``mmap``
-    the elements are read from the file when they are first used, and stay in it until then; writing
-    to such a tensor does not change the file. No file can run code, so ``weights_only`` makes no
-    difference.
+    Elements in formats that NumPy lacks (bfloat16, float8) become float32. A file that is damaged
+    or in another format raises a ``retrograd.files.FileFormatError``.
 
-    A file that is damaged, or is something else, is a ``retrograd.files.FileFormatError``.
+    Args:
+        f: a path or a file object.
+        map_location: must be the CPU.
+        weights_only: no effect, since files cannot run code.
+        mmap: read elements from the file on first use. Writing to such a tensor does not change the
+            file.
 
-    >>> import retrograd as torch, io
-    >>> file = io.BytesIO()
-    >>> torch.save([torch.arange(3), (1, None)], file)
-    >>> _ = file.seek(0)
-    >>> torch.load(file)
-    [tensor([0, 1, 2]), (1, None)]
+    Returns:
+        The data.
+
+    Example:
+        >>> import retrograd as torch, io
+        >>> file = io.BytesIO()
+        >>> torch.save([torch.arange(3), (1, None)], file)
+        >>> _ = file.seek(0)
+        >>> torch.load(file)
+        [tensor([0, 1, 2]), (1, None)]
     """
     _check_location(map_location)
     if isinstance(f, (str, os.PathLike)):
@@ -360,10 +370,10 @@ def peek(path: str, *keys: str) -> Any:
     with open_regular(path) as file:
         header = _format.read_header(file, path, os.fstat(file.fileno()).st_size)
     try:
-        found: Any = (_skeleton(header, path) or {}).get("tree")
+        result: Any = (_skeleton(header, path) or {}).get("tree")
         for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return Decoder(lambda name: wrap(arrays.zeros((), dtypes.float32.numpy))).decoded(found)
+            result = result.get(key) if isinstance(result, dict) else None
+        return Decoder(lambda name: wrap(arrays.zeros((), dtypes.float32.numpy))).decoded(result)
     except (ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"{path} is damaged: {error}") from None
 

@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 def shared(
-    found: dict[str, Raw], taken: set[str], stretches: bool
+    arrays_by_name: dict[str, Raw], taken: set[str], stretches: bool
 ) -> tuple[dict[str, Raw], dict[str, Any]]:
     """What to write besides, or in the place of, arrays that share memory: stretches of memory by
     names that are not ``taken``; and for each array not to be read from its own bytes, what is.
@@ -33,7 +33,7 @@ def shared(
     """
     memory: dict[str, Raw] = {}
     described: dict[str, Any] = {}
-    for group in _groups(found):
+    for group in _groups(arrays_by_name):
         first = group[0]
         same_layout = all(_layout(member.array) == _layout(first.array) for member in group)
         if same_layout and not (stretches and _repeats(first)):
@@ -51,10 +51,10 @@ def shared(
     return memory, described
 
 
-def _groups(found: dict[str, Raw]) -> list[list[Span]]:
+def _groups(arrays_by_name: dict[str, Raw]) -> list[list[Span]]:
     """Arrays by the stretches of memory that they lie in."""
     spans = []
-    for name, array in found.items():
+    for name, array in arrays_by_name.items():
         if array.size:
             start, stop = _bounds(array)
             spans.append(Span(start, stop, name, array))
@@ -142,9 +142,9 @@ def view_of(memory: Raw, about: dict[str, Any]) -> Raw:
 
 def dtype_named(name: Any) -> dtypes.dtype:
     """The dtype of that name. ValueError if there is none."""
-    found = getattr(dtypes, name, None) if isinstance(name, str) else None
-    if isinstance(found, dtypes.dtype) and found.name == name:
-        return found
+    result = getattr(dtypes, name, None) if isinstance(name, str) else None
+    if isinstance(result, dtypes.dtype) and result.name == name:
+        return result
     if name == "bool":
         return dtypes.bool_
     raise ValueError(f"there is no dtype {str(name)[:40]!r}")

@@ -86,10 +86,10 @@ class Encoder:
         attributes = vars(value)
         if set(attributes) - {"_metadata"}:
             raise TypeError(f"cannot save the attributes of the OrderedDict {_place(path)}")
-        found = {"$OrderedDict": items}
+        result = {"$OrderedDict": items}
         if attributes:
-            found["_metadata"] = self.encoded(value._metadata, (*path, "_metadata"))
-        return found
+            result["_metadata"] = self.encoded(value._metadata, (*path, "_metadata"))
+        return result
 
     def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
         """JSON for a key or an element of a set. Tensors are told apart by being the same object,

@@ -23,15 +23,23 @@ def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False,
     has_aux: bool = False,
 ) -> Any:  # fmt: skip
-    """The value of ``func`` at ``primals``, and how it moves when they move by ``tangents``.
+    """Computes a function and its Jacobian-vector product, by forward mode.
 
-    ``strict`` refuses results that do not depend on the primals at all. With ``has_aux``, ``func``
-    returns ``(results, aux)``, and the aux comes third.
+    Args:
+        func: a function of tensors, or of nested tuples, lists and dictionaries of tensors.
+        primals: a tuple of the arguments of ``func``.
+        tangents: a tuple of the directions in which the arguments move, nested as they are.
+        strict: raise an error for a result that does not depend on the arguments.
+        has_aux: whether ``func`` returns a pair of results and other values, which are passed on.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import jvp
-    >>> jvp(lambda x: x**3, (torch.tensor(2.0),), (torch.tensor(1.0),))
-    (tensor(8.), tensor(12.))
+    Returns:
+        The results and their tangents. With ``has_aux``, the other values come third.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import jvp
+        >>> jvp(lambda x: x**3, (torch.tensor(2.0),), (torch.tensor(1.0),))
+        (tensor(8.), tensor(12.))
     """
     values, directions, shape = _points(primals, tangents)
     moved = Moved(func, values, directions, lambda duals: unflatten(duals, shape), has_aux, primals)

@@ -37,22 +37,30 @@ def jacrev(
     func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
     chunk_size: int | None = None, _preallocate_and_copy: bool = False,
 ) -> Any:  # fmt: skip
-    """A function that gives the Jacobian of ``func``, by reverse mode: for each result of ``func``,
-    in their tree, and each of the arguments at ``argnums``, in theirs, a tensor of the shape of the
-    one followed by that of the other.
+    """Transforms a function into one that computes its Jacobian, by reverse mode.
 
-    All rows are computed at once, or ``chunk_size`` at a time, which takes less memory. With
-    ``chunk_size=1`` nothing is mapped, so that ``backward`` of a custom Function may look at
-    values. With ``has_aux``, ``func`` returns ``(results, aux)``, and the function made,
-    ``(jacobian, aux)``.
+    Reverse mode is faster than ``jacfwd`` if there are fewer outputs than inputs.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import jacrev
-    >>> jacrev(torch.exp)(torch.tensor([0.0, 1.0]))
-    tensor([[1.0000, 0.0000],
-            [0.0000, 2.7183]])
-    >>> jacrev(lambda x, y: x.sum() * y, argnums=(0, 1))(torch.ones(2), torch.tensor([3.0]))
-    (tensor([[3., 3.]]), tensor([[2.]]))
+    Args:
+        func: a function.
+        argnums: index or indices of the arguments to differentiate with respect to: see ``grad``.
+        has_aux: whether ``func`` returns a pair of results and other values, which are passed on.
+        chunk_size: number of rows to compute at a time; all by default. Fewer take less memory.
+            With 1, ``vmap`` is not used, so that ``backward`` of a custom Function may look at
+            values.
+
+    Returns:
+        A function that returns, for each result of ``func`` and each argument, nested as they are,
+        a tensor of the shape of the result followed by that of the argument.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import jacrev
+        >>> jacrev(torch.exp)(torch.tensor([0.0, 1.0]))
+        tensor([[1.0000, 0.0000],
+                [0.0000, 2.7183]])
+        >>> jacrev(lambda x, y: x.sum() * y, argnums=(0, 1))(torch.ones(2), torch.tensor([3.0]))
+        (tensor([[3., 3.]]), tensor([[2.]]))
     """
     if chunk_size is not None and chunk_size < 1:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -82,14 +90,24 @@ def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
     randomness: str = "error",
 ) -> Any:  # fmt: skip
-    """As ``jacrev``, by forward mode, which is faster where ``func`` has fewer inputs than results.
+    """Transforms a function into one that computes its Jacobian, by forward mode.
 
-    ``func`` runs once, under ``vmap``, to which ``randomness`` goes.
+    Forward mode is faster than ``jacrev`` if there are fewer inputs than outputs.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import jacfwd
-    >>> jacfwd(lambda t: torch.stack([t**2, t**3]))(torch.tensor(2.0))
-    tensor([ 4., 12.])
+    Args:
+        func: a function. It runs once, under ``vmap``.
+        argnums: index or indices of the arguments to differentiate with respect to: see ``grad``.
+        has_aux: whether ``func`` returns a pair of results and other values, which are passed on.
+        randomness: what random functions do: see ``vmap``.
+
+    Returns:
+        A function that returns the Jacobian, as that of ``jacrev`` does.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import jacfwd
+        >>> jacfwd(lambda t: torch.stack([t**2, t**3]))(torch.tensor(2.0))
+        tensor([ 4., 12.])
     """
     check_randomness(randomness)
 
@@ -122,13 +140,23 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Any:
-    """A function that gives the second derivatives of ``func``: forward mode over reverse mode.
+    """Transforms a function into one that computes its second derivatives:
+    ``jacfwd(jacrev(func))``.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import hessian
-    >>> hessian(lambda x: x[0] ** 2 * x[1])(torch.tensor([3.0, 5.0]))
-    tensor([[10.,  6.],
-            [ 6.,  0.]])
+    Args:
+        func: a function, usually one that returns a tensor of one element.
+        argnums: index or indices of the arguments to differentiate with respect to: see ``grad``.
+
+    Returns:
+        A function that returns the Hessian: a tensor of the shape of the result followed twice by
+        that of the argument.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import hessian
+        >>> hessian(lambda x: x[0] ** 2 * x[1])(torch.tensor([3.0, 5.0]))
+        tensor([[10.,  6.],
+                [ 6.,  0.]])
     """
     return jacfwd(jacrev(func, argnums), argnums)
 

@@ -12,15 +12,25 @@ from retrograd.func._trees import describe, flatten, flatten_as, unflatten
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The value of ``func`` at ``primals``, and a function that takes tangents of these to tangents
-    of the value: ``jvp`` for many tangents, of which each costs one pass over what was recorded.
-    ``func`` itself runs once.
+    """Computes a function and returns its Jacobian-vector product as a function.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import linearize
-    >>> value, push = linearize(torch.sin, torch.zeros(2))
-    >>> push(torch.tensor([1.0, 2.0]))
-    tensor([1., 2.])
+    It is ``jvp`` for many tangents: ``func`` runs once, and each tangent costs one pass over what
+    was recorded.
+
+    Args:
+        func: a function of tensors, or of nested tuples, lists and dictionaries of tensors.
+        primals: the arguments of ``func``.
+
+    Returns:
+        The results, and a function that takes a tangent for each argument and returns those of the
+        results.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import linearize
+        >>> value, push_forward = linearize(torch.sin, torch.zeros(2))
+        >>> push_forward(torch.tensor([1.0, 2.0]))
+        tensor([1., 2.])
     """
     recording = Recording(func, primals, primals)
     with recording.running:

@@ -29,22 +29,30 @@ from retrograd.tensor._tensor import Tensor
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
-    """A function that gives the gradient of ``func``, which returns a single number, with respect
-    to the arguments at ``argnums``. These may be nested tuples, lists and dicts of tensors; the
-    gradient is nested likewise.
+    """Transforms a function into one that computes its gradient, by reverse mode.
 
-    With ``has_aux``, ``func`` returns ``(number, aux)``, and the function made, ``(gradient,
-    aux)``.
+    Args:
+        func: a function that returns a tensor of one element.
+        argnums: index of the argument to differentiate with respect to, or a tuple of indices. The
+            argument may be a tensor, or nested tuples, lists and dictionaries of tensors.
+        has_aux: whether ``func`` returns a pair of the value and other results, which are passed
+            on.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import grad
-    >>> grad(torch.sin)(torch.tensor(0.0))
-    tensor(1.)
-    >>> grad(grad(torch.sin))(torch.tensor(0.5))
-    tensor(-0.4794)
-    >>> loss = lambda w, x: (w["a"] * x + w["b"]).square().sum()
-    >>> grad(loss)({"a": torch.tensor(1.0), "b": torch.tensor(2.0)}, torch.tensor([3.0, 4.0]))
-    {'a': tensor(78.), 'b': tensor(22.)}
+    Returns:
+        A function of the same arguments. It returns the gradient, nested as the argument; a tuple
+        of gradients if ``argnums`` is a tuple; and with ``has_aux`` a pair of that and the other
+        results.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import grad
+        >>> grad(torch.sin)(torch.tensor(0.0))
+        tensor(1.)
+        >>> grad(grad(torch.sin))(torch.tensor(0.5))
+        tensor(-0.4794)
+        >>> loss = lambda w, x: (w["a"] * x + w["b"]).square().sum()
+        >>> grad(loss)({"a": torch.tensor(1.0), "b": torch.tensor(2.0)}, torch.tensor([3.0, 4.0]))
+        {'a': tensor(78.), 'b': tensor(22.)}
     """
 
     @wraps(func)
@@ -56,12 +64,23 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
-    """As ``grad``, but gives ``(gradient, value)``; with ``has_aux``, ``(gradient, (value, aux))``.
+    """Transforms a function into one that computes its gradient and its value.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import grad_and_value
-    >>> grad_and_value(lambda x: x**2)(torch.tensor(3.0))
-    (tensor(6.), tensor(9.))
+    Args:
+        func: a function that returns a tensor of one element.
+        argnums: index or indices of the arguments to differentiate with respect to: see ``grad``.
+        has_aux: whether ``func`` returns a pair of the value and other results, which are passed
+            on.
+
+    Returns:
+        A function that returns ``(gradient, value)``; with ``has_aux``, ``(gradient, (value,
+        aux))``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import grad_and_value
+        >>> grad_and_value(lambda x: x**2)(torch.tensor(3.0))
+        (tensor(6.), tensor(9.))
     """
 
     @wraps(func)
@@ -95,16 +114,24 @@ def _gradient_and_value(
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of ``func`` and a function that takes a vector to its product with the Jacobian:
-    one vector for each result of ``func``, nested as they are. It can be called any number of
-    times, and mapped by ``vmap``. With ``has_aux``, ``func`` returns ``(results, aux)``, and the
-    aux comes third.
+    """Computes a function and returns its vector-Jacobian product as a function.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import vjp
-    >>> y, pull = vjp(torch.exp, torch.tensor([0.0, 1.0]))
-    >>> pull(torch.tensor([1.0, 2.0]))
-    (tensor([1.0000, 5.4366]),)
+    Args:
+        func: a function of tensors, or of nested tuples, lists and dictionaries of tensors.
+        primals: the arguments of ``func``.
+        has_aux: whether ``func`` returns a pair of results and other values, which are passed on.
+
+    Returns:
+        The results, and a function that takes one tensor for each result, nested as the results
+        are, and returns a tuple with a gradient for each argument. It can be called any number of
+        times, and mapped by ``vmap``. With ``has_aux``, the other values come third.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import vjp
+        >>> y, pull_back = vjp(torch.exp, torch.tensor([0.0, 1.0]))
+        >>> pull_back(torch.tensor([1.0, 2.0]))
+        (tensor([1.0000, 5.4366]),)
     """
     recording = Recording(func, primals, primals)
     with recording.running:

@@ -21,25 +21,32 @@ def functional_call(
     module: Any, parameter_and_buffer_dicts: Any, args: Any = None,
     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
-    """Call ``module`` with the parameters and buffers given, by name, in place of its own.
+    """Calls a module with given parameters and buffers in place of its own.
 
-    ``args``: one argument, or a tuple. Several dicts may be given in a tuple. With ``tie_weights``
-    a tensor that the module has by several names is replaced by all of them; with ``strict``
-    exactly the names of the module must be given. If the module puts something else in their place
-    while it runs, the dict has that afterwards; the module itself is as it was.
+    If the module replaces one of them while it runs, the dictionary holds the new value afterwards.
+    The module itself is unchanged.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import functional_call, grad
-    >>> class Scale:
-    ...     weight = torch.tensor([1.0, 1.0])
-    ...     def named_parameters(self, **options): return [("weight", self.weight)]
-    ...     def named_buffers(self, **options): return []
-    ...     def __call__(self, x): return (self.weight * x).sum()
-    >>> scale, x = Scale(), torch.tensor([2.0, 3.0])
-    >>> functional_call(scale, {"weight": torch.tensor([10.0, 100.0])}, x)
-    tensor(320.)
-    >>> grad(lambda p: functional_call(scale, p, x))(dict(scale.named_parameters()))
-    {'weight': tensor([2., 3.])}
+    Args:
+        module: the module to call.
+        parameter_and_buffer_dicts: a dictionary of tensors by name, as in ``named_parameters()``,
+            or a tuple of such dictionaries.
+        args: the argument of the call, or a tuple of arguments.
+        kwargs: keyword arguments of the call.
+        tie_weights: replace a tensor that the module has under several names under all of them.
+        strict: raise an error unless exactly the names of the module's tensors are given.
+
+    Returns:
+        The result of the call.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import functional_call, grad
+        >>> model, x = torch.nn.Linear(2, 1, bias=False), torch.tensor([2.0, 3.0])
+        >>> functional_call(model, {"weight": torch.tensor([[10.0, 100.0]])}, x)
+        tensor([320.])
+        >>> parameters = dict(model.named_parameters())
+        >>> grad(lambda p: functional_call(model, p, x).sum())(parameters)
+        {'weight': tensor([[2., 3.]])}
     """
     given = _one_dict(parameter_and_buffer_dicts)
     values = _with_tied(module, given) if tie_weights else given
@@ -155,24 +162,25 @@ def _swap(module: Any, path: str, value: Any) -> Any:
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters and the buffers of several modules of one kind, each stacked along a new first
-    dimension, by name: an ensemble, for ``vmap`` to go over. The parameters are leaves of their
-    own.
+    """Stacks the parameters and buffers of modules of the same class: an ensemble for ``vmap``.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import functional_call, stack_module_state, vmap
-    >>> class Scale:
-    ...     def __init__(self, factor): self.weight = torch.tensor(factor, requires_grad=True)
-    ...     def named_parameters(self, **options): return [("weight", self.weight)]
-    ...     def named_buffers(self, **options): return []
-    ...     def __call__(self, x): return self.weight * x
-    >>> models = [Scale(1.0), Scale(10.0)]
-    >>> parameters, buffers = stack_module_state(models)
-    >>> parameters
-    {'weight': tensor([ 1., 10.], requires_grad=True)}
-    >>> call = lambda p, x: functional_call(models[0], p, x)
-    >>> vmap(call, in_dims=(0, None))(parameters, torch.tensor(3.0)).tolist()
-    [3.0, 30.0]
+    Args:
+        models: the modules, all in the same mode (training or evaluation).
+
+    Returns:
+        Two dictionaries, of parameters and of buffers by name, stacked along a new first dimension.
+        The parameters are new leaves.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import functional_call, stack_module_state, vmap
+        >>> models = [torch.nn.Linear(3, 1) for _ in range(4)]
+        >>> parameters, buffers = stack_module_state(models)
+        >>> parameters["weight"].shape
+        torch.Size([4, 1, 3])
+        >>> call = lambda p, x: functional_call(models[0], p, x)
+        >>> vmap(call, in_dims=(0, None))(parameters, torch.ones(3)).shape
+        torch.Size([4, 1])
     """
     if not len(models):
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -200,14 +208,22 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Let all norms over batches in a module normalize by the batch alone, in place, and keep no
-    averages: these are state that is written, which transforms of the module cannot do.
+    """Makes all batch norms in a module keep no running averages, in place.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import replace_all_batch_norm_modules_
-    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
-    >>> list(replace_all_batch_norm_modules_(model)[1].state_dict())
-    ['weight', 'bias']
+    Running averages are state that is written in place, which does not work under transforms.
+
+    Args:
+        root: the module.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import replace_all_batch_norm_modules_
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+        >>> list(replace_all_batch_norm_modules_(model)[1].state_dict())
+        ['weight', 'bias']
     """
     from retrograd.nn.normalization import BatchNorm  # modules are for those who use them
 

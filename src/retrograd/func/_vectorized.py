@@ -21,23 +21,31 @@ def vmap(
     func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
     chunk_size: int | None = None,
 ) -> Any:  # fmt: skip
-    """``func`` for every entry along a dimension of its arguments, computed at once.
+    """Transforms a function of single entries into one of batches, computed all at once.
 
-    ``in_dims`` says which dimension that is: one number, or a tuple with one for each argument,
-    nested as they are; None for what is the same for all entries, as arguments given by keyword
-    always are. ``out_dims`` says where the results have it. ``randomness`` says what random numbers
-    are: an "error", "different" for each entry, or the "same". With ``chunk_size``, as many entries
-    are done at a time, which takes less memory.
+    Args:
+        func: a function of tensors, or of nested tuples, lists and dictionaries of tensors.
+        in_dims: the batch dimension of the arguments: a number, or a tuple with one for each
+            argument, nested as they are. None for what is the same for all entries, as keyword
+            arguments always are.
+        out_dims: the batch dimension of the results, likewise.
+        randomness: what random functions do: "error" raises an error, "different" draws different
+            numbers for each entry, "same" draws the same for all.
+        chunk_size: number of entries to compute at a time; all by default. Fewer take less memory.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import vmap
-    >>> vmap(torch.dot)(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([[1., 1.], [0., 1.]]))
-    tensor([3., 4.])
-    >>> vmap(torch.dot, in_dims=(0, None))(torch.tensor([[1., 2.], [3., 4.]]), torch.ones(2))
-    tensor([3., 7.])
-    >>> vmap(lambda x: x * 2, in_dims=1, out_dims=1)(torch.tensor([[1., 2.], [3., 4.]]))
-    tensor([[2., 4.],
-            [6., 8.]])
+    Returns:
+        A function of batches.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import vmap
+        >>> vmap(torch.dot)(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([[1., 1.], [0., 1.]]))
+        tensor([3., 4.])
+        >>> vmap(torch.dot, in_dims=(0, None))(torch.tensor([[1., 2.], [3., 4.]]), torch.ones(2))
+        tensor([3., 7.])
+        >>> vmap(lambda x: x * 2, in_dims=1, out_dims=1)(torch.tensor([[1., 2.], [3., 4.]]))
+        tensor([[2., 4.],
+                [6., 8.]])
     """
     check_randomness(randomness)
     if chunk_size is not None and chunk_size < 1:

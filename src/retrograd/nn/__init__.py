@@ -1,7 +1,7 @@
 """Neural networks: modules, layers, losses, parameters and their initialization."""
 
 import importlib as _importlib
-from typing import Any as _Any
+from typing import TYPE_CHECKING
 
 from retrograd.nn import (
     activations,
@@ -67,8 +67,14 @@ __all__ += softmax.__all__
 __all__ += transformer.__all__
 
 
-def __getattr__(name: str) -> _Any:
-    """Load ``modules``, ``parallel`` and ``utils`` when they are first used."""
-    if name in ("modules", "parallel", "utils"):
-        return _importlib.import_module(f"retrograd.nn.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    from retrograd.nn import modules as modules
+    from retrograd.nn import parallel as parallel
+    from retrograd.nn import utils as utils
+else:
+
+    def __getattr__(name):
+        """Load ``modules``, ``parallel`` and ``utils`` when they are first used."""
+        if name in ("modules", "parallel", "utils"):
+            return _importlib.import_module(f"retrograd.nn.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,12 +6,22 @@ import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from retrograd.autograd._hooks import RemovableHandle
 from retrograd.autograd.function import Function
 from retrograd.nn._state import Stateful
 from retrograd.tensor._tensor import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class HasForward(Protocol[P, R]):
+    """A module where it is called: type checkers take arguments and result from ``forward``."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Compute the result."""
 
 
 class Hook:
@@ -62,14 +72,14 @@ class CallableModule(Stateful):
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         own = self.__dict__
         if not (
             own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"]
             or own["_backward_pre_hooks"] or any(GLOBAL_HOOKS.values())
         ):  # fmt: skip
             return self.forward(*args, **kwargs)
-        return self._with_hooks(args, kwargs)
+        return self._with_hooks(args, kwargs)  # type: ignore[attr-defined, no-any-return]
 
     def _hooks(self, kind: str) -> list[Any]:
         if kind == "_backward_hooks" and not self._has_full_hooks():

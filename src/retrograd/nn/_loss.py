@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
 from retrograd.nn.module import Module
+from retrograd.tensor._tensor import Tensor
 
 
 class Loss(Module):
@@ -31,8 +32,14 @@ class Loss(Module):
         self.__dict__["_options"] = ("reduction", *options)
         self.__dict__["_function"] = getattr(F, self.function)
 
-    def forward(self, *inputs: Any) -> Any:
-        return self._function(*inputs, **{name: getattr(self, name) for name in self._options})
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return self._of(input, target)
+
+    def _of(self, *inputs: Any) -> Tensor:
+        """The function of some inputs, with the options of the loss."""
+        options = {name: getattr(self, name) for name in self._options}
+        loss: Tensor = self._function(*inputs, **options)
+        return loss
 
 
 class WeightedLoss(Loss):

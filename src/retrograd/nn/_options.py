@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from retrograd.nn import functional
 from retrograd.nn.module import Module
+from retrograd.tensor._tensor import Tensor
 
 
 class WithOptions(Module):
@@ -26,9 +27,10 @@ class WithOptions(Module):
         for name, value in options.items():
             setattr(self, name, value)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         own = self.__dict__
-        return own["_function"](input, **{name: own[name] for name in own["_options"]})
+        result: Tensor = own["_function"](input, **{name: own[name] for name in own["_options"]})
+        return result
 
     def extra_repr(self) -> str:
         names = [*self.shown]

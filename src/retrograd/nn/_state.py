@@ -166,10 +166,10 @@ class Stateful(Tree):
         self._report(incompatible, errors, strict)
         return incompatible
 
-    def _report(self, found: IncompatibleKeys, errors: list[str], strict: bool) -> None:
+    def _report(self, incompatible: IncompatibleKeys, errors: list[str], strict: bool) -> None:
         """Raise a RuntimeError that lists everything that does not fit."""
         problems = list(errors)
-        for what, keys in (("Unexpected", found[1]), ("Missing", found[0])):
+        for what, keys in (("Unexpected", incompatible[1]), ("Missing", incompatible[0])):
             if keys and strict:
                 named = ", ".join(f'"{key}"' for key in keys)
                 problems.insert(0, f"{what} key(s) in state_dict: {named}. ")

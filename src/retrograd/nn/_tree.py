@@ -7,10 +7,13 @@ can be listed in the order in which they were assigned. Attribute access looks t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrograd.nn.parameter import Buffer, Parameter
 from retrograd.tensor._tensor import Tensor
+
+if TYPE_CHECKING:
+    from retrograd.nn.module import Module
 
 _KINDS = ("_parameters", "_buffers", "_modules")
 
@@ -156,7 +159,7 @@ class Tree:
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def add_module(self, name: str, module: Any) -> None:
+    def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under a name."""
         if module is not None and not isinstance(module, Tree):
             raise TypeError(f"{typename(module)} is not a Module subclass")
@@ -165,7 +168,7 @@ class Tree:
         self._check_name("module", name, "_modules")
         self._modules[name] = module
 
-    def register_module(self, name: str, module: Any) -> None:
+    def register_module(self, name: str, module: Module | None) -> None:
         """The same as ``add_module``."""
         self.add_module(name, module)
 
@@ -183,7 +186,7 @@ class Tree:
 
     # -- finding by a path ---------------------------------------------------------------------
 
-    def get_submodule(self, target: str) -> Any:
+    def get_submodule(self, target: str) -> Module:
         """The module at a path such as ``"encoder.layers.0"``; the module itself for an empty path.
         """
         module: Any = self
@@ -193,9 +196,10 @@ class Tree:
             module = getattr(module, part)
             if not isinstance(module, Tree):
                 raise AttributeError(f"`{part}` is not an nn.Module")
-        return module
+        found: Module = module
+        return found
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Replace the module at a path, or add one.
 
         Args:
@@ -241,7 +245,7 @@ class Tree:
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Module]]:
         """Iterate over this module and all below it, with their paths.
 
         Args:
@@ -266,12 +270,12 @@ class Tree:
             below = [(f"{path}.{n}" if path else n, m) for n, m in module._modules.items()]
             to_visit += [(n, m) for n, m in reversed(below) if m is not None]
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """Iterate over this module and all below it."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_children(self) -> Iterator[tuple[str, Any]]:
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """Iterate over the direct submodules with their names, each once."""
         seen = set()
         for name, module in self._modules.items():
@@ -279,7 +283,7 @@ class Tree:
                 seen.add(module)
                 yield name, module
 
-    def children(self) -> Iterator[Any]:
+    def children(self) -> Iterator[Module]:
         """Iterate over the direct submodules."""
         for _, module in self.named_children():
             yield module

@@ -9,6 +9,7 @@ from retrograd.nn._options import WithOptions
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._creation import full
+from retrograd.tensor._tensor import Tensor
 
 
 class _Activation(WithOptions):
@@ -120,7 +121,7 @@ class PReLU(Module):
         """Set the weight to its initial value."""
         self.weight.data.fill_(self.init)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -155,7 +156,7 @@ class RReLU(_Activation):
     ) -> None:
         super().__init__(inplace, lower=lower, upper=upper)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 

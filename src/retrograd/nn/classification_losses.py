@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from retrograd.nn._loss import Loss, WeightedLoss
+from retrograd.tensor._tensor import Tensor
 
 
 class CrossEntropyLoss(WeightedLoss):
@@ -305,6 +307,14 @@ class CTCLoss(Loss):
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
     ) -> None:
         super().__init__(None, None, reduction, blank=blank, zero_infinity=zero_infinity)
+
+    def forward(  # type: ignore[override]
+        self, log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Tensor | Sequence[int],
+        target_lengths: Tensor | Sequence[int],
+    ) -> Tensor:
+        return self._of(log_probs, targets, input_lengths, target_lengths)
 
 
 __all__ = [

@@ -12,6 +12,7 @@ from retrograd.nn._sections import sections
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._creation import empty
+from retrograd.tensor._tensor import Tensor
 
 PADDINGS = {"same", "valid"}
 PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
@@ -135,14 +136,15 @@ class _Plain(_Convolution):
                          groups, bias, padding_mode, device, dtype)  # fmt: skip
         self._convolve = getattr(F, f"conv{self.spatial}d")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         x, padding = input, self.padding
         if self.padding_mode != "zeros":
             x = F.pad(input, self._pad_widths(), mode=self.padding_mode)
             padding = (0,) * self.spatial
-        return self._convolve(
+        result: Tensor = self._convolve(
             x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
+        return result
 
     def _pad_widths(self) -> list[int]:
         """The widths of the padding in the order of ``F.pad``: the last dimension first."""
@@ -244,14 +246,15 @@ class _Transposed(_Convolution):
                          output_padding, groups, bias, padding_mode, device, dtype)  # fmt: skip
         self._convolve = getattr(F, f"conv_transpose{self.spatial}d")
 
-    def forward(self, input: Any, output_size: Sequence[int] | None = None) -> Any:
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         extra = self.output_padding
         if output_size is not None:
             extra = self._output_padding_for(input, list(output_size))
-        return self._convolve(
+        result: Tensor = self._convolve(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
             self.dilation,
         )  # fmt: skip
+        return result
 
     def _output_padding_for(self, input: Any, wanted: list[int]) -> tuple[int, ...]:
         """The output padding that gives an output of size ``wanted``."""

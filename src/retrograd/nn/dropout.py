@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from retrograd.nn._options import WithOptions
 from retrograd.nn._sections import sections
+from retrograd.tensor._tensor import Tensor
 
 _CHANNELS = """\
 In training, each channel of each sample is zeroed as a whole with probability ``p``, and the others
@@ -28,8 +27,9 @@ class _Dropout(WithOptions):
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
-    def forward(self, input: Any) -> Any:
-        return self._function(input, self.p, self.training, self.inplace)
+    def forward(self, input: Tensor) -> Tensor:
+        result: Tensor = self._function(input, self.p, self.training, self.inplace)
+        return result
 
 
 class Dropout(_Dropout):

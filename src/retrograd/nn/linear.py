@@ -10,6 +10,7 @@ from retrograd.nn import init
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._creation import empty
+from retrograd.tensor._tensor import Tensor
 
 
 class Identity(Module):
@@ -30,7 +31,7 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return input
 
 
@@ -80,8 +81,8 @@ class Linear(Module):
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Any) -> Any:
-        parameters = self._parameters
+    def forward(self, input: Tensor) -> Tensor:
+        parameters: dict[str, Any] = self._parameters
         try:
             weight, bias = parameters["weight"], parameters["bias"]
         except KeyError:  # a parametrized weight, see nn.utils
@@ -141,7 +142,7 @@ class Bilinear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1: Any, input2: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from retrograd.nn import functional as F
 from retrograd.nn._loss import Loss
 from retrograd.nn.module import Module
+from retrograd.tensor._tensor import Tensor
 
 # -- regression ----------------------------------------------------------------------------------
 
@@ -177,6 +178,11 @@ class GaussianNLLLoss(Loss):
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction, full=full, eps=eps)
 
+    def forward(  # type: ignore[override]
+        self, input: Tensor, target: Tensor, var: Tensor | float
+    ) -> Tensor:
+        return self._of(input, target, var)
+
 
 # -- pairs and triples -----------------------------------------------------------------------------
 
@@ -241,6 +247,11 @@ class CosineEmbeddingLoss(_Pair):
 
     function = "cosine_embedding_loss"
 
+    def forward(  # type: ignore[override]
+        self, input1: Tensor, input2: Tensor, target: Tensor
+    ) -> Tensor:
+        return self._of(input1, input2, target)
+
 
 class MarginRankingLoss(_Pair):
     """Loss of pairs of scores: ``max(0, -target * (input1 - input2) + margin)``.
@@ -264,6 +275,11 @@ class MarginRankingLoss(_Pair):
     """
 
     function = "margin_ranking_loss"
+
+    def forward(  # type: ignore[override]
+        self, input1: Tensor, input2: Tensor, target: Tensor
+    ) -> Tensor:
+        return self._of(input1, input2, target)
 
 
 def _check_margin(name: str, margin: float) -> None:
@@ -306,6 +322,11 @@ class TripletMarginLoss(Loss):
         )
         _check_margin("TripletMarginLoss", margin)
 
+    def forward(  # type: ignore[override]
+        self, anchor: Tensor, positive: Tensor, negative: Tensor
+    ) -> Tensor:
+        return self._of(anchor, positive, negative)
+
 
 class TripletMarginWithDistanceLoss(Loss):
     """``TripletMarginLoss`` with any distance.
@@ -340,6 +361,11 @@ class TripletMarginWithDistanceLoss(Loss):
             None, None, reduction, distance_function=distance, margin=margin, swap=swap
         )
 
+    def forward(  # type: ignore[override]
+        self, anchor: Tensor, positive: Tensor, negative: Tensor
+    ) -> Tensor:
+        return self._of(anchor, positive, negative)
+
 
 # -- distances -------------------------------------------------------------------------------------
 
@@ -368,7 +394,7 @@ class PairwiseDistance(Module):
         self.eps = eps
         self.keepdim = keepdim
 
-    def forward(self, x1: Any, x2: Any) -> Any:
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
@@ -395,7 +421,7 @@ class CosineSimilarity(Module):
         self.dim = dim
         self.eps = eps
 
-    def forward(self, x1: Any, x2: Any) -> Any:
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from retrograd.arrays import dtypes
 from retrograd.autograd.grad_mode import no_grad
@@ -42,7 +42,7 @@ class Module(CallableModule):
 
     # -- modes ---------------------------------------------------------------------------------
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Switch this module and all below it to training mode, or to evaluation mode.
 
         Dropout and batch norms behave differently in the two modes.
@@ -64,7 +64,7 @@ class Module(CallableModule):
             module.training = mode
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """Switch to evaluation mode: ``train(False)``.
 
         Returns:
@@ -72,7 +72,7 @@ class Module(CallableModule):
         """
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set ``requires_grad`` of all parameters.
 
         Args:
@@ -100,7 +100,7 @@ class Module(CallableModule):
 
     # -- everything at once ----------------------------------------------------------------------
 
-    def apply(self, fn: Callable[[Any], Any]) -> Any:
+    def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call ``fn`` on every module below this one, children first, and then on this one.
 
         Args:
@@ -121,7 +121,7 @@ class Module(CallableModule):
             fn(module)
         return self
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the data of every parameter and buffer by ``fn(tensor)``. Parameters stay the
         same objects, since optimizers refer to them.
         """
@@ -138,7 +138,7 @@ class Module(CallableModule):
                     module._buffers[name] = fn(buffer)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Convert floating-point parameters and buffers to a dtype.
 
         Args:
@@ -172,7 +172,7 @@ class Module(CallableModule):
             lambda x: x.to(target) if x.is_floating_point() or x.is_complex() else x
         )
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Convert floating-point parameters and buffers to ``float32``.
 
         Returns:
@@ -180,7 +180,7 @@ class Module(CallableModule):
         """
         return self._apply(lambda x: x.float() if x.is_floating_point() else x)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Convert floating-point parameters and buffers to ``float64``.
 
         Returns:
@@ -188,7 +188,7 @@ class Module(CallableModule):
         """
         return self._apply(lambda x: x.double() if x.is_floating_point() else x)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Convert floating-point parameters and buffers to ``float16``.
 
         Returns:
@@ -196,7 +196,7 @@ class Module(CallableModule):
         """
         return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
-    def type(self, dst_type: Any) -> Any:
+    def type(self, dst_type: dtypes.dtype | str) -> Self:
         """Convert all parameters and buffers.
 
         Args:
@@ -207,7 +207,7 @@ class Module(CallableModule):
         """
         return self._apply(lambda x: x.type(dst_type))
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Do nothing: the module is on the CPU.
 
         Returns:

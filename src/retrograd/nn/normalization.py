@@ -13,6 +13,7 @@ from retrograd.nn._sections import sections
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._creation import empty, ones, tensor, zeros
+from retrograd.tensor._tensor import Tensor
 
 
 class _Affine(Module):
@@ -140,7 +141,7 @@ class BatchNorm(_WithStatistics):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
                          bias)  # fmt: skip
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         share = self.momentum or 0.0
         training = self.training
@@ -226,7 +227,7 @@ class _InstanceNorm(_WithStatistics):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
                          bias)  # fmt: skip
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         unbatched = self.ranks[0]  # the number of dimensions of a single sample
         dim = input.dim() - unbatched
@@ -332,7 +333,7 @@ class LayerNorm(_Affine):
         )
         self.reset_parameters()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -380,7 +381,7 @@ class RMSNorm(_Affine):
         if self.weight is not None:
             init.ones_(self.weight)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -430,7 +431,7 @@ class GroupNorm(_Affine):
         self._make_parameters(num_channels, affine, affine and bias, device=device, dtype=dtype)
         self.reset_parameters()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:

@@ -8,6 +8,7 @@ from retrograd.nn import functional as F
 from retrograd.nn._sections import sections
 from retrograd.nn.convolution import sizes
 from retrograd.nn.module import Module
+from retrograd.tensor._tensor import Tensor
 
 _ARGUMENTS = """\
 Args:
@@ -31,7 +32,7 @@ class _Padding(Module):
         super().__init__()
         self.padding = sizes(padding, 2 * self.spatial)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
@@ -43,7 +44,7 @@ class _Constant(_Padding):
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:

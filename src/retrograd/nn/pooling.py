@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from retrograd.nn import functional as F
 from retrograd.nn._options import WithOptions
 from retrograd.nn._sections import sections
 from retrograd.nn.convolution import sizes
 from retrograd.nn.module import Module
+from retrograd.tensor._tensor import Tensor
 
 _MAX = """\
 Args:
@@ -39,6 +41,10 @@ class _MaxPool(WithOptions):
             kernel_size=kernel_size, stride=kernel_size if stride is None else stride,
             padding=padding, dilation=dilation, ceil_mode=ceil_mode, return_indices=return_indices,
         )  # fmt: skip
+
+    if TYPE_CHECKING:  # the indices, too, if they are returned
+
+        def forward(self, input: Tensor) -> Any: ...
 
 
 @sections(_MAX, 1)
@@ -105,9 +111,13 @@ class _MaxUnpool(Module):
         self.stride = sizes(kernel_size if stride is None else stride, n)
         self.padding = sizes(padding, n)
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+    def forward(
+        self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
+    ) -> Tensor:
         unpool = getattr(F, f"max_unpool{self.spatial}d")
-        return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        window = (self.kernel_size, self.stride, self.padding)
+        result: Tensor = unpool(input, indices, *window, output_size)
+        return result
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -331,6 +341,10 @@ class _AdaptiveMaxPool(WithOptions):
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size=output_size, return_indices=return_indices)
+
+    if TYPE_CHECKING:  # the indices, too, if they are returned
+
+        def forward(self, input: Tensor) -> Any: ...
 
 
 @sections(_ADAPTIVE_MAX, 1)

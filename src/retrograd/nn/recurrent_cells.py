@@ -8,6 +8,7 @@ from retrograd.nn.parameter import Parameter
 from retrograd.nn.recurrent import Recurrent
 from retrograd.ops.networks import recurrent as networks
 from retrograd.tensor._creation import empty
+from retrograd.tensor._tensor import Tensor
 
 
 class RNNCellBase(Recurrent):
@@ -49,7 +50,7 @@ class RNNCellBase(Recurrent):
                 self.register_parameter(name, None)
         self.reset_parameters()
 
-    def _run(self, step: Any, input: Any, states: Any) -> list[Any]:
+    def _run(self, step: Any, input: Any, states: Any) -> list[Tensor]:
         """Compute the new states by ``step``, which takes batches only."""
         if input.dim() not in (1, 2):
             raise ValueError(
@@ -110,11 +111,12 @@ class RNNCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         step = networks.rnn_tanh_cell if self.nonlinearity == "tanh" else networks.rnn_relu_cell
-        return self._run(step, input, None if hx is None else [hx])[0]
+        (state,) = self._run(step, input, None if hx is None else [hx])
+        return state
 
 
 class LSTMCell(RNNCellBase):
@@ -149,7 +151,9 @@ class LSTMCell(RNNCellBase):
     ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         hidden, cell = self._run(networks.lstm_cell, input, None if hx is None else list(hx))
         return hidden, cell
 
@@ -180,8 +184,9 @@ class GRUCell(RNNCellBase):
     ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        return self._run(networks.gru_cell, input, None if hx is None else [hx])[0]
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        (state,) = self._run(networks.gru_cell, input, None if hx is None else [hx])
+        return state
 
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from retrograd.nn import functional as F
 from retrograd.nn._options import WithOptions
 from retrograd.nn.module import Module
+from retrograd.tensor._tensor import Tensor
 
 
 class _AlongDim(WithOptions):
@@ -83,7 +82,7 @@ class Softmax2d(Module):
         tensor([0.5000, 0.5000])
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"

@@ -17,6 +17,7 @@ from retrograd.nn.linear import Linear
 from retrograd.nn.module import Module
 from retrograd.nn.normalization import LayerNorm
 from retrograd.tensor._creation import full
+from retrograd.tensor._tensor import Tensor
 
 
 def _subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
@@ -81,10 +82,12 @@ class _Layer(Module):
 
     attentions: tuple[str, ...] = ("self_attn",)
 
-    def _residual(self, x: Any, number: int, block: Callable[..., Any], *args: Any) -> Any:
+    def _residual(
+        self, x: Tensor, number: int, block: Callable[..., Tensor], *args: Any
+    ) -> Tensor:
         """Add the result of a block to its input, with the norm before the block or after the sum.
         """
-        norm = getattr(self, f"norm{number}")
+        norm: Callable[[Tensor], Tensor] = getattr(self, f"norm{number}")
         if self.norm_first:
             return x + block(norm(x), *args)
         return norm(x + block(x, *args))
@@ -140,9 +143,9 @@ class TransformerEncoderLayer(_Layer):
         self.activation_relu_or_gelu = which.index(True) + 1 if any(which) else 0
 
     def forward(
-        self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None,
-        is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+        self, src: Tensor, src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
+    ) -> Tensor:  # fmt: skip
         x = self._residual(src, 1, self._sa_block, src_mask, src_key_padding_mask, is_causal)
         return self._residual(x, 2, self._ff_block)
 
@@ -173,10 +176,11 @@ class TransformerDecoderLayer(_Layer):
     dropout2: Any
 
     def forward(
-        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         x = self._residual(tgt, 1, self._sa_block, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         x = self._residual(x, 2, self._mha_block, memory, memory_mask, memory_key_padding_mask,
                         memory_is_causal)  # fmt: skip
@@ -231,9 +235,9 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
 
     def forward(
-        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None,
+        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         length = _length(src, self.layers[0].self_attn.batch_first)
         causal = _is_causal(mask, is_causal, length)
         x = src
@@ -269,10 +273,11 @@ class TransformerDecoder(Module):
         self.norm = norm
 
     def forward(
-        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         length = _length(tgt, self.layers[0].self_attn.batch_first)
         causal = _is_causal(tgt_mask, tgt_is_causal, length)
         x = tgt
@@ -343,12 +348,13 @@ class Transformer(Module):
                 init.xavier_uniform_(parameter)
 
     def forward(
-        self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None,
-        memory_mask: Any = None, src_key_padding_mask: Any = None,
-        tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None, tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         batch_dim = 0 if self.batch_first else 1
         if src.dim() == 3 and src.shape[batch_dim] != tgt.shape[batch_dim]:
             raise RuntimeError("the batch number of src and tgt must be equal")
@@ -358,12 +364,13 @@ class Transformer(Module):
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask,
             is_causal=src_is_causal,
         )  # fmt: skip
-        return self.decoder(
+        result: Tensor = self.decoder(
             tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
             tgt_key_padding_mask=tgt_key_padding_mask,
             memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
             memory_is_causal=memory_is_causal,
         )  # fmt: skip
+        return result
 
     @staticmethod
     def generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Any:

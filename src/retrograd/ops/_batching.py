@@ -1,16 +1,8 @@
-"""Batches of values, and what operations do to a whole batch at once.
+"""Batches of values under ``vmap``, and what batching rules are written with.
 
-A batching rule is a function ``rule(level, op, args, options)``. In ``args``, and in ``options``
-where an operation takes arrays there, a ``Batched`` holds a value for each entry of the batch,
-along the first dimension of its ``value``; everything else is the same for all entries. A rule
-returns the result, or a tuple of results, with the batch along the first dimension. Of several,
-one that is the same for all entries may be returned as ``level.constant(result)``.
-
-Most operations need none of their own. Elementwise ones need aligned dimensions, nothing else.
-Others speak of dimensions in their options, by names that mean the same everywhere; these are
-counted one further. An operation says ``batch="leading"`` if it takes any number of dimensions in
-front anyway. What is left declares a function; without one, an operation is run entry by entry,
-and says so once.
+How a batch goes through an operation is declared with it (``_batching_declarations``), follows from
+its family and options, or is a function of its own; ``_batching_rules`` has the rules. Without any,
+an operation is run entry by entry, and says so once.
 """
 
 from __future__ import annotations
@@ -18,12 +10,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
-from retrograd import arrays
 from retrograd._modes import modes, within
 from retrograd.ops import linear
-from retrograd.ops._dims import broadcast, numel
+from retrograd.ops._batching_declarations import Refused
+from retrograd.ops._dims import numel
 from retrograd.ops._lifted import Level, Lifted, bare_dtype_of, bare_option, run_on_bare
 from retrograd.ops._operation import NUMBERS, Operation, TensorLike, detached, raw, unrecorded
 
@@ -150,7 +142,7 @@ class BatchLevel(Level):
         """Where dimensions line up as they are: otherwise ``run`` aligns them."""
         values: list[Any] = []
         rank, dim, same = -1, 0, True  # the rank of an entry
-        for x in args if rule_of(operation) is pointwise else ():
+        for x in args if is_pointwise(operation) else ():
             if type(x) is Batched and x.level is self:
                 value = x.value
                 if isinstance(value, TensorLike):
@@ -177,10 +169,14 @@ class BatchLevel(Level):
         return found
 
     def takes_whole(self, operation: Operation) -> bool:
+        rule = rule_of(operation)
+        return rule is not entry_by_entry and rule is not definition_on
+
+    def records_whole(self, operation: Operation) -> bool:
         return rule_of(operation) is not entry_by_entry
 
     def looks_at_no_mode(self, operation: Operation) -> bool:
-        return not operation.random and rule_of(operation) in WITHOUT_MODES
+        return not operation.random and is_done_by_dims(operation)
 
     def check_random(self) -> None:
         """Refuse to draw random numbers, unless it was said what that is to mean."""
@@ -287,72 +283,48 @@ def batched_on(
     return data
 
 
+# A batching rule. Among the arguments, and in options that are arrays, a ``Batched`` holds a value
+# for each entry along the first dimension of its ``value``; everything else is the same for all
+# entries. A rule returns the result, or a tuple of results, with the batch along the first
+# dimension. One that is the same for all entries may be returned as ``level.constant(result)``.
 Rule = Callable[[BatchLevel, Operation, list[Any], dict[str, Any]], Any]
-
-
-def rule(*operations: Operation) -> Callable[[Rule], Rule]:
-    """Declare how some operations are done to a batch."""
-
-    def declare(function: Rule) -> Rule:
-        for operation in operations:
-            operation.batch = function
-        return function
-
-    return declare
 
 
 @cache
 def rule_of(op: Operation) -> Rule:
     """How a batch goes through an operation."""
-    if op.batch is not None:
-        return op.batch if callable(op.batch) else WAYS[op.batch]
-    if op.family == "elementwise" or (
-        op.broadcasts and op.family not in ("operation", "composite")
-    ):
-        return pointwise
-    known = set(op.options) <= SHIFTED.keys() | UNCHANGED and DIMENSIONS & set(op.options)
-    if known and (op.joint or all(op.rules) or len(op.inputs) == 1):
-        return along_dimensions
-    return entry_by_entry
+    from retrograd.ops._batching_rules import find_rule  # with the rules of what is always loaded
+
+    return find_rule(op)
+
+
+@cache
+def is_pointwise(op: Operation) -> bool:
+    """Whether a batch needs no more than aligned dimensions."""
+    from retrograd.ops._batching_dims import pointwise
+
+    return rule_of(op) is pointwise
+
+
+@cache
+def is_done_by_dims(op: Operation) -> bool:
+    """Whether the batch is one more dimension, and nothing but operations on values is needed."""
+    from retrograd.ops._batching_dims import along_dimensions, folding, leading, pointwise
+
+    return rule_of(op) in (pointwise, leading, folding, along_dimensions)
 
 
 def call(op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
     return op(args, **options) if op.inputs == ("tensors",) else op(*args, **options)
 
 
-# -- the ways most operations go ---------------------------------------------------------------
+# -- what rules are written with ---------------------------------------------------------------
 
 
 def bare(args: list[Any]) -> list[Any]:
     """Arguments without the Tensors round them, where that makes no difference."""
     found = unrecorded(args)
     return args if found is None else found
-
-
-def pointwise(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """Dimensions are aligned from the right, behind that of the batch."""
-    if options and any(map(level.owns_any, options.values())):
-        return entry_by_entry(level, op, args, options)
-    rank = max([len(x.shape) for x in args if hasattr(x, "shape")])
-    aligned = [level.aligned(x, rank) for x in args]
-    try:
-        return op(*(aligned if op.view else bare(aligned)), **options)
-    except ValueError:
-        shape: tuple[int, ...] = ()
-        for x in aligned:
-            shape = broadcast(shape, tuple(getattr(x, "shape", ())))  # or PyTorch's error
-        raise
-
-
-def leading(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """The batch is one more dimension in front, which the operation takes any number of; of its
-    options, too, if they are arrays."""
-    given = {n: raw(level.stacked(v)) if is_array(v) else v for n, v in options.items()}
-    return call(op, [level.stacked(x) for x in args], given)
-
-
-def is_array(option: Any) -> bool:
-    return isinstance(option, Lifted) or arrays.is_raw(option)
 
 
 def folded(level: BatchLevel, x: Any) -> Any:
@@ -364,16 +336,6 @@ def folded(level: BatchLevel, x: Any) -> Any:
 def unfolded(level: BatchLevel, x: Any, first: int) -> Any:
     """The opposite of ``folded``, for a first dimension of size ``first``."""
     return linear.reshape(x, (level.size, first, *x.shape[1:]))
-
-
-def folding(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """The first dimension of all arrays is a batch already, which grows."""
-    given = {n: raw(folded(level, v)) if is_array(v) else v for n, v in options.items()}
-    first = next(x for x in args if x is not None).shape[0]
-    found = call(op, [x if x is None else folded(level, x) for x in args], given)
-    if isinstance(found, tuple):
-        return tuple(unfolded(level, y, first) for y in found)
-    return unfolded(level, found, first)
 
 
 def in_channels(level: BatchLevel, x: Any) -> Any:
@@ -391,80 +353,29 @@ def out_of_channels(level: BatchLevel, x: Any) -> Any:
     return linear.transpose(apart, dim0=0, dim1=1)
 
 
-def _shifted(level: BatchLevel, dim: Any) -> Any:
-    return tuple(d + 1 for d in dim) if isinstance(dim, tuple) else dim + 1
-
-
-SHIFTED: dict[str, Callable[[BatchLevel, Any], Any]] = {
-    **dict.fromkeys(("dim", "dims", "dim0", "dim1", "dim2", "dimension"), _shifted),
-    **dict.fromkeys(("size", "shape"), lambda level, shape: (level.size, *shape)),
-    "where": lambda level, where: (slice(None), *where),
-}
-SIZES = {"size", "shape", "sizes", "where"}
-DIMENSIONS = {"dim", "dims", "dim0", "dim1", "dimension", "where"}
-# Options that mean the same however many dimensions there are.
-UNCHANGED = {
-    "keepdim", "descending", "k", "largest", "index", "correction", "sizes", "reverse",
-    "normalization", "forward", "onesided", "last_dim_size",
-}  # fmt: skip
-
-
-def along_dimensions(
-    level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
-) -> Any:
-    """Dimensions are counted one further."""
-    if options.get("dim", 0) is None:
-        return over_all(level, op, args, options)
-    bare = all(not len(x.shape) for x in args if hasattr(x, "shape"))
-    if bare and not SIZES & options.keys():
-        return _as_vectors(level, op, args, options)
-    shifted = {n: SHIFTED[n](level, v) if n in SHIFTED else v for n, v in options.items()}
-    return call(op, [level.stacked(x) for x in args], shifted)
-
-
-def _as_vectors(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """What has no dimensions is as good as a vector of one element, but its result has none."""
-    vectors = [linear.reshape(level.stacked(x), (level.size, 1)) for x in args]
-    shifted = {n: SHIFTED[n](level, v) if n in SHIFTED else v for n, v in options.items()}
-    found = call(op, vectors, shifted)
-    if isinstance(found, (tuple, list)):
-        return tuple(linear.reshape(y, (level.size,)) for y in found)
-    return linear.reshape(found, (level.size,))
-
-
 def rows(level: BatchLevel, x: Any) -> Any:
     """A batch of values as a matrix, a row for each."""
     return linear.reshape(x.value, (level.size, numel(x.shape)))
 
 
-def over_all(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """All elements are reduced, which are those of a row."""
-    found = op(rows(level, args[0]), **{**options, "dim": (1,), "keepdim": False})
-    if not options["keepdim"]:
-        return found
-    kept = (level.size, *(1,) * len(args[0].shape))
-    if isinstance(found, (tuple, list)):
-        return tuple(linear.reshape(y, kept) for y in found)
-    return linear.reshape(found, kept)
-
-
-def composed(steps: Callable[..., Any]) -> Rule:
-    """The rule of an operation that a function of other operations does as well."""
-
-    def rule(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-        with within(levels=(*modes.levels, level)):
-            found = steps(*args, **options)
-        # What does not depend on the batch is a value of the levels below, and may have a history.
-        return level.stacked(level.opened(raw(found)) if level.owns(raw(found)) else found)
-
-    return rule
-
-
 def definition_on(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """A composite as its definition, for a rule of its own that leaves some cases to that."""
+    """A composite as its definition, where it is recorded as one operation all the same."""
     assert op.definition is not None
-    return composed(op.definition)(level, op, args, options)
+    with within(levels=(*modes.levels, level)):
+        result = op.definition(*args, **options)
+    # What does not depend on the batch is a value of the levels below, and may have a history.
+    return level.stacked(level.opened(raw(result)) if level.owns(raw(result)) else result)
 
+
+def refuse(declared: Refused) -> NoReturn:
+    """RuntimeError for what has as many results as the values say."""
+    raise RuntimeError(
+        "vmap: We do not support batching operators that can output dynamic shape. Attempted to "
+        f"vmap over aten::{declared.name}: {declared.reason}"
+    )
+
+
+# -- entry by entry ----------------------------------------------------------------------------
 
 _announced: set[str] = set()
 
@@ -508,10 +419,3 @@ def _entry(level: BatchLevel, x: Any, i: int) -> Any:
     if level.owns(x):
         return linear.select(x.value, dim=0, index=i)
     return tuple(_entry(level, part, i) for part in x) if level.owns_any(x) else x
-
-
-WITHOUT_MODES = (pointwise, leading, folding, along_dimensions)
-WAYS: dict[str, Rule] = {
-    "pointwise": pointwise, "leading": leading, "fold": folding, "dims": along_dimensions,
-    "each": entry_by_entry,
-}  # fmt: skip

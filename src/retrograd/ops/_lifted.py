@@ -234,6 +234,10 @@ class Level:
         """Whether the level knows what a composite does without asking its definition."""
         return False
 
+    def records_whole(self, operation: Any) -> bool:
+        """Whether what is recorded of a composite is itself, not the operations it is made of."""
+        return self.takes_whole(operation)
+
     def by_definition(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """A composite as the operations that it is made of."""
         found = operation.definition(*args, **options)

@@ -32,8 +32,8 @@ A *composite* has a definition besides: an expression in other operations, which
 every mode. Its forward and its rules are then no more than a faster way to the same on arrays.
 
 What an operation does to a whole batch of inputs follows from the family and from the names of its
-options, where these speak of dimensions. Otherwise ``batch`` says it: the name of one of the ways
-in ``_batching``, or a function as described there.
+options, where these speak of dimensions. Otherwise ``batch`` says it: see
+``_batching_declarations``.
 
 What users call and read is declared here too: ``public``, ``alias``, ``in_place``, ``out``,
 ``accepts`` and ``doc`` are described in ``_public``. Besides:
@@ -53,6 +53,7 @@ from typing import Any, ClassVar, NamedTuple
 from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd.arrays import Raw
+from retrograd.ops._batching_declarations import Batching
 from retrograd.ops._lifted import Lifted, bare_level, highest_level
 from retrograd.ops._lifted import TensorLike as TensorLike
 from retrograd.ops._lifted import raw as raw
@@ -224,7 +225,7 @@ class Operation:
         check: Callable[..., None] | None = None,
         number: Operation | None = None,
         jvp: Callable[..., Any] | None = None,
-        batch: str | Callable[..., Any] | None = None,
+        batch: Batching | Callable[..., Any] | None = None,
         random: bool = False,
         definition: Callable[..., Any] | None = None,
         fused: bool = False,
@@ -263,14 +264,15 @@ class Operation:
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
-        self.batch = batch
+        self.batch: Batching | Callable[..., Any] | None = batch
         self.definition = definition
         self.fused = fused  # whether the rules take arrays only: see Composite
         self.random = random  # a matter of the innermost transform, whatever it is given
         # Whether it, and its rules, do to elements what they do, in memory of their own.
         aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
+        drawn = random or batch == "random overwrite"
         by_family = self.family == "elementwise" if jvp else not adjoint
-        self.of_elements = aligned and by_family and not (view or random or callable(batch))
+        self.of_elements = aligned and by_family and not (view or drawn or callable(batch))
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._at_level: Callable[..., Any] | None = None
         self._node_class: Any = None
@@ -349,6 +351,9 @@ class Operation:
             innermost = modes.levels[-1] if operation.random else None
             level = innermost or highest_level((*args, *options.values()))
             if level is not None:
+                number = operation.number
+                if number is not None and type(args[-1]) in (bool, int, float, complex):
+                    return number(*args[:-1], **{**options, operation.inputs[-1]: args[-1]})
                 return level.run(operation, args, options)
         if operation.heavy and args[0].size > arrays.LARGE:
             return arrays.shared(operation.forward, args[0])

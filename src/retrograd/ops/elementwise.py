@@ -22,6 +22,8 @@ from retrograd.ops._operation import (
     Elementwise,
     TensorLike,
     asking,
+    composite,
+    constant,
     elementwise,
     hidden,
     multilinear,
@@ -710,8 +712,10 @@ def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:
     return arrays.in_reading_order(arrays.where(mask, element(value, self.dtype), self))
 
 
-masked_fill = Elementwise(
-    "masked_fill", _masked_fill, inputs=("self", "mask", "value"),
+masked_fill = composite(
+    "masked_fill",
+    lambda self, mask, value: where(mask, to_dtype(value, dtype=raw(self).dtype), self),
+    _masked_fill, inputs=("self", "mask", "value"), broadcasts=True, batch="definition",
     rules={
         "self": lambda g, mask: where(mask, zeros_like(g), g),
         "value": lambda g, mask: where(mask, g, zeros_like(g)),
@@ -741,7 +745,9 @@ imag: Elementwise = elementwise(
 # -- copies ----------------------------------------------------------------------------------
 
 clone = elementwise("clone", arrays.copy, lambda g: g, rearranges=True)
-zeros_like: Constant = asking("zeros_like", lambda self: arrays.zeros_like(self))
+zeros_like: Constant = constant(
+    "zeros_like", lambda self: arrays.zeros_like(self), batch="leading"
+)
 
 
 def _cast(self: Raw, dtype: Any) -> Raw:
@@ -773,7 +779,7 @@ copy = Elementwise(
     "copy", lambda self, src: arrays.cast(arrays.asarray(src), self.dtype), inputs=("self", "src"),
     rules={"self": lambda g, shape: new_zeros(g, shape), "src": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
-    dtypes="free", adjoint=True, node="CopyBackwards", check=_check_copy,
+    dtypes="free", adjoint=True, node="CopyBackwards", check=_check_copy, batch="overwrite",
 )  # fmt: skip
 
 
@@ -786,10 +792,11 @@ fill = Elementwise(
     rules={"self": lambda g, shape: new_zeros(g, shape), "value": lambda g: g},
     jvp=lambda t, self: None if t[1] is None else to_dtype(t[1], dtype=raw(self).dtype),
     dtypes="free", adjoint=True, node="FillBackward3", writes="a value read before",
+    batch="overwrite",
 )  # fmt: skip
 fill_number = elementwise(
     "fill_number", _fill, lambda g, shape: new_zeros(g, shape), dtypes="free", node="FillBackward2",
-    jvp=lambda t: None, writes="one value",
+    jvp=lambda t: None, writes="one value", batch="overwrite",
 )  # fmt: skip
 zero = elementwise(
     "zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g), jvp=lambda t: None,

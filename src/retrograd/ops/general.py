@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise, linear, selecting
+from retrograd.ops._batching_declarations import AllElements
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import TensorLike, hidden, raw, reduction
 
@@ -71,5 +72,7 @@ def _any_zero(x: Any) -> bool:
     return bool(arrays.any(arrays.equal(raw(x), 0)))
 
 
-prod_all = reduction("prod", _prod, _prod_rule, dtypes="sum")
+prod_all = reduction(
+    "prod", _prod, _prod_rule, dtypes="sum", batch=AllElements("prod_dim", row=1)
+)
 prod_dim = reduction("prod_dim", _prod_dim, _prod_dim_rule, node="ProdBackward1", dtypes="sum")

@@ -13,9 +13,10 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise
+from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._dims import infer, numel, one_dim
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import Linear, linear, raw
+from retrograd.ops._operation import Composite, Linear, composite, linear, raw
 from retrograd.ops.elementwise import new_zeros as new_zeros
 
 # -- primitives ------------------------------------------------------------------------------
@@ -79,7 +80,11 @@ def reshape(x: Any, size: Sequence[int]) -> Any:
     if arrays.is_raw(x):
         return arrays.reshape(x, size)
     if isinstance(raw(x), Lifted):
-        size = infer(tuple(size), raw(x).size)
+        size = tuple(size)
+        if -1 in size:
+            size = infer(size, raw(x).size)
+        if isinstance(x, Lifted) and size == x.shape:
+            return x
         return view(x, size=size) if viewable(x, size) else unsafe_view(x, size=size)
     if arrays.is_contiguous(raw(x)):
         return view(x, size=tuple(size))
@@ -114,25 +119,34 @@ def _rearranging(name: str, forward: Any, transpose: Any, view: bool = True, **f
     return linear(name, forward, transpose, view=view, rearranges=True, **face)
 
 
-view = _rearranging("view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0")
-reshape_alias = _rearranging(
-    "reshape_alias", _view, lambda g, shape: reshape(g, shape), node="ReshapeAliasBackward0"
+view = _rearranging(
+    "view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", batch="reshape"
 )
+reshape_alias = _rearranging(
+    "reshape_alias", _view, lambda g, shape: reshape(g, shape), node="ReshapeAliasBackward0",
+    batch="reshape",
+)  # fmt: skip
 # Of an array that nobody else can see, and so, for all that anybody can tell, no view.
 unsafe_view = _rearranging(
     "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0",
-    view=False,
+    view=False, batch="reshape",
 )  # fmt: skip
 permute: Linear = _rearranging(
-    "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims))
-)
+    "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims)),
+    batch=Dims(scalars=False, order="dims"),
+)  # fmt: skip
 transpose: Linear = _rearranging(
     "transpose", _transpose,
     lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1),
 )  # fmt: skip
 t: Linear = _rearranging("t", lambda self: arrays.permute(self, None), lambda g: t(g))
-expand = _rearranging("expand", _expand, lambda g, shape: sum_to_shape(g, shape))
-unsqueeze = _rearranging("unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)))
+expand = _rearranging(
+    "expand", _expand, lambda g, shape: sum_to_shape(g, shape),
+    batch=Dims(scalars=False, aligned="size"),
+)  # fmt: skip
+unsqueeze = _rearranging(
+    "unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)), batch=Dims(scalars=False)
+)
 squeeze: Linear = _rearranging("squeeze", _squeeze, lambda g, shape: reshape(g, shape))
 squeeze_dim = _rearranging(
     "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1"
@@ -145,13 +159,15 @@ unsafe_squeeze = _rearranging(
     "unsafe_squeeze", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward4",
     view=False,
 )  # fmt: skip
-alias = linear("alias", _alias, lambda g: g, view=True)
+alias = linear("alias", _alias, lambda g: g, view=True, batch="leading")
 view_as_real = linear(
-    "view_as_real", _view_as_real, lambda g: view_as_complex(g), view=True, adjoint=True
-)
+    "view_as_real", _view_as_real, lambda g: view_as_complex(g), view=True, adjoint=True,
+    batch="leading",
+)  # fmt: skip
 view_as_complex: Linear = linear(
-    "view_as_complex", _view_as_complex, lambda g: view_as_real(g), view=True, adjoint=True
-)
+    "view_as_complex", _view_as_complex, lambda g: view_as_real(g), view=True, adjoint=True,
+    batch="leading",
+)  # fmt: skip
 
 
 def _split(self: Raw, sizes: tuple[int, ...], dim: int) -> tuple[Raw, ...]:
@@ -221,7 +237,10 @@ def _stack_transpose(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> lis
 
 
 cat = Linear("cat", _cat, inputs=("tensors",), joint=_cat_transpose, dtypes="promote")
-stack = Linear("stack", _stack, inputs=("tensors",), joint=_stack_transpose, dtypes="promote")
+stack = Linear(
+    "stack", _stack, inputs=("tensors",), joint=_stack_transpose, dtypes="promote",
+    batch=Dims(scalars=False),
+)  # fmt: skip
 
 # -- basic indexing: select one, or take a slice ---------------------------------------------
 
@@ -270,13 +289,25 @@ def _add_flat(self: Raw, shape: tuple[int, ...], positions: Raw) -> Raw:
     return arrays.add_flat(shape, positions, self)
 
 
-take_flat = linear(
-    "take_flat", _take_flat,
-    lambda g, shape, positions: add_flat(g, shape=tuple(shape), positions=positions),
+def take_positions(x: Any, positions: Any) -> Any:
+    """The elements of ``x`` at positions in reading order."""
+    return index(reshape(x, (numel(x.shape),)), where=(positions,))
+
+
+def add_positions(values: Any, shape: tuple[int, ...], positions: Any) -> Any:
+    """Zeros of ``shape`` with values added at positions in reading order."""
+    return reshape(index_add_zeros(values, shape=(numel(shape),), where=(positions,)), shape)
+
+
+take_flat = composite(
+    "take_flat", take_positions, _take_flat, batch="definition",
+    rules={"self": lambda g, shape, positions:
+           add_flat(g, shape=tuple(shape), positions=positions)},
     node="AsStridedBackward0",
 )  # fmt: skip
-add_flat: Linear = linear(
-    "add_flat", _add_flat, lambda g, positions: take_flat(g, positions=positions),
+add_flat: Composite = composite(
+    "add_flat", add_positions, _add_flat, batch="definition",
+    rules={"self": lambda g, positions: take_flat(g, positions=positions)},
     node="AsStridedScatterBackward0",
 )  # fmt: skip
 
@@ -315,11 +346,15 @@ def _count(shape: Sequence[int], dim: Sequence[int]) -> int:
     return numel([shape[d] for d in dim])
 
 
-sum_all = linear("sum", arrays.sum_all, lambda g, shape: expand(g, size=tuple(shape)), dtypes="sum")
+sum_all = linear(
+    "sum", arrays.sum_all, lambda g, shape: expand(g, size=tuple(shape)), dtypes="sum",
+    batch=AllElements("sum_dim"),
+)  # fmt: skip
 sum_dim = linear("sum_dim", _sum_dim, _spread, node="SumBackward1", dtypes="sum")
 mean_all = linear(
-    "mean", _mean, lambda g, shape: expand(g / (numel(shape) or 1), size=tuple(shape))
-)
+    "mean", _mean, lambda g, shape: expand(g / (numel(shape) or 1), size=tuple(shape)),
+    batch=AllElements("mean_dim"),
+)  # fmt: skip
 mean_dim = linear(
     "mean_dim", _mean_dim,
     lambda g, shape, dim, keepdim: _spread(g / (_count(shape, dim) or 1), shape, dim, keepdim),
@@ -397,7 +432,7 @@ gather: Linear = Linear(
 )  # fmt: skip
 scatter_zeros: Linear = linear(
     "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, places, dim=dim),
-    node="ScatterAddBackward0",
+    node="ScatterAddBackward0", batch=Dims(),
 )  # fmt: skip
 
 

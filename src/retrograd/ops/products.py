@@ -23,24 +23,24 @@ def transposed(x: Any) -> Any:
 dot = multilinear(
     "dot", arrays.matmul,
     {"self": lambda g, tensor: g * tensor, "tensor": lambda g, self: g * self},
-    check=kernel("dot", "b"),
+    check=kernel("dot", "b"), batch="product",
 )  # fmt: skip
 mv: Multilinear = multilinear(
     "mv", arrays.matmul,
     {"self": lambda g, vec: _outer(g, vec), "vec": lambda g, self: mv(transposed(self), g)},
-    check=kernel("addmv_impl_cpu", "b"),
+    check=kernel("addmv_impl_cpu", "b"), batch="product",
 )  # fmt: skip
 mm: Multilinear = multilinear(
     "mm", arrays.mm,
     {"self": lambda g, mat2: mm(g, transposed(mat2)),
      "mat2": lambda g, self, transposed_next: transposed_mm(self, g, transposed_next)},
-    check=kernel("addmm_impl_cpu_", "b"),
+    check=kernel("addmm_impl_cpu_", "b"), batch="product",
 )  # fmt: skip
 bmm: Multilinear = multilinear(
     "bmm", arrays.matmul,
     {"self": lambda g, mat2: bmm(g, transposed(mat2)),
      "mat2": lambda g, self: bmm(transposed(self), g)},
-    check=kernel("bmm", "b"),
+    check=kernel("bmm", "b"), batch="product",
 )  # fmt: skip
 
 

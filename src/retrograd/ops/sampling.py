@@ -15,7 +15,6 @@ from retrograd.ops import _randomness
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Elementwise, Operation, TensorLike, constant, elementwise, raw
 from retrograd.ops._public import public
-from retrograd.ops._randomness import of_batch, of_rows, over_batch
 from retrograd.ops._refusals import without_complex_history
 from retrograd.ops.elementwise import zeros_like
 from retrograd.ops.shaping import expand
@@ -65,7 +64,7 @@ def _over(name: str, node: str, draw: Callable[..., Raw]) -> Elementwise:
         )
 
     return elementwise(
-        name, forward, lambda g: zeros_like(g), node=node, dtypes="free", batch=over_batch
+        name, forward, lambda g: zeros_like(g), node=node, dtypes="free", batch="random overwrite"
     )
 
 
@@ -101,7 +100,7 @@ integers_between_over = _over("integers_between_over", "RandomBackward0", _integ
 bernoulli_number_over = _over("bernoulli_number_over", "BernoulliBackward2", _bernoulli_number)
 normal_over = elementwise(
     "normal_over", _normal, lambda g: zeros_like(g), node="NormalBackward0", dtypes="free",
-    batch=over_batch,
+    batch="random overwrite",
 )  # fmt: skip
 
 
@@ -205,12 +204,11 @@ def _check_chances(self: Raw, p: Any, generator: Any = None) -> None:
 
 bernoulli_of = elementwise(
     "bernoulli_of", _bernoulli, lambda g: zeros_like(g), node="BernoulliBackward0", random=True,
-    batch=of_batch,
 )  # fmt: skip
 bernoulli_over = Elementwise(
     "bernoulli_over", _bernoulli_by, inputs=("self", "p"),
     rules={"self": lambda g: zeros_like(g), "p": lambda g: zeros_like(g)},
-    node="BernoulliBackward1", dtypes="free", check=_check_chances, batch=over_batch,
+    node="BernoulliBackward1", dtypes="free", check=_check_chances, batch="random overwrite",
 )  # fmt: skip
 
 
@@ -224,7 +222,7 @@ def _not_implemented(name: str) -> Callable[..., Any]:
 bernoulli_like = elementwise(
     "bernoulli_like",
     lambda self, p, generator: arrays.random.bernoulli(p, self.shape, self.dtype, generator),
-    _not_implemented("bernoulli"), node="NotImplemented", random=True, batch=of_batch,
+    _not_implemented("bernoulli"), node="NotImplemented", random=True,
 )  # fmt: skip
 
 
@@ -288,18 +286,16 @@ def _check_std(std: Any, kernel_of: Any) -> None:
 normal_of_mean = elementwise(
     "normal_of_mean", _normal_of_mean, lambda g: zeros_like(g), node="NormalBackward1",
     check=lambda self, std, generator: _check_std(std, self), dtypes="free", random=True,
-    batch=of_batch,
 )  # fmt: skip
 normal_of_std = elementwise(
     "normal_of_std", _normal_of_std, lambda g: zeros_like(g), node="NormalBackward2",
     check=lambda self, mean, generator: _check_std(self, self), dtypes="free", random=True,
-    batch=of_batch,
 )  # fmt: skip
 normal_of_both = Elementwise(
     "normal_of_both", _normal_of_both, inputs=("self", "std"),
     rules={"self": lambda g: zeros_like(g), "std": lambda g: zeros_like(g)},
     node="NormalBackward3", check=lambda self, std, generator: _check_std(std, self),
-    dtypes="free", random=True, batch=of_batch,
+    dtypes="free", random=True,
 )  # fmt: skip
 
 
@@ -330,7 +326,7 @@ def _refuse_kernel(kernel: str) -> Callable[..., None]:
 poisson_of = elementwise(
     "poisson_of", lambda self, generator: arrays.random.poisson(arrays.writable(self), generator),
     lambda g: zeros_like(g), node="PoissonBackward0", check=_refuse_kernel("poisson_cpu"),
-    random=True, batch=of_batch,
+    random=True,
 )  # fmt: skip
 
 
@@ -364,7 +360,7 @@ def _check_binomial(self: Raw, prob: Raw, generator: Any) -> None:
 binomial_of = Elementwise(
     "binomial_of", _binomial, inputs=("self", "prob"),
     rules={"self": _not_implemented("binomial"), "prob": _not_implemented("binomial")},
-    node="NotImplemented", check=_check_binomial, random=True, batch=of_batch,
+    node="NotImplemented", check=_check_binomial, random=True,
 )  # fmt: skip
 
 
@@ -378,7 +374,7 @@ def _multinomial(self: Raw, num_samples: int, replacement: bool, generator: Any)
     return arrays.ascontiguous(arrays.random.multinomial(self, num_samples, replacement, generator))
 
 
-multinomial_of: Operation = constant("multinomial_of", _multinomial, random=True, batch=of_rows)
+multinomial_of: Operation = constant("multinomial_of", _multinomial, random=True, batch="leading")
 
 
 @public("torch method", out="same, constant")

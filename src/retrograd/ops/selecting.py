@@ -10,6 +10,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._operation import Selecting, Selection, composite, constant, raw
 from retrograd.ops._tangents import by_slopes, ones_like
 from retrograd.ops.elementwise import (
@@ -74,8 +75,12 @@ def _amin(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
 
 
 EQUALS, EQUALS_DIM = Selection(_mean_of_equals, _evenly), Selection(_mean_of_equals_dim, evenly_dim)
-max_all = Selecting("max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1")
-min_all = Selecting("min", lambda self: arrays.amin(self), EQUALS, node="MinBackward1")
+max_all = Selecting(
+    "max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1", batch=AllElements("amax")
+)
+min_all = Selecting(
+    "min", lambda self: arrays.amin(self), EQUALS, node="MinBackward1", batch=AllElements("amin")
+)
 amax_dim = Selecting("amax", _amax, EQUALS_DIM)
 amin_dim = Selecting("amin", _amin, EQUALS_DIM)
 
@@ -136,8 +141,8 @@ def _argmin(self: Raw, dim: int | None, keepdim: bool) -> Raw:
     return arrays.argmin(self, dim if self.ndim else None, keepdim)
 
 
-argmax_at = constant("argmax", _argmax)
-argmin_at = constant("argmin", _argmin)
+argmax_at = constant("argmax", _argmax, batch=Dims(row=1))
+argmin_at = constant("argmin", _argmin, batch=Dims(row=1))
 
 
 def _all(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:

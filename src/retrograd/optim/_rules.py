@@ -19,7 +19,7 @@ from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad, no_grad
 from retrograd.ops._lifted import Lifted
-from retrograd.optim.optimizer import Optimizer
+from retrograd.optim.optimizer import Optimizer, ParamsT
 from retrograd.tensor._tensor import Tensor
 
 Group = dict[str, Any]
@@ -45,7 +45,7 @@ class RuleOptimizer(Optimizer):
     _supports_xla = True
     _elementwise = True  # whether the tensors of a state have the shape of their parameter
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         if defaults.get("differentiable"):
             raise NotImplementedError(
                 "differentiable=True is not supported: steps write into the parameters and are not "

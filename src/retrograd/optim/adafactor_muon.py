@@ -21,6 +21,8 @@ from retrograd.optim._rules import (
     value_of,
     zeros_like,
 )
+from retrograd.optim.optimizer import ParamsT
+from retrograd.tensor._tensor import Tensor
 
 
 def _check_at_least(least: int, name: str, value: Any) -> None:
@@ -61,7 +63,7 @@ class Adafactor(RuleOptimizer):
     _elementwise = False
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, beta2_decay: float = -0.8,
+        self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0,
         *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:  # fmt: skip
@@ -143,7 +145,8 @@ class Muon(RuleOptimizer):
     """
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+        self, params: ParamsT, lr: float | Tensor = 1e-3, weight_decay: float = 0.1,
+        momentum: float = 0.95,
         nesterov: bool = True,
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
         eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,

@@ -18,7 +18,7 @@ from retrograd.optim._rules import (
     record_write,
     value_of,
 )
-from retrograd.optim.optimizer import Optimizer
+from retrograd.optim.optimizer import Optimizer, ParamsT
 from retrograd.tensor._tensor import Tensor
 
 # Attributes of a search that are saved in the state, besides the numbers of evaluations.
@@ -56,7 +56,8 @@ class LBFGS(Optimizer):
     """
 
     def __init__(
-        self, params: Any, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None,
+        self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20,
+        max_eval: int | None = None,
         tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:  # fmt: skip

@@ -17,6 +17,7 @@ from retrograd.tensor._creation import from_dlpack
 from retrograd.tensor._tensor import Tensor
 
 Hooks = OrderedDict[int, Callable[..., Any]]
+ParamsT = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
 
 _REGISTRIES = (
     "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
@@ -126,7 +127,7 @@ class Optimizer:
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         for name in _REGISTRIES:
             setattr(self, name, OrderedDict())
@@ -137,7 +138,7 @@ class Optimizer:
             )
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):

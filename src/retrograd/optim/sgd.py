@@ -22,6 +22,8 @@ from retrograd.optim._rules import (
     value_of,
     zeros_like,
 )
+from retrograd.optim.optimizer import ParamsT
+from retrograd.tensor._tensor import Tensor
 
 
 class SGD(RuleOptimizer):
@@ -54,8 +56,8 @@ class SGD(RuleOptimizer):
     """
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0,
-        weight_decay: Any = 0, nesterov: bool = False, *, maximize: bool = False,
+        self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
         foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip
         check_lr(lr)
@@ -120,7 +122,7 @@ class ASGD(RuleOptimizer):
     _captured = "params, mus, etas, and state_steps"
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+        self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
         t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None,
         maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ) -> None:  # fmt: skip

@@ -68,21 +68,21 @@ def backward_inputs(
 
     task = Task(keep_graph=True, recorded=False)
     task.needed = path | ahead
-    places: list[tuple[Node, int | None]] = []
+    slots: list[tuple[Node, int | None]] = []
     for node in {*leaves, *twice, *ahead}:
         numbers = _outputs(node)
-        task.wanted[node] = [(n or 0, len(places) + i) for i, n in enumerate(numbers)]
-        places += [(node, number) for number in numbers]
-    found = run(task, [root for root in roots if root[0] in path])
+        task.wanted[node] = [(n or 0, len(slots) + i) for i, n in enumerate(numbers)]
+        slots += [(node, number) for number in numbers]
+    result = run(task, [root for root in roots if root[0] in path])
 
-    arrived = {node: found.get(place) for place, (node, _) in enumerate(places)}
+    arrived = {node: result.get(slot) for slot, (node, _) in enumerate(slots)}
     for node in path.difference(twice):
         node.release()
     starts: list[Root] = [root for root in roots if root[0] not in path]
     starts += [
-        (node, number, found[place])
-        for place, (node, number) in enumerate(places)
-        if (node in ahead or node in twice) and found.get(place) is not None
+        (node, number, result[slot])
+        for slot, (node, number) in enumerate(slots)
+        if (node in ahead or node in twice) and result.get(slot) is not None
     ]
     of_inputs = [None if arrived[n] is None else wrap(arrived[n]) for n in leaves]
     return of_inputs, Split(starts, _beyond((node for node, _, _ in starts), path))
@@ -137,11 +137,11 @@ def _is_watched(node: Node) -> bool:
 
 def _beyond(starts: Iterable[Node], path: set[Node], inside: bool = True) -> set[Node]:
     """All nodes off the path that the starts lead to, with the starts themselves if ``inside``."""
-    found: set[Node] = set()
+    result: set[Node] = set()
     to_visit = [n for node in starts for n in ((node,) if inside else ()) + tuple(node.next_nodes)]
     while to_visit:
         node = to_visit.pop()
-        if node is not None and node not in path and node not in found:
-            found.add(node)
+        if node is not None and node not in path and node not in result:
+            result.add(node)
             to_visit.extend(node.next_nodes)
-    return found
+    return result

@@ -42,14 +42,14 @@ class Sender:
 
     def send(self, step: int, microbatch: int, form: str, tensors: Sequence[Any]) -> None:
         """Start sending. The tensors must not be written until they have gone."""
-        place, text = self.known.get(form), b""
-        if place is None:
+        slot, text = self.known.get(form), b""
+        if slot is None:
             text = form.encode()
-            place = len(self.known) % FORMS
-            if place == 0:
+            slot = len(self.known) % FORMS
+            if slot == 0:
                 self.known.clear()  # the other end puts new forms in the places of old ones
-            self.known[form] = place
-        envelope = [MAGIC, step, microbatch, place, len(text), len(tensors)]
+            self.known[form] = slot
+        envelope = [MAGIC, step, microbatch, slot, len(text), len(tensors)]
         self._start(torch.tensor(envelope, dtype=torch.int64), 0)
         if text:
             self._start(torch.frombuffer(bytearray(text), dtype=torch.uint8), 1)
@@ -121,7 +121,7 @@ class Receiver:
         (work, buffer), self.envelope = self.envelope, None
         work.wait()
         envelope = buffer.tolist()
-        magic, _, _, place, new, tensors = envelope
+        magic, _, _, slot, new, tensors = envelope
         if magic != MAGIC:
             raise RuntimeError(
                 f"{self.says} is not a message of a pipeline. Does another program send to rank "
@@ -130,8 +130,8 @@ class Receiver:
         if new:
             text = torch.zeros(new, dtype=torch.uint8)
             self._receive(text, 1).wait()
-            self.forms[place] = Form(bytes(text._data).decode())
-        form = self.forms[place]
+            self.forms[slot] = Form(bytes(text._data).decode())
+        form = self.forms[slot]
         assert len(form.tensors) == tensors
         buffers = [torch.empty(shape or (1,), dtype=dtype) for shape, dtype in form.tensors]
         works = [self._receive(_memory(x), 2) for x in buffers if x.numel()]

@@ -86,8 +86,8 @@ def _check_sees(grid: Grid, path: str) -> None:
 
 def checkpoints_in(folder: str) -> list[tuple[int, int]]:
     """The steps of the complete checkpoints in a folder; of several of a step, their numbers."""
-    found = map(_NAME.fullmatch, os.listdir(folder))
-    return [(int(match[1]), int(match[2] or 0)) for match in found if match]
+    result = map(_NAME.fullmatch, os.listdir(folder))
+    return [(int(match[1]), int(match[2] or 0)) for match in result if match]
 
 
 def _contents(pipe: Pipeline, values: dict[str, Any]) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _read(path: str, keep: Container[str] | None = None) -> list[dict[str, Any]]
     count = int(matches[0][2]) if matches else 0
     if not count or sorted(int(match[1]) for match in matches) != list(range(count)):
         raise FileNotFoundError(f"{path!r} is not a complete checkpoint of a pipeline")
-    found = []
+    result = []
     for number in range(count):
         stage = files.load(os.path.join(path, f"stage-{number}-of-{count}.safetensors"))
         if not isinstance(stage, dict) or stage.get("pipeline") != VERSION:
@@ -178,8 +178,8 @@ def _read(path: str, keep: Container[str] | None = None) -> list[dict[str, Any]]
         for held in (stage["model"], optimizer.get("state", {})):
             for name in [name for name in held if keep is not None and name not in keep]:
                 del held[name]
-        found.append(stage)
-    return found
+        result.append(stage)
+    return result
 
 
 def _new_optimizer_state(pipe: Pipeline, stages: list[Any], path: str) -> dict[str, Any]:
@@ -211,29 +211,35 @@ def _new_optimizer_state(pipe: Pipeline, stages: list[Any], path: str) -> dict[s
 def _random_file(path: str, pipe: Pipeline, layout: dict[str, int]) -> dict[str, Any]:
     """The generators of this rank; where ranks were others then, those of the first."""
     same = (layout["stages"], layout["replicas"]) == (pipe.grid.stages, pipe.replicas)
-    place = f"{pipe.stage}-{pipe.replica}" if same else "0-0"
-    states: dict[str, Any] = files.load(os.path.join(path, f"random-{place}.safetensors"))
+    rank = f"{pipe.stage}-{pipe.replica}" if same else "0-0"
+    states: dict[str, Any] = files.load(os.path.join(path, f"random-{rank}.safetensors"))
     return states
 
 
 def whole_state_dict(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The state of the whole model from the newest checkpoint in ``folder``, for use in one
-    process: ``model.load_state_dict(pipeline.whole_state_dict(folder))``.
+    """The state of the whole model from the newest checkpoint, for use in one process.
 
-    >>> import retrograd as torch, tempfile
-    >>> from retrograd import pipeline
-    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 1))
-    >>> pipe = pipeline.Pipeline(model, stages=1, microbatches=1)
-    >>> folder = tempfile.mkdtemp()
-    >>> path = pipe.save_checkpoint(folder)
-    >>> list(pipeline.whole_state_dict(folder))
-    ['0.weight', '0.bias']
-    >>> torch.distributed.destroy_process_group()
+    Args:
+        folder: folder for checkpoints, or a single checkpoint.
+
+    Returns:
+        A dictionary for ``load_state_dict``.
+
+    Example:
+        >>> import retrograd as torch, tempfile
+        >>> from retrograd import pipeline
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+        >>> pipe = pipeline.Pipeline(model, stages=1, microbatches=1)
+        >>> folder = tempfile.mkdtemp()
+        >>> path = pipe.save_checkpoint(folder)
+        >>> list(pipeline.whole_state_dict(folder))
+        ['0.weight', '0.bias']
+        >>> torch.distributed.destroy_process_group()
     """
     path = os.fspath(folder)
     if not any(map(_STAGE.fullmatch, os.listdir(path))):
-        found = checkpoints_in(path)
-        if not found:
+        result = checkpoints_in(path)
+        if not result:
             raise FileNotFoundError(f"there is no complete checkpoint of a pipeline in {path!r}")
-        path = os.path.join(path, _name(*max(found)))
+        path = os.path.join(path, _name(*max(result)))
     return {name: x for stage in _read(path) for name, x in stage["model"].items()}

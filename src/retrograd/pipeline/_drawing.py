@@ -145,9 +145,9 @@ def _letters(timeline: Timeline) -> str:
 def _looks(timeline: Timeline) -> list[Look]:
     """What occurs, in the order of a legend."""
     kinds = {event.kind for events in timeline.ticks for event in events}
-    found = {look_of(kind) for kind in kinds}
+    result = {look_of(kind) for kind in kinds}
     order = [*LOOKS.values(), MESSAGE]
-    return [look for look in order if look in found] + [IDLE]
+    return [look for look in order if look in result] + [IDLE]
 
 
 SHADES = "·░▒▓█"
@@ -179,9 +179,9 @@ def _shares(timeline: Timeline, columns: int, rows: int) -> tuple[list[Shares], 
     size = a_round * max(1, math.ceil(timeline.length / (a_round * columns)))
     count = max(1, math.ceil(timeline.length / size - 1e-9))
     widths = [size] * (count - 1) + [timeline.length - size * (count - 1) or 1.0]
-    found: list[Shares] = [[{} for _ in range(count)] for _ in range(rows)]
+    result: list[Shares] = [[{} for _ in range(count)] for _ in range(rows)]
     for rank, events in enumerate(timeline.ticks):
-        row = found[rank // together]
+        row = result[rank // together]
         ranks = min(together, schedule.stages - rank // together * together)
         for start, end, kind, _, _ in events:
             look = look_of(kind)
@@ -190,7 +190,7 @@ def _shares(timeline: Timeline, columns: int, rows: int) -> tuple[list[Shares], 
                 if within > 0:
                     share = within / (widths[column] * ranks)
                     row[column][look] = row[column].get(look, 0.0) + share
-    return found, size
+    return result, size
 
 
 # -- pictures ----------------------------------------------------------------------------------
@@ -373,9 +373,9 @@ def svg(timeline: Timeline) -> str:
 
 def _svg_shape(shape: Box | Area | Label) -> str:
     if isinstance(shape, Box):
-        place = f'x="{_n(shape.x)}" y="{_n(shape.y)}"'
+        corner = f'x="{_n(shape.x)}" y="{_n(shape.y)}"'
         size = f'width="{_n(shape.width)}" height="{_n(shape.height)}"'
-        return f'<rect {place} {size} fill="{shape.colour}"/>'
+        return f'<rect {corner} {size} fill="{shape.colour}"/>'
     if isinstance(shape, Area):
         points = " ".join(f"{_n(x)},{_n(y)}" for x, y in shape.points)
         return f'<polygon points="{points}" fill="{shape.colour}"/>'
@@ -408,8 +408,8 @@ def png(timeline: Timeline) -> bytes:
     axes.axis("off")
     for shape in drawn.shapes:
         if isinstance(shape, Box):
-            place, size = (shape.x, shape.y), (shape.width, shape.height)
-            axes.add_patch(patches.Rectangle(place, *size, facecolor=shape.colour, linewidth=0))
+            corner, size = (shape.x, shape.y), (shape.width, shape.height)
+            axes.add_patch(patches.Rectangle(corner, *size, facecolor=shape.colour, linewidth=0))
         elif isinstance(shape, Area):
             axes.add_patch(patches.Polygon(shape.points, facecolor=shape.colour, linewidth=0))
         else:

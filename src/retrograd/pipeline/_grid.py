@@ -67,9 +67,9 @@ class Grid:
     def _gathered(self, own: Any) -> list[list[Any]]:
         if self.ranks == 1:
             return [own.tolist()]
-        found = [torch.zeros_like(own) for _ in range(self.ranks)]
-        distributed.all_gather(found, own, group=self.everybody)
-        return [x.tolist() for x in found]
+        result = [torch.zeros_like(own) for _ in range(self.ranks)]
+        distributed.all_gather(result, own, group=self.everybody)
+        return [x.tolist() for x in result]
 
     def texts(self, text: str) -> list[str]:
         """A text of each rank."""
@@ -79,9 +79,9 @@ class Grid:
                              dtype=torch.uint8)  # fmt: skip
         if own:
             padded[: len(own)] = torch.frombuffer(bytearray(own), dtype=torch.uint8)
-        found = [torch.zeros_like(padded) for _ in range(self.ranks)]
-        distributed.all_gather(found, padded, group=self.everybody)
-        return [bytes(x._data)[:n].decode() for x, n in zip(found, lengths, strict=True)]
+        result = [torch.zeros_like(padded) for _ in range(self.ranks)]
+        distributed.all_gather(result, padded, group=self.everybody)
+        return [bytes(x._data)[:n].decode() for x, n in zip(result, lengths, strict=True)]
 
     def check_same(self, **settings: Any) -> None:
         """Error on the first rank that was given other settings than rank 0."""

@@ -17,19 +17,23 @@ _SUMMED = 4096  # elements of a tensor that are taken into a checksum
 
 
 class Lazy:
-    """A layer that is built only by the ranks that run it: for models too large for one rank.
+    """A layer that is created only on the ranks that run it, for models too large for one rank.
 
-    Its random numbers are drawn from a stream of its own, so that it has the same weights
-    whichever rank builds it.
+    Its random numbers come from a separate stream, so that its weights do not depend on the rank.
 
-    >>> import retrograd as torch
-    >>> from retrograd import pipeline
-    >>> linear = torch.nn.Linear
-    >>> layers = [pipeline.Lazy(linear, 2, 4), torch.relu, pipeline.Lazy(linear, 4, 1)]
-    >>> model = pipeline.Pipeline(layers, stages=1, microbatches=1)
-    >>> list(model.state_dict())
-    ['0.weight', '0.bias', '2.weight', '2.bias']
-    >>> torch.distributed.destroy_process_group()
+    Args:
+        build: function or class that creates the layer.
+        args, kwargs: its arguments.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd import pipeline
+        >>> linear = torch.nn.Linear
+        >>> layers = [pipeline.Lazy(linear, 2, 4), torch.relu, pipeline.Lazy(linear, 4, 1)]
+        >>> model = pipeline.Pipeline(layers, stages=1, microbatches=1)
+        >>> list(model.state_dict())
+        ['0.weight', '0.bias', '2.weight', '2.bias']
+        >>> torch.distributed.destroy_process_group()
     """
 
     def __init__(self, build: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:

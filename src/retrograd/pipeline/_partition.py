@@ -17,13 +17,20 @@ Partition = str | Sequence[int]
 
 
 def partition(costs: Sequence[float], parts: int) -> list[int]:
-    """Cut a row of ``costs`` into ``parts`` such that the largest sum of a part is as small as
-    any cut can make it. Part ``k`` is ``costs[b[k]:b[k + 1]]`` of the boundaries ``b`` given back.
+    """Split a sequence of costs so that the largest sum of a part is as small as possible.
 
-    >>> partition([1, 1, 1, 1, 4, 1], 3)
-    [0, 4, 5, 6]
-    >>> partition([1, 1, 1, 1], 2)
-    [0, 2, 4]
+    Args:
+        costs: the costs.
+        parts: number of parts.
+
+    Returns:
+        The boundaries ``b``: part ``k`` is ``costs[b[k]:b[k + 1]]``.
+
+    Example:
+        >>> partition([1, 1, 1, 1, 4, 1], 3)
+        [0, 4, 5, 6]
+        >>> partition([1, 1, 1, 1], 2)
+        [0, 2, 4]
     """
     count = len(costs)
     if not 1 <= parts <= count:
@@ -106,25 +113,34 @@ def _checked(given: Sequence[int], layers: int, parts: int) -> list[int]:
 def profile(
     layers: Sequence[Any], example: Any, *, skips: Sequence[tuple[int, int]] = (), rounds: int = 3
 ) -> list[float]:
-    """Seconds that the forward and backward pass of each layer takes, run one after the other on
-    ``example``; the shortest of several rounds.
+    """Measure the time of the forward and backward pass of each layer.
 
-    >>> import retrograd as torch
-    >>> layers = [torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)]
-    >>> len(profile(layers, torch.ones(8, 4)))
-    3
+    Args:
+        layers: the layers.
+        example: input of the first layer.
+        skips: skip connections, as for ``Pipeline``.
+        rounds: number of measurements, of which the shortest counts.
+
+    Returns:
+        Seconds for each layer.
+
+    Example:
+        >>> import retrograd as torch
+        >>> layers = [torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)]
+        >>> len(profile(layers, torch.ones(8, 4)))
+        3
     """
-    found: list[float] = []
+    result: list[float] = []
     values = {-1: example}
     needed_later = [{i for i, j in skips if j > at} for at in range(len(layers))]
     for number, given in enumerate(layers):
         layer = given[1] if isinstance(given, tuple) else given
         inputs = [values[number - 1], *(values[i] for i, j in skips if j == number)]
         output, seconds = _timed(built(layer, number, 0), inputs, rounds)
-        found.append(seconds)
+        result.append(seconds)
         values[number] = output
         values = {i: x for i, x in values.items() if i == number or i in needed_later[number]}
-    return found
+    return result
 
 
 def _timed(layer: Callable[..., Any], inputs: list[Any], rounds: int) -> tuple[Any, float]:

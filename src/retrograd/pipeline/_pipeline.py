@@ -220,7 +220,7 @@ class Pipeline:
         """Put a parameter in the place of another."""
         path, _, last = name.rpartition(".")
         target = self.module.get_submodule(path)
-        if target._parameters[last].shape != parameter.shape:
+        if getattr(target, last).shape != parameter.shape:
             raise ValueError(f"tied: {name!r} has another shape than what it is tied to")
         setattr(target, last, parameter)
 
@@ -237,17 +237,17 @@ class Pipeline:
 
     @property
     def stage(self) -> int:
-        """Which rank of its pipeline this is."""
+        """The number of this rank's stage."""
         return self.grid.stage
 
     @property
     def replica(self) -> int:
-        """Which of the replicas this rank belongs to: the data that it is given must be those of
-        this replica."""
+        """The number of this rank's replica, whose data it must be given."""
         return self.grid.replica
 
     @property
     def replicas(self) -> int:
+        """The number of replicas."""
         return self.grid.replicas
 
     @property
@@ -263,33 +263,55 @@ class Pipeline:
         return list(self.routes.boundaries)
 
     def parameters(self) -> list[Any]:
-        """The parameters of this rank's layers, each once."""
+        """The parameters of this rank's layers.
+
+        Returns:
+            A list.
+        """
         return list({id(p): p for p in self._named.values()}.values())
 
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
-        """The parameters of this rank's layers, with their names in the whole model."""
+        """The parameters of this rank's layers, with their names in the whole model.
+
+        Returns:
+            Pairs of a name and a parameter.
+        """
         return iter(self._named.items())
 
     def train(self, mode: bool = True) -> Pipeline:
-        """Set the layers to training, as ``nn.Module.train`` does."""
+        """Switch the layers to training mode, or to evaluation mode.
+
+        Args:
+            mode: True for training mode.
+
+        Returns:
+            The pipeline.
+        """
         self.module.train(mode)
         return self
 
     def eval(self) -> Pipeline:
-        """Set the layers to evaluation."""
+        """Switch the layers to evaluation mode.
+
+        Returns:
+            The pipeline.
+        """
         return self.train(False)
 
     # -- batches -------------------------------------------------------------------------------
 
     def train_batch(self, iterator: Iterable[Any] | None) -> float:
-        """Train on the next ``microbatches`` items of ``iterator``, pairs of inputs and targets,
-        and give back the mean of their losses, the same on all ranks.
+        """Train on one batch.
 
-        The first stage uses the inputs and the last one the targets, each of its own iterator, so
-        both need iterators over the same data. Other ranks may give None. At the end of the data
-        all ranks raise StopIteration.
+        The first stage uses the inputs and the last stage the targets, each from its own iterator,
+        so both need iterators over the same data. At the end of the data, all ranks raise
+        StopIteration. Gradients stay in ``.grad`` until the next batch.
 
-        Gradients stay in ``.grad`` until the next batch.
+        Args:
+            iterator: yields micro-batches, pairs of inputs and targets; None on ranks in between.
+
+        Returns:
+            The mean of the losses, the same on all ranks.
         """
         if self.loss_fn is None:
             raise ValueError(
@@ -310,11 +332,16 @@ class Pipeline:
         return loss
 
     def eval_batch(self, iterator: Iterable[Any] | None, outputs: bool = False) -> Any:
-        """Run the next ``microbatches`` items of ``iterator`` without training, with the layers
-        set to evaluation, and give back the mean of their losses. With ``outputs``, give back
-        ``(loss, outputs)``: a list of what the model gives for each item, on the ranks of the last
-        stage; elsewhere None. Without a ``loss_fn`` the loss is None, and items may be inputs
-        alone."""
+        """Run one batch forward, with the layers in evaluation mode.
+
+        Args:
+            iterator: yields micro-batches; inputs alone, if there is no ``loss_fn``.
+            outputs: return the results of the model, too.
+
+        Returns:
+            The mean of the losses, or None without a ``loss_fn``; with ``outputs``, a pair of that
+            and a list of results, on the last stage.
+        """
         start = time.perf_counter()
         items = self._begin(iterator, EVALUATE)
         training = [module for module in self.module.modules() if module.training]
@@ -377,12 +404,20 @@ class Pipeline:
     # -- state ---------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of this rank's layers, by their names in the whole model."""
+        """The state of this rank's layers, by their names in the whole model.
+
+        Returns:
+            A dictionary.
+        """
         state: dict[str, Any] = self.module.state_dict()
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load this rank's layers from the state of the whole model, or of more than that."""
+        """Load this rank's layers.
+
+        Args:
+            state_dict: the state of the whole model.
+        """
         layers = set(self.module._modules)
         own = {name: x for name, x in state_dict.items() if layer_of(name, layers)}
         self.module.load_state_dict(own)
@@ -390,16 +425,31 @@ class Pipeline:
     def save_checkpoint(
         self, folder: str | os.PathLike[str], *, keep: int | None = None, **values: Any
     ) -> str:
-        """Save where training stands, by all ranks together, in a new folder inside ``folder``
-        that appears once all of it is written: parameters, buffers, the states of optimizer,
-        scheduler and random generators, and ``values``. With ``keep``, older ones are removed but
-        for so many. The path of the new folder is given back."""
+        """Save the state of training, by all ranks together, in a new folder that appears
+        atomically.
+
+        It contains parameters, buffers, the states of the optimizer, scheduler and random
+        generators, and ``values``.
+
+        Args:
+            folder: folder for checkpoints.
+            keep: number of checkpoints to keep; all by default.
+            values: further values, which ``load_checkpoint`` returns.
+
+        Returns:
+            The path of the new folder.
+        """
         return _checkpoints.save(self, os.fspath(folder), keep, values)
 
     def load_checkpoint(self, folder: str | os.PathLike[str]) -> dict[str, Any]:
-        """Go back to the newest checkpoint in ``folder`` (or to the one that it is), and give back
-        the ``values`` that were saved with it. It may have been saved with another number of
-        stages, chunks or replicas."""
+        """Restore the state of training. The number of stages, chunks and replicas may differ.
+
+        Args:
+            folder: folder for checkpoints, of which the newest is loaded, or a single checkpoint.
+
+        Returns:
+            The values that were saved.
+        """
         return _checkpoints.load(self, os.fspath(folder))
 
 

@@ -46,8 +46,8 @@ class Row(NamedTuple):
 
     @property
     def memory(self) -> Fraction | None:
-        found = self.timeline.peak_memory
-        return None if found is None else Fraction(max(found))
+        result = self.timeline.peak_memory
+        return None if result is None else Fraction(max(result))
 
 
 class Needed(NamedTuple):

@@ -321,9 +321,9 @@ def get(name: str) -> type[Schedule]:
     >>> get("zb-h1")(stages=4, microbatches=8)
     <zb-h1: stages=4, microbatches=8>
     """
-    found = _SCHEDULES.get(name.lower().replace("_", "-"))
-    if found is None:
+    result = _SCHEDULES.get(name.lower().replace("_", "-"))
+    if result is None:
         near = get_close_matches(name, _SCHEDULES, 1)
         advice = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(_SCHEDULES)}"
         raise ValueError(f"there is no schedule {name!r}; {advice}")
-    return found
+    return result

@@ -245,17 +245,17 @@ class _Simulation:
     def _receive(self, rank: _Rank, instruction: Instruction, message: Message) -> bool:
         """Receive, or give back false if the message has not been sent yet."""
         here, there = rank.number, instruction.peer % self.schedule.stages
-        found = self.arrivals.pop(message, None)
-        if found is None:
+        result = self.arrivals.pop(message, None)
+        if result is None:
             sender = self.offered.pop(message, None)
             if sender is None:
                 self.awaited[message] = rank
                 return False
             start = max(sender.clock, rank.clock)
-            found = start, self._transfer(start, message, (there, here))
-            self.handed_over[message] = found
+            result = start, self._transfer(start, message, (there, here))
+            self.handed_over[message] = result
             self.runnable.append(sender)
-        self._wait(rank, instruction, *found)
+        self._wait(rank, instruction, *result)
         if self.buffers and here != there:
             pair = (there, here)
             self.taken.setdefault(pair, []).append(rank.clock)
@@ -266,17 +266,17 @@ class _Simulation:
 
     def _meet(self, rank: _Rank, instruction: Instruction, message: Message) -> bool:
         """A send without buffers: both sides are there, and both stay until it is done."""
-        found = self.handed_over.pop(message, None)
-        if found is None:
+        result = self.handed_over.pop(message, None)
+        if result is None:
             receiver = self.awaited.pop(message, None)
             if receiver is None:
                 self.offered[message] = rank
                 return False
             start = max(rank.clock, receiver.clock)
-            found = start, self._transfer(start, message, (rank.number, receiver.number))
-            self.arrivals[message] = found
+            result = start, self._transfer(start, message, (rank.number, receiver.number))
+            self.arrivals[message] = result
             self.runnable.append(receiver)
-        self._wait(rank, instruction, *found)
+        self._wait(rank, instruction, *result)
         return True
 
     @staticmethod

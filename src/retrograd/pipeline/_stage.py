@@ -344,10 +344,10 @@ class Stage:
                 return [], []
             return [loss], [torch.full_like(loss, self.scale)]
         outputs, gradients = [], []
-        for target, places in record.sent.items():
-            for place, g in zip(places, received[target], strict=True):
-                if g is not None and place is not None:
-                    outputs.append(place)
+        for target, edges in record.sent.items():
+            for edge, g in zip(edges, received[target], strict=True):
+                if g is not None and edge is not None:
+                    outputs.append(edge)
                     gradients.append(g)
         return outputs, gradients
 

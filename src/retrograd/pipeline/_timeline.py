@@ -49,7 +49,14 @@ class Timeline:
         self.length = max(ends)  #: in ticks
 
     def events(self, rank: int) -> Iterator[Event]:
-        """What a rank does, with times in the unit of the costs."""
+        """What a rank does, with times in the unit of the costs.
+
+        Args:
+            rank: the rank.
+
+        Returns:
+            An iterator of ``Event``.
+        """
         for event in self.ticks[rank]:
             yield event._replace(start=self._time(event.start), end=self._time(event.end))
 
@@ -120,11 +127,15 @@ class Timeline:
     # -- showing it ----------------------------------------------------------------------------
 
     def title(self) -> str:
-        """What it is and what it costs, in a line.
+        """A summary in one line.
 
-        >>> from retrograd.pipeline import schedules, simulate
-        >>> simulate(schedules.get("gpipe")(stages=4, microbatches=8)).title()
-        'gpipe: 4 stages, 8 micro-batches; time 33, bubble 37.5 %, at most 8 activations'
+        Returns:
+            The text.
+
+        Example:
+            >>> from retrograd.pipeline import schedules, simulate
+            >>> simulate(schedules.get("gpipe")(stages=4, microbatches=8)).title()
+            'gpipe: 4 stages, 8 micro-batches; time 33, bubble 37.5 %, at most 8 activations'
         """
         schedule = self.schedule
         chunks = f" of {schedule.chunks} chunks" if schedule.chunks > 1 else ""
@@ -141,28 +152,41 @@ class Timeline:
         return text
 
     def text(self, width: int = 120) -> str:
-        """Stages as lines, time from left to right, for a terminal of ``width`` columns.
+        """A drawing for a terminal: stages as lines, time from left to right.
 
-        >>> from retrograd.pipeline import schedules, simulate
-        >>> print(simulate(schedules.get("1f1b")(stages=2, microbatches=3)).text())
-        1f1b: 2 stages, 3 micro-batches; time 12, bubble 33.3 %, at most 2 activations
-        stage 0  F0 F1 ·  ·  B0─── F2 B1─── ·  B2───
-        stage 1  ·  F0 B0─── F1 B1─── F2 B2─── ·  ·
-        F forward  B backward  · idle
+        Args:
+            width: number of columns.
+
+        Returns:
+            The text.
+
+        Example:
+            >>> from retrograd.pipeline import schedules, simulate
+            >>> print(simulate(schedules.get("1f1b")(stages=2, microbatches=3)).text())
+            1f1b: 2 stages, 3 micro-batches; time 12, bubble 33.3 %, at most 2 activations
+            stage 0  F0 F1 ·  ·  B0─── F2 B1─── ·  B2───
+            stage 1  ·  F0 B0─── F1 B1─── F2 B2─── ·  ·
+            F forward  B backward  · idle
         """
         return _drawing.text(self, width)
 
     def svg(self) -> str:
-        """The same as a picture, as the text of an SVG file."""
+        """A drawing as SVG.
+
+        Returns:
+            The text of an SVG file.
+        """
         return _drawing.svg(self)
 
     def _repr_svg_(self) -> str:
         return self.svg()
 
     def trace(self) -> dict[str, Any]:
-        """The events in the format that Perfetto and ``chrome://tracing`` open.
+        """The events in the format of Perfetto and ``chrome://tracing``, with a millisecond per
+        unit.
 
-        One unit of the costs is shown as a millisecond.
+        Returns:
+            A dictionary for JSON.
         """
         stages = range(self.schedule.stages)
         names = [
@@ -186,7 +210,11 @@ class Timeline:
         return {"traceEvents": [*names, *boxes], "otherData": self.figures()}
 
     def figures(self) -> dict[str, Any]:
-        """The figures by name, as plain numbers that can be written to JSON."""
+        """The figures by name.
+
+        Returns:
+            A dictionary for JSON.
+        """
         memory = self.peak_memory
         return {
             "schedule": self.schedule.name,
@@ -201,7 +229,11 @@ class Timeline:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a ``.svg``, ``.png``, ``.txt`` or ``.json`` file. The file is whole or absent."""
+        """Write a ``.svg``, ``.png``, ``.txt`` or ``.json`` file, atomically.
+
+        Args:
+            path: the file.
+        """
         name = os.fspath(path)
         ending = os.path.splitext(name)[1].lower()
         if ending == ".svg":

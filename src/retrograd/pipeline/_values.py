@@ -19,9 +19,9 @@ def tensors_of(value: Any) -> list[Any]:
     >>> [x.shape for x in tensors_of((torch.ones(2), {"mask": torch.ones(3), "length": 3}))]
     [torch.Size([2]), torch.Size([3])]
     """
-    found: list[Any] = []
-    mapped(found.append, value)
-    return found
+    result: list[Any] = []
+    mapped(result.append, value)
+    return result
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
@@ -45,21 +45,21 @@ def taken_apart(value: Any) -> tuple[str, list[Any]]:
     >>> put_together(text, tensors)
     (tensor([1., 1.]), 3)
     """
-    found: list[Any] = []
-    tree = _skeleton(value, found)
-    about = [[list(x.shape), x.dtype.name, x.requires_grad] for x in found]
-    return json.dumps([tree, about], separators=(",", ":")), found
+    result: list[Any] = []
+    tree = _skeleton(value, result)
+    about = [[list(x.shape), x.dtype.name, x.requires_grad] for x in result]
+    return json.dumps([tree, about], separators=(",", ":")), result
 
 
-def _skeleton(value: Any, found: list[Any]) -> Any:
+def _skeleton(value: Any, tensors: list[Any]) -> Any:
     if isinstance(value, torch.Tensor):
-        found.append(value)
-        return {"tensor": len(found) - 1}
+        tensors.append(value)
+        return {"tensor": len(tensors) - 1}
     kind = type(value)
     if kind in (tuple, list):
-        return {kind.__name__: [_skeleton(part, found) for part in value]}
+        return {kind.__name__: [_skeleton(part, tensors) for part in value]}
     if kind is dict and all(type(key) in (str, int) for key in value):
-        return {"dict": [[key, _skeleton(part, found)] for key, part in value.items()]}
+        return {"dict": [[key, _skeleton(part, tensors)] for key, part in value.items()]}
     if kind in _PLAIN:
         return {"is": value}
     raise TypeError(

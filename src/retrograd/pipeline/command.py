@@ -1,4 +1,4 @@
-"""``retrograd pipeline plan``: its options, and what is done with them."""
+"""``retrograd pipeline plan``: options and implementation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ENDINGS = (".svg", ".png", ".json", ".txt")
 MOST_PASSES = 2_000_000
 ABOUT = "plan how to train a model across processes"
 DESCRIPTION = """\
-Work out how long a pipeline would take for a batch, how much of that its stages would wait, and
-how many activations they would keep, for each schedule, before anything is run.
+Compute how long each schedule would take for a batch, how long its stages would wait, and how many
+activations they would store, before anything is run.
 
-Times are in any unit. Give what you have measured for one micro-batch on one stage."""
+Times are in any unit: give what you measured for one micro-batch on one stage."""
 EPILOG = """\
 examples:
   retrograd pipeline plan --stages 4 --microbatches 16 --show
@@ -54,9 +54,9 @@ def add_to(commands: Any) -> None:
     )
     add = plan.add_argument
     add("--stages", type=_positive, metavar="P", required=True,
-        help="how many processes share the model")
+        help="number of processes that the model is split across")
     add("--microbatches", type=_positive, metavar="M", required=True,
-        help="how many parts a batch is cut into")
+        help="number of parts that a batch is split into")
     add("--schedule", type=str.lower, choices=("all", *NAMES), default="all", metavar="NAME",
         help=f"all, {', '.join(NAMES)} (default: all)")
     add("--chunks", type=_positive, metavar="V",
@@ -64,25 +64,25 @@ def add_to(commands: Any) -> None:
     costs = plan.add_argument_group("costs")
     add = costs.add_argument
     add("--forward", type=_costs, default=Fraction(1), metavar="T",
-        help="a stage's forward pass of a micro-batch, all its chunks (default: 1)")
+        help="time of a stage's forward pass for a micro-batch, all its chunks (default: 1)")
     add("--backward", type=_costs, metavar="T",
-        help="its backward pass (default: twice the forward pass)")
+        help="time of its backward pass (default: twice the forward pass)")
     add("--backward-weight", type=_costs, metavar="T",
-        help="the part of the backward pass that is for weights (default: half of it)")
+        help="time of the part of the backward pass for weights (default: half of it)")
     add("--communication", type=_cost, default=Fraction(0), metavar="T",
-        help="a message between neighbours, which travels while stages work (default: 0)")
+        help="time of a message between neighbours, during which stages continue (default: 0)")
     add("--latency", type=_cost, default=Fraction(0), metavar="T",
-        help="what a message takes beside that (default: 0)")
+        help="additional time of each message (default: 0)")
     add("--contention", action="store_true",
-        help="messages between two stages go one at a time, each for as long as --communication")
+        help="send messages between two stages one at a time, each for --communication")
     add("--activation-mb", type=_costs, metavar="MB",
-        help="what a micro-batch keeps on a stage until its backward pass is done")
+        help="memory that a micro-batch takes on a stage until its backward pass is done")
     add("--memory-mb", type=_cost, metavar="MB",
-        help="what a stage has for activations: schedules that need more are ruled out")
+        help="memory of a stage for activations: schedules that need more are excluded")
     shown = plan.add_argument_group("output")
     add = shown.add_argument
     add("--bubble", type=_cost, default=Fraction(5), metavar="PERCENT",
-        help="the bubble to find the number of micro-batches for (default: 5)")
+        help="find the number of micro-batches for this bubble (default: 5)")
     add("--show", action="store_true", help="draw the timelines in the terminal")
     add("--draw", metavar="FILE",
         help="write the timeline as .svg, .png, .txt, or .json for Perfetto; of several "

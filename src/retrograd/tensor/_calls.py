@@ -206,7 +206,7 @@ def apply_lifted(
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
-    if op.definition is not None and computed is None and not level.takes_whole(op):
+    if op.definition is not None and computed is None and not level.records_whole(op):
         return defined(op, operands, options)
     operands = [lifted_to(level, x) for x in operands]
     if op.view:

@@ -499,4 +499,4 @@ _FILLS: dict[str, Callable[..., Tensor]] = {
 }  # fmt: skip
 for _name, _fill in _FILLS.items():
     setattr(Tensor, _name, _new(_fill))
-Tensor.new = new  # type: ignore[attr-defined]
+Tensor.new = new  # type: ignore[assignment, method-assign]

@@ -498,7 +498,7 @@ AT_LEVEL = Setting((), apply_by_level, forward_at_level, lambda number, beside: 
 
 def builder_for(op: Operation) -> Callable[..., Callable[..., Any]]:
     """Which of the functions above makes the function of an operation."""
-    if op.definition is not None and not op.has_rules:
+    if op.definition is not None and not op.has_rules and op.family != "constant":
         return by_definition
     if op.inputs == ("self",) and not op.options:
         return unary

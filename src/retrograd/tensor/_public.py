@@ -13,6 +13,7 @@ from retrograd.ops._arguments import checked
 from retrograd.ops._index import names_of
 from retrograd.ops._operation import USERS, Operation
 from retrograd.ops._public import NAMES, Face
+from retrograd.tensor._calls import wrong_argument
 from retrograd.tensor._inplace import in_place, in_place_of
 from retrograd.tensor._out import written
 from retrograd.tensor._tensor import Tensor
@@ -84,7 +85,12 @@ def _named(op: Operation) -> Callable[..., Any]:
     def called(*args: Any, **named: Any) -> Any:
         if named:
             args = (*args, *[named.pop(n) for n in op.inputs[len(args) :] if n in named])
-        return function(*args, **named)
+        try:
+            return function(*args, **named)
+        except (AssertionError, AttributeError):
+            if args and not isinstance(args[0], (Tensor, list, tuple)):
+                raise wrong_argument(op, args[0], 0) from None
+            raise
 
     called.__name__ = called.__qualname__ = op.name
     called.__doc__ = op.doc

@@ -40,18 +40,40 @@ class Generator(_generator.Generator):
 
 _CPU = device("cpu")
 # There is one default generator, made before there were tensors to hold its states.
-default_generator = _generator.default_generator
+default_generator: Generator = _generator.default_generator  # type: ignore[assignment]
 default_generator.__class__ = Generator
 default_generator.device = _CPU
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default generator, to be given back to ``set_rng_state``."""
-    return default_generator.get_state()  # type: ignore[no-any-return]
+    """The state of the default generator.
+
+    Returns:
+        The state, a tensor of bytes that ``set_rng_state`` takes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> state = torch.get_rng_state()
+        >>> x = torch.rand(1)
+        >>> torch.set_rng_state(state)
+        >>> bool(torch.rand(1) == x)
+        True
+    """
+    return default_generator.get_state()
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Continue the default generator from a state taken earlier."""
+    """Continue the default generator from an earlier state.
+
+    Args:
+        new_state: a state from ``get_rng_state``, here or in PyTorch.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.set_rng_state(torch.Generator().manual_seed(0).get_state())
+        >>> torch.rand(2)
+        tensor([0.4963, 0.7682])
+    """
     default_generator.set_state(new_state)
 
 
@@ -60,14 +82,23 @@ def fork_rng(
     devices: Any = None, enabled: bool = True, _caller: str = "fork_rng",
     _devices_kw: str = "devices", device_type: str = "cpu",
 ) -> Iterator[None]:  # fmt: skip
-    """Random numbers drawn inside leave the default generator, outside, as it was.
+    """A context manager that restores the state of the default generator at its end.
 
-    >>> import retrograd as torch
-    >>> before = torch.get_rng_state()
-    >>> with torch.random.fork_rng():
-    ...     x = torch.rand(3)
-    >>> torch.equal(before, torch.get_rng_state())
-    True
+    Args:
+        devices: ignored; there is one device.
+        enabled: False to do nothing.
+        device_type: ignored.
+
+    Returns:
+        The context manager.
+
+    Example:
+        >>> import retrograd as torch
+        >>> generator = torch.manual_seed(0)
+        >>> with torch.random.fork_rng():
+        ...     inside = torch.rand(1)
+        >>> bool(torch.rand(1) == inside)
+        True
     """
     if not enabled:
         yield

@@ -7,8 +7,8 @@ array itself: its shape and dtype, conversion, copying, printing.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from retrograd import arrays
 from retrograd._modes import modes
@@ -39,11 +39,15 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"torch.Size({list(self)})"
 
-    def __add__(self, other: Any) -> Size:
+    def __add__(self, other: tuple[int, ...]) -> Size:  # type: ignore[override]
         return Size((*self, *other))
 
-    def __getitem__(self, index: Any) -> Any:
-        picked = tuple.__getitem__(self, index)
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:
+        picked: Any = tuple.__getitem__(self, index)
         return Size(picked) if isinstance(index, slice) else picked
 
 
@@ -80,7 +84,14 @@ class device:  # noqa: N801 - PyTorch's name
 _CPU = device("cpu")
 
 
-class Tensor(Variable):
+if TYPE_CHECKING:  # the operations of the table are attached as methods at run time
+    from retrograd.tensor._bound import Methods as _Base
+    from retrograd.tensor._typing import Array
+else:
+    _Base = Variable
+
+
+class Tensor(_Base):
     """An n-dimensional array that remembers how it was made.
 
     Make one with ``tensor``, ``zeros``, ``from_numpy`` and their kin.
@@ -107,7 +118,7 @@ class Tensor(Variable):
     def data(self) -> Tensor:
         """The same memory without history, and without telling the version counter of writes."""
         if isinstance(self._data, Lifted):
-            return self.detach()  # type: ignore[no-any-return]
+            return self.detach()
         self._data = arrays.writable(self._data)
         result: Tensor = wrap(self._data)
         if self.is_inference():
@@ -133,7 +144,11 @@ class Tensor(Variable):
         """The size of each dimension."""
         return Size(self._data.shape)
 
-    def size(self, dim: int | None = None) -> Any:
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the size of one dimension."""
         return self.shape if dim is None else self.shape[dim]
 
@@ -184,7 +199,11 @@ class Tensor(Variable):
     def element_size(self) -> int:
         return int(self._data.itemsize)
 
-    def stride(self, dim: int | None = None) -> Any:
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """How many elements apart neighbours along each dimension are."""
         strides = arrays.strides(self._data)
         return strides if dim is None else strides[dim]
@@ -212,7 +231,7 @@ class Tensor(Variable):
 
     # -- to Python and NumPy -----------------------------------------------------------------
 
-    def numpy(self, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> Array:
         """The array, sharing memory. While recording, a tensor that requires grad must be detached
         first."""
         if modes.grad_enabled and not force and self.requires_grad:
@@ -221,9 +240,11 @@ class Tensor(Variable):
                 "instead."
             )
         if isinstance(self._data, Lifted):
-            return self._data.__array__()
+            shown: Array = self._data.__array__()
+            return shown
         self._data = arrays.writable(self._data)
-        return self._data
+        array: Array = self._data
+        return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
@@ -246,15 +267,15 @@ class Tensor(Variable):
     # NumPy must leave `array + tensor` to the tensor, which knows what to record.
     __array_priority__ = 1000
 
-    def item(self) -> Any:
+    def item(self) -> bool | int | float:
         """The one element as a Python number."""
         if self._data.size != 1:
             raise RuntimeError(
                 f"a Tensor with {self._data.size} elements cannot be converted to Scalar"
             )
         if modes.observer is not None:
-            return modes.observer.number(self, self._data.item())
-        return self._data.item()
+            return modes.observer.number(self, self._data.item())  # type: ignore[no-any-return]
+        return self._data.item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
@@ -298,11 +319,10 @@ class Tensor(Variable):
             raise TypeError("len() of a 0-d tensor")
         return len(self._data)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self._data.ndim:
             raise TypeError("iteration over a 0-d tensor")
-        pieces: Any = self.unbind(0)
-        return iter(pieces)
+        return iter(self.unbind(0))
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (Tensor, bool, int, float, complex)):
@@ -310,8 +330,7 @@ class Tensor(Variable):
                 "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
                 f"{type(element)}."
             )
-        found: Any = self == element
-        return bool(found.any().item())
+        return bool((self == element).any().item())
 
     __hash__ = object.__hash__
 
@@ -370,12 +389,8 @@ class Tensor(Variable):
 
     def __format__(self, spec: str) -> str:
         if not self._data.ndim:
-            return self.item().__format__(spec)  # type: ignore[no-any-return]
+            return self.item().__format__(spec)
         return object.__format__(self, spec)
-
-    if TYPE_CHECKING:  # the operations of the table are attached as methods at run time
-
-        def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
 
 def _deep_copy(data: Any, memo: dict[int, Any]) -> Any:

@@ -112,11 +112,23 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
 
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
             requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The frequencies of ``fft``, for ``n`` samples a time ``d`` apart.
+    """The frequencies of the elements of ``fft``.
 
-    >>> import retrograd as torch
-    >>> torch.fft.fftfreq(4)
-    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    Args:
+        n: number of samples.
+        d: time between two samples.
+        dtype: a floating-point dtype; the default one if None.
+        layout: ignored.
+        device: must be the CPU.
+        requires_grad: whether operations on the result are recorded.
+
+    Returns:
+        The frequencies, in cycles per unit of time: ``[0, 1, ..., -2, -1] / (n * d)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.fftfreq(4)
+        tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
     wanted = _float_dtype("fftfreq", dtype, n)
     numbers = arrays.arange(n, dtype=wanted)
@@ -126,7 +138,24 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, de
 
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The frequencies of ``rfft``."""
+    """The frequencies of the elements of ``rfft``.
+
+    Args:
+        n: number of samples.
+        d: time between two samples.
+        dtype: a floating-point dtype; the default one if None.
+        layout: ignored.
+        device: must be the CPU.
+        requires_grad: whether operations on the result are recorded.
+
+    Returns:
+        The frequencies, in cycles per unit of time: ``[0, 1, ..., n // 2] / (n * d)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.rfftfreq(4)
+        tensor([0.0000, 0.2500, 0.5000])
+    """
     check_int("fft_rfftfreq", "n", 1, n)
     count = int(n / 2) + 1  # as C divides: towards zero
     numbers = arrays.arange(count, dtype=_float_dtype("rfftfreq", dtype, count))

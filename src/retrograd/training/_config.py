@@ -62,18 +62,18 @@ def _text(path: Path) -> str:
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        result = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"{path}, line {error.lineno}: {error.msg}") from None
     except tomllib.TOMLDecodeError as error:
-        place = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", str(error))
-        where, what = (f"{path}, line {place[2]}", place[1]) if place else (str(path), str(error))
+        match = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", str(error))
+        where, what = (f"{path}, line {match[2]}", match[1]) if match else (str(path), str(error))
         raise UserError(f"{where}: {what}") from None
     except RecursionError:
         raise UserError(f"{path} is nested too deeply for a configuration file") from None
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise UserError(f'{path}: a configuration is an object, such as {{"task": "digits"}}')
-    return found
+    return result
 
 
 def line_of(text: str, path: tuple[str, ...], is_json: bool) -> int | None:

@@ -51,13 +51,13 @@ def new(out: Path | None, name: str) -> Path:
 def latest(name: str) -> Path | None:
     """The last run of this name among those that were given no ``--out``."""
     numbered = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
-    found = {}
+    result = {}
     if RUNS.is_dir():
         for folder in RUNS.iterdir():
             match = numbered.fullmatch(folder.name)
             if match and (folder / CONFIG).exists():
-                found[int(match[1] or 1)] = folder
-    return found[max(found)] if found else None
+                result[int(match[1] or 1)] = folder
+    return result[max(result)] if result else None
 
 
 def write_config(folder: Path, settings: dict[str, Any]) -> None:

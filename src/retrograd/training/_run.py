@@ -44,17 +44,17 @@ class Run:
 
     def resume(self, checkpoint: Path) -> None:
         """Go back to where a checkpoint was made."""
-        found = read_values(checkpoint)
-        if found["data"] != self.task.fingerprint:
+        result = read_values(checkpoint)
+        if result["data"] != self.task.fingerprint:
             raise UserError(f"{checkpoint}: the data have changed since, so the run cannot go on")
         try:
             load_checkpoint(checkpoint, **self.loop.parts())
         except RuntimeError as error:
             raise UserError(one_line(error)) from None
-        self.loop.step = found["step"]
-        self._pending, self._seconds = found["pending"], found["seconds"]
-        self._scores = found["scores"]
-        self.records = _metrics.read(checkpoint.parent.parent, found["step"])
+        self.loop.step = result["step"]
+        self._pending, self._seconds = result["pending"], result["seconds"]
+        self._scores = result["scores"]
+        self.records = _metrics.read(checkpoint.parent.parent, result["step"])
 
     def announcement(self, folder: Path) -> str:
         """What is about to happen."""

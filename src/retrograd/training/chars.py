@@ -105,15 +105,15 @@ def own_sources() -> str:
 
 
 def encoded(torch: Any, text: str, vocabulary: list[str]) -> Any:
-    """A text as the places of its characters in the vocabulary.
+    """A text as the indices of its characters in the vocabulary.
 
     >>> import retrograd
     >>> encoded(retrograd, "abca", ["a", "b", "c"])
     tensor([0, 1, 2, 0])
     """
     # Strings are translated much faster than lists.
-    places = text.translate({ord(c): i for i, c in enumerate(vocabulary)})
-    numbers = bytearray(places.encode("utf-32-le", "surrogatepass"))
+    codes = text.translate({ord(c): i for i, c in enumerate(vocabulary)})
+    numbers = bytearray(codes.encode("utf-32-le", "surrogatepass"))
     return torch.frombuffer(numbers, dtype=torch.int32).to(torch.int64)
 
 
@@ -145,7 +145,7 @@ def test_windows(torch: Any, codes: Any, context: int) -> tuple[Any, Any]:
 
 def gpt(torch: Any, vocabulary: int, layers: int, heads: int, width: int, context: int,
         dropout: float, tied: bool) -> Any:  # fmt: skip
-    """Embeddings of characters and of places, blocks of attention to what came before, and scores
+    """Embeddings of characters and positions, blocks of attention to what came before, and scores
     for each next character."""
     nn = torch.nn
     functional = nn.functional
@@ -184,18 +184,18 @@ def gpt(torch: Any, vocabulary: int, layers: int, heads: int, width: int, contex
         def __init__(self) -> None:
             super().__init__()
             self.characters = nn.Embedding(vocabulary, width)
-            self.places = nn.Embedding(context, width)
+            self.positions = nn.Embedding(context, width)
             self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
             self.norm = nn.LayerNorm(width)
             self.head = nn.Linear(width, vocabulary, bias=False)
-            for embedding in (self.characters, self.places):
+            for embedding in (self.characters, self.positions):
                 nn.init.normal_(embedding.weight, std=0.02)
             if tied:
                 self.head.weight = self.characters.weight
 
         def forward(self, codes: Any) -> Any:
-            places = torch.arange(codes.shape[1])
-            x = self.characters(codes) + self.places(places)
+            positions = torch.arange(codes.shape[1])
+            x = self.characters(codes) + self.positions(positions)
             return self.head(self.norm(self.blocks(x)))
 
     return GPT()

@@ -1,4 +1,4 @@
-"""``retrograd train``: its options, and what is done with them."""
+"""``retrograd train``: options and implementation."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 from retrograd._errors import UserError, one_line
 
 TASKS = ("digits", "chars")
-ABOUT = "train a model: read handwritten digits, or write text character by character"
+ABOUT = "train a model to recognize handwritten digits, or to write text character by character"
 DESCRIPTION = """\
-Train a model, and leave its weights, curves and figures in a folder. What to train is one of
+Train a model, and write its weights, learning curves and figures to a folder. Train one of
 
-  digits   a convolutional network that reads 1,797 handwritten digits
-  chars    a small GPT that learns to write a text file, one character after the other
-  CONFIG   a file in TOML or JSON that says which of them, and with which settings
+  digits   a convolutional network that recognizes handwritten digits (1,797 images)
+  chars    a small GPT that learns to continue a text, character by character
+  CONFIG   a TOML or JSON file that names one of them and its settings
 
-A run can be stopped at any moment, by Ctrl-C or otherwise, and resumed."""
+A run can be stopped at any time, by Ctrl-C or otherwise, and resumed."""
 EPILOG = """\
 examples:
   retrograd train digits
   retrograd train chars --text shakespeare.txt --steps 2000
   retrograd train --resume runs/chars-0
 
-A configuration file has all settings or some of them. That of a run is in its folder:
+A configuration file contains some or all settings. Every run writes its own to its folder:
   task = "digits"
   epochs = 20
   [optimizer]
@@ -47,20 +47,20 @@ def add_to(commands: Any) -> None:
     command.add_argument("what", nargs="?", help=argparse.SUPPRESS)
     length = command.add_mutually_exclusive_group()
     length.add_argument("--epochs", type=_positive, metavar="N", help="passes over the data")
-    length.add_argument("--steps", type=_positive, metavar="N", help="batches in all")
+    length.add_argument("--steps", type=_positive, metavar="N", help="total number of batches")
     add = command.add_argument
     add("--seed", type=_whole, metavar="N",
-        help="of the first weights and the order of the data (default: 0)")
+        help="seed of the initial weights and the order of the data (default: 0)")
     add("--text", type=Path, metavar="FILE",
-        help="what chars learns (default: the sources of this package)")
+        help="the text that chars learns (default: the sources of this package)")
     add("--out", type=Path, metavar="DIR",
-        help="where files go (default: runs/digits-0 and the like)")
+        help="output folder (default: runs/digits-0 and so on)")
     add("--resume", nargs="?", const="", metavar="PATH",
-        help="go on with a run: its folder, or one of its checkpoints, which becomes a new run "
-        "(default: the last run of this name)")
+        help="continue a run, given its folder, or start a new run from one of its checkpoints "
+        "(default: the latest run of this name)")
     add("--threads", type=_positive, metavar="N", default=1,
-        help="how many to compute with (default: 1, the fastest for small models)")
-    add("--quiet", action="store_true", help="say nothing but what is wrong")
+        help="number of threads (default: 1, the fastest for small models)")
+    add("--quiet", action="store_true", help="print nothing but errors")
     command.set_defaults(run=run)
 # fmt: on
 
@@ -184,10 +184,10 @@ def _to_resume(options: argparse.Namespace) -> tuple[Path, bool]:
             raise UserError(f"there is nothing to resume: {options.out} has no run")
         return options.out, True
     name = _name(options, _settings(options))
-    found = _folder.latest(name)
-    if found is None:
+    result = _folder.latest(name)
+    if result is None:
         raise UserError(f"there is nothing to resume: {_folder.RUNS / name} has no run")
-    return found, True
+    return result, True
 
 
 def _checkpoint_in(source: Path) -> Path:
@@ -197,14 +197,14 @@ def _checkpoint_in(source: Path) -> Path:
 
     if source.is_file():
         return source
-    found = Checkpoints(source / CHECKPOINTS).latest()
-    if found is None:
+    result = Checkpoints(source / CHECKPOINTS).latest()
+    if result is None:
         raise UserError(
             f"there is nothing to resume: {source} has no checkpoint; remove it and start again"
             if (source / "config.json").exists()
             else f"there is nothing to resume: {source} is not the folder of a run"
         )
-    return Path(found)
+    return Path(result)
 
 
 def _resumed_settings(options: argparse.Namespace, checkpoint: Path) -> dict[str, Any]:

@@ -1,16 +1,20 @@
-"""``torch.utils``: memory for time, by computing again what was not kept; and loading data."""
+"""Checkpointing, which recomputes values in the backward pass, and loading of data."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from retrograd.utils import checkpoint
 
+if TYPE_CHECKING:
+    from retrograd.utils import data
+else:
 
-def __getattr__(name: str) -> Any:
-    import importlib
+    def __getattr__(name):
+        """Load ``data`` when it is first used."""
+        import importlib
 
-    if name != "data":  # loaded when first used
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module("retrograd.utils.data")
+        if name != "data":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return importlib.import_module("retrograd.utils.data")
 
 
 def __dir__() -> list[str]:

@@ -24,9 +24,9 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'retrograd.viz' has no attribute '{name}'")
-    found = getattr(importlib.import_module(f"retrograd.viz.{_PLACES[name]}"), name)
-    globals()[name] = found
-    return found
+    result = getattr(importlib.import_module(f"retrograd.viz.{_PLACES[name]}"), name)
+    globals()[name] = result
+    return result
 
 
 def __dir__() -> list[str]:

@@ -57,16 +57,16 @@ def factors(node: ast.expr) -> list[ast.expr]:
 def times(parts: list[ast.expr]) -> ast.expr:
     """The product of some factors, equal ones as powers, without ones."""
     parts = [x for x in parts if ast.unparse(x) not in ("1", "1.0")] or parts[:1]
-    found: list[tuple[ast.expr, int]] = []
+    results: list[tuple[ast.expr, int]] = []
     for part in parts:
-        at = next((i for i, (x, _) in enumerate(found) if same(x, part)), None)
+        at = next((i for i, (x, _) in enumerate(results) if same(x, part)), None)
         if at is None:
-            found.append((part, 1))
+            results.append((part, 1))
         else:
-            found[at] = (part, found[at][1] + 1)
-    found.sort(key=lambda entry: not isinstance(entry[0], ast.Constant))  # numbers come first
+            results[at] = (part, results[at][1] + 1)
+    results.sort(key=lambda entry: not isinstance(entry[0], ast.Constant))  # numbers come first
     powers: list[ast.expr] = [
-        x if n == 1 else ast.BinOp(x, ast.Pow(), ast.Constant(n)) for x, n in found
+        x if n == 1 else ast.BinOp(x, ast.Pow(), ast.Constant(n)) for x, n in results
     ]
     result = powers[0]
     for power in powers[1:]:

@@ -17,25 +17,31 @@ def explore(
     *,
     grad_tensors: Any = None,
 ) -> Page:
-    """Make a page that shows a program beside its graph and steps through a backward pass, node by
-    node: the gradient that arrives, the rule, the values it uses, the gradients that leave.
+    """Create a page that shows a program next to its graph and steps through a backward pass.
 
-    Of a tensor, or a list of tensors, the backward pass is run to be looked at: by the real engine
-    over the real graph, which is kept, and with every ``.grad`` left as it was. What
-    ``viz.recording`` has recorded is shown as it happened, with all its passes.
-    ``grad_tensors`` are gradients to begin with, as ``autograd.backward`` takes them.
+    For tensors, a backward pass is run and recorded: by the engine, over the existing graph, which
+    is kept, with every ``.grad`` left unchanged. A recorded story is shown with all its passes. A
+    notebook displays the page; ``.save("page.html")`` writes it as one file that works offline, and
+    ``.show()`` opens it.
 
-    ``params``, a Module or a dictionary of tensors, gives names. A notebook shows the page;
-    ``.save("page.html")`` writes it, one file that needs no network, and ``.show()`` opens it.
+    Args:
+        loss_or_story: a tensor, a list of tensors, or what ``viz.recording`` recorded.
+        params: a module or a dictionary of tensors, for names.
+        title: title of the page.
+        grad_tensors: initial gradients, as for ``autograd.backward``.
 
-    >>> import retrograd as torch
-    >>> from retrograd import viz
-    >>> w = torch.tensor(2.0, requires_grad=True)
-    >>> page = viz.explore((w * w).sin(), title="A sine")
-    >>> page
-    <Page 'A sine': 3 steps; .show() opens it, .save(path) writes it>
-    >>> w.grad is None
-    True
+    Returns:
+        The page.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd import viz
+        >>> w = torch.tensor(2.0, requires_grad=True)
+        >>> page = viz.explore((w * w).sin(), title="A sine")
+        >>> page
+        <Page 'A sine': 3 steps; .show() opens it, .save(path) writes it>
+        >>> w.grad is None
+        True
     """
     if isinstance(loss_or_story, Story):
         if params is not None or grad_tensors is not None:

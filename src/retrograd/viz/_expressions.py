@@ -24,13 +24,13 @@ class TooLongError(Exception):
 
 def expression_of(function: Callable[..., Any]) -> ast.expr | None:
     """What a function returns, in terms of its parameters; None if that is not one expression."""
-    found = definition_of(function)
-    if isinstance(found, ast.Lambda):
-        return copy.deepcopy(found.body)
-    if found is None:
+    result = definition_of(function)
+    if isinstance(result, ast.Lambda):
+        return copy.deepcopy(result.body)
+    if result is None:
         return None
     try:
-        return _run(list(found.body), {})
+        return _run(list(result.body), {})
     except TooLongError:
         return None
 
@@ -58,8 +58,8 @@ def definition_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef 
     if len(candidates) < 2:
         return candidates[0] if candidates else None
     # Several on one line: that of which the code covers the same piece. Columns count bytes.
-    places = [p for p in code.co_positions() if None not in p and p[3]]
-    first = min(((p[0] or 0, p[2] or 0) for p in places), default=(0, 0))
+    positions = [p for p in code.co_positions() if None not in p and p[3]]
+    first = min(((p[0] or 0, p[2] or 0) for p in positions), default=(0, 0))
     for node in candidates:
         body: Any = node.body
         start = (body.lineno, body.col_offset)
@@ -75,28 +75,28 @@ def _compiled(file: str) -> set[CodeType]:
         waiting = [compile("".join(linecache.getlines(file)), file, "exec", dont_inherit=True)]
     except SyntaxError:
         return set()
-    found: set[CodeType] = set()
+    result: set[CodeType] = set()
     while waiting:
         inner = [x for x in waiting.pop().co_consts if isinstance(x, CodeType)]
-        found.update(inner)
+        result.update(inner)
         waiting += inner
-    return found
+    return result
 
 
 @cache
 def _definitions(file: str) -> dict[int, list[ast.Lambda | ast.FunctionDef]]:
     """The functions of a file by the line that they begin at."""
-    found: dict[int, list[ast.Lambda | ast.FunctionDef]] = {}
+    result: dict[int, list[ast.Lambda | ast.FunctionDef]] = {}
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
-        return found
+        return result
     for node in ast.walk(tree):
         if isinstance(node, (ast.Lambda, ast.FunctionDef)):
             decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
             line = min([node.lineno, *(d.lineno for d in decorators)])
-            found.setdefault(line, []).append(node)
-    return found
+            result.setdefault(line, []).append(node)
+    return result
 
 
 # -- statements to expressions -------------------------------------------------------------------
@@ -167,8 +167,8 @@ class _Filler(ast.NodeTransformer):
         self.known = known
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.known.get(node.id)
-        return node if found is None else copy.deepcopy(found)
+        result = self.known.get(node.id)
+        return node if result is None else copy.deepcopy(result)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         raise TooLongError

@@ -22,7 +22,7 @@ from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd.function import FunctionCtx
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Elementwise, Multilinear
-from retrograd.viz._made import Described, made_of
+from retrograd.viz._node_info import Described, recorded_info
 
 Info = tuple[tuple[int, ...], str | None]  # a shape, and the name of a dtype
 
@@ -109,15 +109,15 @@ def saved_of(node: Node) -> list[Saved]:
     """The values that a node keeps, with their names and sizes."""
     if node.saved is FREED or node.saved is None:
         return [] if not isinstance(node, CopySlices) else saved_of(node.write)
-    found = []
+    result = []
     for name, value in _entries(node):
         if isinstance(value, Packed):
-            found.append(Saved(name, None, 0))
+            result.append(Saved(name, None, 0))
             continue
         value = getattr(value, "_data", value)
         if getattr(value, "shape", None) is not None:
-            found.append(Saved(name, array_of(value), int(value.nbytes)))
-    return found
+            result.append(Saved(name, array_of(value), int(value.nbytes)))
+    return result
 
 
 def _entries(node: Node) -> Iterator[tuple[str, Any]]:
@@ -152,7 +152,7 @@ def memory(nodes: list[Node]) -> list[int | None]:
 
 def constants_of(node: Node) -> list[Constant]:
     """The inputs that need no gradient, as far as anybody knows of them."""
-    recorded = made_of(node)
+    recorded = recorded_info(node)
     if recorded is not None:
         return [
             Constant(("recorded", d.identity), i, (tuple(d.shape), d.dtype), None, d)
@@ -165,7 +165,7 @@ def constants_of(node: Node) -> list[Constant]:
         return []
     if isinstance(node, FunctionCtx):
         return [c for c in _kept_by_function(node) if c is not None]
-    found = []
+    result = []
     if isinstance(node, OperationNode):
         inputs = node.operation.inputs
         for k, name in enumerate(node.operation.saves):
@@ -175,8 +175,8 @@ def constants_of(node: Node) -> list[Constant]:
             is_number = version is UNCHANGING and getattr(value, "shape", None) == ()
             if getattr(value, "shape", None) is not None and not is_number:
                 position = inputs.index(name)
-                found.append(Constant(id(value), position, info_of(value), array_of(value)))
-    return found
+                result.append(Constant(id(value), position, info_of(value), array_of(value)))
+    return result
 
 
 def _kept_by_function(node: FunctionCtx) -> Iterator[Constant | None]:
@@ -237,7 +237,7 @@ def _number(value: Any) -> str:
 
 def outputs_of(node: Node) -> dict[int, Info]:
     """Shapes of a node's outputs as far as it knows them itself."""
-    recorded = made_of(node)
+    recorded = recorded_info(node)
     if recorded is not None:
         return {k: (tuple(d.shape), d.dtype) for k, d in enumerate(recorded.outputs)}
     if isinstance(node, FunctionCtx):
@@ -258,8 +258,8 @@ def _one_output(node: OperationNode) -> dict[int, Info]:
     if node.saved is not None and node.saved is not FREED:
         for k, name in enumerate(operation.saves):
             value = node.saved[3 * k]
-            if name in operation.output_names and (found := info_of(value)) is not None:
-                return {operation.output_names.index(name): found}
+            if name in operation.output_names and (result := info_of(value)) is not None:
+                return {operation.output_names.index(name): result}
     given = _given(node)
     options = getattr(node, "options", None) or {}
     if "size" in options and given:
@@ -297,7 +297,7 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
 
 def input_infos(node: Node) -> list[Info | None]:
     """Shapes of a node's inputs, in the order of ``next_nodes``, as far as it knows them."""
-    recorded = made_of(node)
+    recorded = recorded_info(node)
     if recorded is not None and len(recorded.inputs) == len(node.next_nodes):
         return [None if d is None else (tuple(d.shape), d.dtype) for d in recorded.inputs]
     count = len(node.next_nodes)

@@ -159,11 +159,11 @@ class GradientFlow:
         norms = [(i, norm) for i, norm in enumerate(self.norms(name)) if norm is not None]
         if not norms:
             return [Mark(name, "never" if parameter.requires_grad else "frozen", None)]
-        found = []
+        result = []
         for kind, bad in NOT_FINITE.items():
             first = next((i for i, norm in norms if bad(norm)), None)
             if first is not None:
-                found.append(Mark(name, kind, self.steps[first]))
+                result.append(Mark(name, kind, self.steps[first]))
         norms = [(i, norm) for i, norm in norms if math.isfinite(norm)]
         now: str | None = None
         since = len(norms)
@@ -175,16 +175,16 @@ class GradientFlow:
                 break
             since, now = since - 1, this
         if now is not None:
-            found.append(Mark(name, now, self.steps[norms[since][0]]))
-        return found
+            result.append(Mark(name, now, self.steps[norms[since][0]]))
+        return result
 
     def words(self) -> dict[str, str]:
         """The marks of each parameter that has any, in words."""
-        found: dict[str, str] = {}
+        result: dict[str, str] = {}
         for mark in self.marks:
-            before = f"{found[mark.name]}, " if mark.name in found else ""
-            found[mark.name] = before + str(mark)
-        return found
+            before = f"{result[mark.name]}, " if mark.name in result else ""
+            result[mark.name] = before + str(mark)
+        return result
 
     # -- showing -----------------------------------------------------------------------------
 
@@ -289,26 +289,31 @@ def gradient_flow(
     every: int = 1,
     watch: bool = True,
 ) -> GradientFlow:
-    """Watch the gradients of a module's parameters (or of named tensors) from now on.
+    """Record the norms of a module's gradients after each backward pass.
 
-    After each backward pass the norm of every ``.grad`` that it wrote is noted, until ``remove()``
-    is called or a ``with`` block ends. ``every=10`` notes every tenth pass. With ``watch=False``
-    nothing is noted but by ``step()``. Where no pass was seen, the ``.grad`` that are there when
-    the flow is shown are what it shows, so that it works after a single backward, too.
+    Recording ends with ``remove()`` or at the end of a ``with`` block. If no pass has been seen,
+    the current gradients are shown. Gradients are marked that are NaN, infinite or zero, that
+    explode (more than 100 times the median of the previous hundred passes) or vanish (less than a
+    millionth of the largest norm in the same pass), and parameters that never received one.
 
-    Marked are gradients that are NaN or infinite; that are *exploding*: more than 100 times the
-    median of the hundred passes before; *vanishing*: less than a millionth of the largest norm of
-    the same pass; zero; and parameters that never received one.
+    Args:
+        module: a module, or a dictionary of tensors.
+        every: record every n-th pass.
+        watch: if False, record only when ``step()`` is called.
 
-    >>> import retrograd as torch
-    >>> from retrograd import viz
-    >>> model = torch.nn.Linear(2, 1)
-    >>> flow = viz.gradient_flow(model)
-    >>> for _ in range(3):
-    ...     model.zero_grad()
-    ...     model(torch.tensor([[3.0, 4.0]])).sum().backward()
-    >>> flow.norms("weight"), flow.norms("bias")
-    ([5.0, 5.0, 5.0], [1.0, 1.0, 1.0])
+    Returns:
+        A ``GradientFlow``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd import viz
+        >>> model = torch.nn.Linear(2, 1)
+        >>> flow = viz.gradient_flow(model)
+        >>> for _ in range(3):
+        ...     model.zero_grad()
+        ...     model(torch.tensor([[3.0, 4.0]])).sum().backward()
+        >>> flow.norms("weight"), flow.norms("bias")
+        ([5.0, 5.0, 5.0], [1.0, 1.0, 1.0])
     """
     if isinstance(module, Module):
         parameters = dict(module.named_parameters())

@@ -154,7 +154,7 @@ class _Folder:
         """The list with each run of a repeated structure as one group."""
         strict = list(map(self.strict, children))
         loose = list(map(self.loose, children))
-        found: dict[int, tuple[int, int]] = {}  # start: period, times
+        result: dict[int, tuple[int, int]] = {}  # start: period, times
         taken = bytearray(len(children) + 1)
         # The longest first, so that a loop in a loop does not eat into the outer one.
         for start, period, times in sorted(repetitions(strict), key=lambda r: -r[1] * r[2]):
@@ -169,11 +169,11 @@ class _Folder:
                 end += 1
             times = (end - start) // period
             if period * times >= 3:
-                found[start] = (period, times)
+                result[start] = (period, times)
                 taken[start : start + period * times] = b"\1" * (period * times)
         folded: list[Group | int] = []
         done = 0
-        for start, (period, times) in sorted(found.items()):
+        for start, (period, times) in sorted(result.items()):
             end = start + period * times
             folded += children[done:start]
             folded.append(self.run(children[start:end], period, times))
@@ -234,14 +234,14 @@ def repetitions(symbols: list[int], candidates: int = 16) -> Iterator[tuple[int,
     >>> list(repetitions([5] * 1000))
     [(0, 1, 1000)]
     """
-    places: dict[int, list[int]] = defaultdict(list)
+    positions: dict[int, list[int]] = defaultdict(list)
     for i, symbol in enumerate(symbols):
-        places[symbol].append(i)
+        positions[symbol].append(i)
     seen: Counter[int] = Counter()
     at, total = 0, len(symbols)
     while at < total:
         symbol = symbols[at]
-        same = places[symbol]
+        same = positions[symbol]
         k = seen[symbol]
         while same[k] < at:
             k += 1

@@ -80,8 +80,8 @@ class Printer:
         class Inliner(ast.NodeTransformer):
             def visit_Call(self, node: ast.Call) -> ast.expr:
                 self.generic_visit(node)
-                found = printer.body_of_helper(node)
-                return node if found is None else found
+                result = printer.body_of_helper(node)
+                return node if result is None else result
 
         expression = self.known.ones(copy.deepcopy(expression))
         for _ in range(depth):

@@ -55,11 +55,11 @@ class _Placer:
 
     def chain(self, number: int | None) -> list[int]:
         """A group and those around it, outermost first."""
-        found = []
+        result = []
         while number is not None:
-            found.append(number)
+            result.append(number)
             number = self.items[number].group
-        return found[::-1]
+        return result[::-1]
 
     def around(self, user: int) -> list[int]:
         """The groups around an operation; a group that stands for operations is one of them."""
@@ -96,13 +96,13 @@ class _Placer:
     def innermost(self, item: Item) -> int | None:
         """How far into groups a leaf or constant belongs: not where it comes from outside."""
         chains = [self.around(user) for user in self.users[item.id]]
-        found = None
+        result = None
         for level in zip(*chains, strict=False):
             group = self.maker.groups[level[0]]
             if len(set(level)) > 1 or not self.belongs(item, group):
                 break
-            found = level[0]
-        return found
+            result = level[0]
+        return result
 
     def belongs(self, item: Item, group: Group) -> bool:
         """Whether a leaf or constant, used only in a group, is the group's own: a parameter of the
@@ -129,10 +129,10 @@ class _Placer:
 
     def fixed(self, node: Node) -> list[tuple[int, Any]]:
         """A node's leaves and constants, with their positions."""
-        found: list[tuple[int, Any]] = [
+        result: list[tuple[int, Any]] = [
             (position, n) for n, _, position in _facts.inputs_of(node) if _facts.is_leaf(n)
         ]
-        return found + [(c.position, c.key) for c in _facts.constants_of(node)]
+        return result + [(c.position, c.key) for c in _facts.constants_of(node)]
 
     # -- many alike --------------------------------------------------------------------------
 

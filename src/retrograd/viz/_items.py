@@ -12,9 +12,9 @@ from retrograd.viz import _facts
 from retrograd.viz._facts import Constant, Info, info_of, label_of
 from retrograd.viz._folding import Group
 from retrograd.viz._groups import place_in_groups
-from retrograd.viz._made import made_of
 from retrograd.viz._model import Graph, Item
 from retrograd.viz._naming import Names, Source
+from retrograd.viz._node_info import recorded_info
 from retrograd.viz._values import Value
 
 Result = tuple[int, int]  # number of an operation, number of its output
@@ -120,9 +120,9 @@ class Maker:
                         shapes[at, number] = (known[0], used_as[1])
         for i in kept:  # and forwards, where only the inputs are known
             if (i, 0) not in shapes and _facts.keeps_shape(nodes[i]):
-                found = self.input_shape(nodes[i])
-                if found is not None:
-                    shapes[i, 0] = found
+                results = self.input_shape(nodes[i])
+                if results is not None:
+                    shapes[i, 0] = results
 
     def input_shape(self, node: Node) -> Info | None:
         for origin, number, _ in _facts.inputs_of(node):
@@ -150,9 +150,9 @@ class Maker:
         for constant in _facts.constants_of(node):
             if constant.key not in self.constants:
                 self.constants[constant.key] = self.add_constant(constant).id
-        made = made_of(node)
+        info = recorded_info(node)
         item = self.add(
-            "operation", label_of(node), module=made.module if made is not None else "",
+            "operation", label_of(node), module=info.module if info is not None else "",
             place=self.place(node), bytes=size, details=tuple(_facts.options_of(node)),
             saved=tuple(saved.name for saved in _facts.saved_of(node)), freed=_facts.is_freed(node),
         )  # fmt: skip
@@ -167,16 +167,16 @@ class Maker:
     @cached_property
     def used(self) -> dict[int, list[int]]:
         """For operations with several outputs, those that are used, or asked for."""
-        found: dict[int, set[int]] = {}
+        result: dict[int, set[int]] = {}
         index, representative = self.graph._index, self.graph._representative
         for node in self.graph.nodes:
             if node.extras is not None and node.extras.next_numbers is not None:
                 for origin, number, _ in _facts.inputs_of(node):
                     if origin in index:
-                        found.setdefault(representative[index[origin]], set()).add(number)
+                        result.setdefault(representative[index[origin]], set()).add(number)
         for at, number in self.root_tensors:
-            found.setdefault(representative[at], set()).add(number)
-        return {at: sorted(numbers) for at, numbers in found.items()}
+            result.setdefault(representative[at], set()).add(number)
+        return {at: sorted(numbers) for at, numbers in result.items()}
 
     def add_leaf(self, variable: Any) -> Item:
         shape, dtype = info_of(variable._data) or (None, None)
@@ -201,8 +201,8 @@ class Maker:
     def add_result(self, i: int, number: int) -> None:
         node, root = self.graph.nodes[i], self.root_tensors.get((i, number))
         shape, dtype = self.shapes.get((i, number), (None, None))
-        made = made_of(node)
-        described = made.outputs[number] if made and number < len(made.outputs) else None
+        info = recorded_info(node)
+        described = info.outputs[number] if info and number < len(info.outputs) else None
         name = described.name if described is not None else None
         name = name or self.names.results.get((id(node), number)) or self.assigned(i, number)
         value = described.value if described is not None else self.kept_value(node, number)
@@ -213,7 +213,7 @@ class Maker:
         item = self.add(
             "intermediate", "result", name=name, shape=shape, dtype=dtype, value=value,
             grad=Value.of(self.retained(node, number) if grad is None else grad),
-            module=made.module if made is not None else "", place=self.place(node),
+            module=info.module if info is not None else "", place=self.place(node),
             root=root is not None,
         )  # fmt: skip
         self.results[i, number] = item.id
@@ -254,8 +254,8 @@ class Maker:
         return True
 
     def place(self, node: Node) -> tuple[int, int] | None:
-        found = self.source.span(node)
-        return None if found is None else self.graph.files.place(found[0], found[1][0])
+        result = self.source.span(node)
+        return None if result is None else self.graph.files.place(result[0], result[1][0])
 
     def add_roots_without_graph(self) -> None:
         """Tensors asked for that are leaves, or constants: no operation leads to them."""
@@ -316,8 +316,8 @@ class Maker:
         if origin in graph._leaf_items:
             return graph._leaf_items[origin]
         at = graph._representative[graph._index[origin]]
-        found = self.results.get((at, number))
-        return graph._hiding(at) if found is None else found
+        result = self.results.get((at, number))
+        return graph._hiding(at) if result is None else result
 
     def add_edges_of_closed(self) -> None:
         """A group that is not looked into stands for its operations."""

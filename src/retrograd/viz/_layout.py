@@ -166,11 +166,11 @@ class _Grid:
         igraph = need("igraph")
         pairs = [(upper, lower) for _, upper, lower in self.links()]
         graph = igraph.Graph(len(self.level), pairs, directed=True)
-        found = graph.layout_sugiyama(layers=self.level, maxiter=100)
-        if isinstance(found, tuple):
-            found = found[0]
+        result = graph.layout_sugiyama(layers=self.level, maxiter=100)
+        if isinstance(result, tuple):
+            result = result[0]
         for row in self.rows:
-            row.sort(key=lambda v: (found[v][0], v))
+            row.sort(key=lambda v: (result[v][0], v))
 
     def spacing(self, left: int, right: int) -> float:
         bends = (left >= self.boxes) + (right >= self.boxes)
@@ -214,10 +214,10 @@ class _Grid:
     def straighten(self) -> None:
         """Put what belongs to one line under each other, where its rows have room for that."""
         lines = self.lines()
-        place = {v: (row, k) for row in self.rows for k, v in enumerate(row)}
+        position = {v: (row, k) for row in self.rows for k, v in enumerate(row)}
         for _ in range(min(STRAIGHTENINGS, max(3, PATIENCE // len(self.level) // 2))):
             for line in lines:
-                self.straighten_line(line, place)
+                self.straighten_line(line, position)
 
     def lines(self) -> list[list[int]]:
         """Vertices that should stand under each other: the bends of an edge, boxes that have only
@@ -246,23 +246,23 @@ class _Grid:
             if bends == 2 or alone or number in self.spine:
                 yield (3 if bends == 2 else 2 if number in self.spine else 1), upper, lower
 
-    def straighten_line(self, line: list[int], place: dict[int, tuple[list[int], int]]) -> None:
+    def straighten_line(self, line: list[int], position: dict[int, tuple[list[int], int]]) -> None:
         """Give as many vertices of a line as possible the same column, from the top."""
         start = 0
         while start < len(line):
-            low, high = self.room(line[start], place)
+            low, high = self.room(line[start], position)
             end = start + 1
             while end < len(line):
-                left, right = self.room(line[end], place)
+                left, right = self.room(line[end], position)
                 if max(low, left) > min(high, right):
                     break
                 low, high, end = max(low, left), min(high, right), end + 1
             self.move(line[start:end], low, high)
             start = end
 
-    def room(self, v: int, place: dict[int, tuple[list[int], int]]) -> tuple[float, float]:
+    def room(self, v: int, position: dict[int, tuple[list[int], int]]) -> tuple[float, float]:
         """Between which columns a vertex can be moved."""
-        row, k = place[v]
+        row, k = position[v]
         low = self.x[row[k - 1]] + self.spacing(row[k - 1], v) if k else -LARGE
         high = self.x[row[k + 1]] - self.spacing(v, row[k + 1]) if k + 1 < len(row) else LARGE
         return low, max(low, high)
@@ -334,15 +334,15 @@ class _Grid:
         for number, chain in enumerate(self.chains):
             box, neighbour = (chain[0], chain[1]) if lower else (chain[-1], chain[-2])
             at_box.setdefault(box, []).append((self.x[neighbour], number))
-        places = [0.0] * len(self.chains)
+        centers = [0.0] * len(self.chains)
         for box, ends in at_box.items():
             ends.sort()
             middle = self.middle_port(box, ends)
             reach = max(middle, len(ends) - 1 - middle)  # ports on the longer side
             step = min(16.0, self.widths[box] * 0.38 / max(reach, 1))
             for k, (_, number) in enumerate(ends):
-                places[number] = self.x[box] + (k - middle) * step
-        return places
+                centers[number] = self.x[box] + (k - middle) * step
+        return centers
 
     def middle_port(self, box: int, ends: list[tuple[float, int]]) -> float:
         """Which of a box's edges gets the middle: one that comes straight down, if there are

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd._source import Place
 from retrograd.autograd._node import AccumulateGrad, Node
 from retrograd.viz._facts import label_of
-from retrograd.viz._made import Made, made_of
+from retrograd.viz._node_info import NodeInfo, recorded_info
 from retrograd.viz._record_passes import PassRecord, Step
 from retrograd.viz._values import Value
 
@@ -45,11 +45,11 @@ class Mark:
 
 def marks_of(story: Story) -> list[Mark]:
     """All marks of a story, in the order in which things happened."""
-    found = [*in_forward(story), *cuts(story)]
+    result = [*in_forward(story), *cuts(story)]
     in_passes = []
     for number, record in enumerate(story.passes):
         in_passes += [*not_numbers(story, number, record), *sizes(story, number, record)]
-    return [*found, *once(in_passes), *unused(story), *memory(story)]
+    return [*result, *once(in_passes), *unused(story), *memory(story)]
 
 
 def once(marks: list[Mark]) -> list[Mark]:
@@ -59,8 +59,8 @@ def once(marks: list[Mark]) -> list[Mark]:
         passes.setdefault((mark.kind, mark.about), []).append(mark)
     for first, *later in passes.values():
         if later:
-            more = "in 1 later pass" if len(later) == 1 else f"in {len(later)} later passes"
-            first.text += f" So it is {more}."
+            later_passes = "in 1 later pass" if len(later) == 1 else f"in {len(later)} later passes"
+            first.text += f" The same happens {later_passes}."
     return [first for first, *_ in passes.values()]
 
 
@@ -68,8 +68,8 @@ def called(story: Story, node: Node) -> str:
     """A node as a reader knows it: a leaf by its name, an operation with the Module it is in."""
     if isinstance(node, AccumulateGrad):
         return story.names.tensors.get(id(node.variable), "a leaf")
-    made = made_of(node)
-    return f"{label_of(node)} in {made.module}" if made and made.module else label_of(node)
+    info = recorded_info(node)
+    return f"{label_of(node)} in {info.module}" if info and info.module else label_of(node)
 
 
 def listed(names: list[str]) -> str:
@@ -95,27 +95,27 @@ def in_forward(story: Story) -> list[Mark]:
     """Where NaN and Inf first appear in the forward run. Where that was not recorded, it is told by
     what nodes have saved of it."""
     saved = {step.node: step.saved for record in story.passes for step in record.steps}
-    found = []
+    result = []
     for kind, word in WORDS.items():
         for node in story.nodes:
-            made = made_of(node)
-            if made is None:
+            info = recorded_info(node)
+            if info is None:
                 text = _in_saved(story, node, saved.get(node, ()), kind)
             else:
-                text = _in_made(story, node, made, kind)
+                text = _in_info(story, node, info, kind)
             if text is not None:
                 text = f"Forward: {word} first appears in {text}."
-                found.append(Mark(kind, text, node, place=_place(node)))
+                result.append(Mark(kind, text, node, place=_place(node)))
                 break
-    return found
+    return result
 
 
-def _in_made(story: Story, node: Node, made: Made, kind: str) -> str | None:
+def _in_info(story: Story, node: Node, info: NodeInfo, kind: str) -> str | None:
     """Whether an operation was given or gave numbers that are none, in words."""
-    outputs = [d for d in made.outputs if bad([d.value], kind)]
+    outputs = [d for d in info.outputs if bad([d.value], kind)]
     if not outputs:
         return None
-    for given in made.inputs:
+    for given in info.inputs:
         if given is not None and bad([given.value], kind):
             return f"{given.name or 'an input'}, which {called(story, node)} was given"
     name, value = outputs[0].name, outputs[0].value
@@ -149,14 +149,15 @@ def not_numbers(story: Story, number: int, record: PassRecord) -> Iterator[Mark]
         )
         node, late = record.first_late.get(kind, (None, 0))
         if node is not None and (first is None or late < record.numbers[first]):
-            text = f"first appears in what {called(story, node)} sends on, step {late + 1}"
+            name = called(story, node)
+            text = f"first appears in a gradient that {name} passes on, step {late + 1}"
             at = None
         elif first is not None:
             node, at = record.steps[first].node, (number, first)
             text = (
-                f"is already in the gradient that comes to {called(story, node)}"
+                f"is already in the gradient that arrives at {called(story, node)}"
                 if _came(record.steps[first], kind)
-                else f"first appears in what {called(story, node)} sends on"
+                else f"first appears in a gradient that {called(story, node)} passes on"
             )
         else:
             continue
@@ -220,11 +221,11 @@ def _of_size(
     nodes = [record.steps[k].node for k in [most, *(k for k in some if k != most)]]
     names = [called(story, node) for node in nodes]
     text = (
-        f"The gradient that comes to {names[0]} is {'large' if large else 'small'}: norm "
-        f"{norms[most]:.3g}, {norms[most] / begin:.1e} times the norm that the pass began with."
+        f"The gradient that arrives at {names[0]} is {'large' if large else 'small'}: norm "
+        f"{norms[most]:.3g}, {norms[most] / begin:.1e} times the norm at the start of the pass."
     )
     if len(names) > 1:
-        text += f" So it is for {listed(names[1:])}."
+        text += f" The same is true of {listed(names[1:])}."
     about = (_place(nodes[0]), frozenset(names))
     return Mark(kind, text, nodes[0], (number, most), _place(nodes[0]), about)
 
@@ -234,14 +235,14 @@ def _of_size(
 
 def cuts(story: Story) -> list[Mark]:
     """Inputs of the graph that had a history, and were cut off from it."""
-    found: dict[Any, Mark] = {}
+    result: dict[Any, Mark] = {}
     for node in story.nodes:
-        made = made_of(node)
-        for given in made.inputs if made is not None else ():
-            if given is None or given.cut is None or given.cut_place in found:
+        info = recorded_info(node)
+        for given in info.inputs if info is not None else ():
+            if given is None or given.cut is None or given.cut_place in result:
                 continue
-            if len(found) >= MOST:
-                return list(found.values())
+            if len(result) >= MOST:
+                return list(result.values())
             by = CUTS[given.cut]
             name = given.name or ("A number" if given.cut == "item" else "A tensor")
             text = (
@@ -249,8 +250,8 @@ def cuts(story: Story) -> list[Mark]:
                 "no gradient flows through it."
             )
             kind = "no_grad" if given.cut == "no_grad" else "detached"
-            found[given.cut_place] = Mark(kind, text, node, place=given.cut_place)
-    return list(found.values())
+            result[given.cut_place] = Mark(kind, text, node, place=given.cut_place)
+    return list(result.values())
 
 
 def unused(story: Story) -> list[Mark]:
@@ -279,7 +280,7 @@ def memory(story: Story) -> list[Mark]:
         return []
     node, size = max(kept, key=lambda entry: entry[1])
     text = (
-        f"The graph keeps {_size(total)} for backward. Most of it, {_size(size)}, is kept by "
+        f"The graph keeps {_size(total)} for the backward pass, of which {_size(size)} are kept by "
         f"{called(story, node)}."
     )
     return [Mark("memory", text, node, place=_place(node))]

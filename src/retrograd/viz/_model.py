@@ -52,7 +52,7 @@ class Item:
 
     def to_json(self) -> dict[str, Any]:
         """As files and pages have it, by the names above."""
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "id": self.id, "kind": self.kind, "label": self.label, "name": self.name,
             "shape": None if self.shape is None else list(self.shape), "dtype": self.dtype,
             "module": self.module, "place": None if self.place is None else list(self.place),
@@ -63,8 +63,8 @@ class Item:
             "freed": self.freed,
         }  # fmt: skip
         if self.kind == "group":
-            found["count"], found["times"] = self.count, self.times
-        return found
+            result["count"], result["times"] = self.count, self.times
+        return result
 
 
 class Files:
@@ -187,12 +187,12 @@ class Graph:
     @cached_property
     def _first_uses(self) -> dict[Node, tuple[Node, int]]:
         """For each leaf the operation that uses it first, and as which input."""
-        found: dict[Node, tuple[Node, int]] = {}
+        result: dict[Node, tuple[Node, int]] = {}
         for node in self.nodes:
             for position, origin in enumerate(node.next_nodes):
                 if origin is not None and _facts.is_leaf(origin):
-                    found.setdefault(origin, (node, position))
-        return found
+                    result.setdefault(origin, (node, position))
+        return result
 
     def let_go(self) -> None:
         """Forget the nodes, so that a picture keeps no graph in memory; ``item_of`` then knows none
@@ -213,7 +213,7 @@ class Graph:
     def to_json(self, pictures: bool = True, **look: Any) -> dict[str, Any]:
         """The graph in plain lists and dictionaries. ``look``: what boxes show, as ``draw`` has
         it."""
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "items": [item.to_json() for item in self.items],
             "edges": [list(edge) for edge in self.edges],
             "files": self.files.to_json(),
@@ -221,8 +221,8 @@ class Graph:
         if pictures:
             from retrograd.viz._scene import pictures_of
 
-            found["pictures"] = pictures_of(self, **look)
-        return found
+            result["pictures"] = pictures_of(self, **look)
+        return result
 
 
 def checked(tensors: Any) -> tuple[Any, ...]:

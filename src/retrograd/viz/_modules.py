@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from retrograd.autograd._node import Node
 from retrograd.viz._facts import is_leaf
-from retrograd.viz._made import made_of
 from retrograd.viz._naming import Names
+from retrograd.viz._node_info import recorded_info
 
 Kinds = tuple[str, ...]
 
@@ -19,10 +19,10 @@ def modules_of(
     kinds: list[Kinds] = []
     recorded = False
     for node in nodes:
-        made = made_of(node)
-        recorded = recorded or made is not None
-        modules.append(made.module if made is not None else "")
-        kinds.append(made.module_types if made is not None else ())
+        info = recorded_info(node)
+        recorded = recorded or info is not None
+        modules.append(info.module if info is not None else "")
+        kinds.append(info.module_types if info is not None else ())
     if not recorded and names.parameters:
         modules = _by_parameters(nodes, names)
     return modules, kinds
@@ -37,16 +37,16 @@ def _by_parameters(nodes: list[Node], names: Names) -> list[str]:
     for module in known:
         last = module if module is not None else last
         before.append(last)
-    found = [""] * len(nodes)
+    result = [""] * len(nodes)
     following: str | None = None
     for i in range(len(nodes) - 1, -1, -1):
         own, earlier = known[i], before[i]
         if own is not None:
             following = own
-            found[i] = own
+            result[i] = own
         elif earlier is not None and following is not None:
-            found[i] = between(earlier, following)
-    return found
+            result[i] = between(earlier, following)
+    return result
 
 
 def _module_of(node: Node, names: Names) -> str | None:

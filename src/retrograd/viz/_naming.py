@@ -63,30 +63,30 @@ class Names:
 
     def look_at(self, frame: FrameType, with_modules: bool) -> None:
         """Take the names of variables, those of the function before those of its file."""
-        found = [
+        result = [
             (name, value)
             for name, value in (*variables(frame), *frame.f_globals.items())
             if not name.startswith("_") and name not in ("In", "Out")
         ]
         if with_modules:
-            for prefix, module in modules_in(found):
+            for prefix, module in modules_in(result):
                 self.add_kinds(prefix, module)
                 for path, parameter in module.named_parameters():
                     self.parameters.setdefault(id(parameter), prefix + path)
                     self.add(prefix + path, parameter)
-        for name, tensor in tensors_in(found):
+        for name, tensor in tensors_in(result):
             self.add(name, tensor)
 
 
 def modules_in(variables: Variables) -> list[tuple[str, Module]]:
     """The Modules with parameters among variables, and what to put before the names of these: the
     variable, where there are several Modules."""
-    found: dict[int, tuple[str, Module]] = {}
+    result: dict[int, tuple[str, Module]] = {}
     for name, value in variables:
         if isinstance(value, Module) and next(value.parameters(), None) is not None:
-            found.setdefault(id(value), (name, value))
-    several = len(found) > 1
-    return [(f"{name}." if several else "", module) for name, module in found.values()]
+            result.setdefault(id(value), (name, value))
+    several = len(result) > 1
+    return [(f"{name}." if several else "", module) for name, module in result.values()]
 
 
 def tensors_in(variables: Variables) -> Iterator[tuple[str, Tensor]]:
@@ -105,7 +105,7 @@ def variables(frame: FrameType) -> list[tuple[str, Any]]:
     space = frame.f_locals
     if space is frame.f_globals:
         return []
-    found = list(space.items())
+    result = list(space.items())
     # Before Python 3.13 a function's frame keeps what it was asked for, and so the graph, until the
     # function ends. Nobody else has that dictionary, unless he called locals() or is a debugger.
     if (
@@ -115,7 +115,7 @@ def variables(frame: FrameType) -> list[tuple[str, Any]]:
         and sys.getrefcount(space) <= 3
     ):
         space.clear()
-    return found
+    return result
 
 
 def named(params: Any) -> Iterable[tuple[str, Any]]:
@@ -168,10 +168,10 @@ class Source:
     def assigned(self, node: Node, number: int) -> str | None:
         """The variable that output ``number`` of a node is assigned to where it is made."""
         several = getattr(node, "outputs", None)
-        found = self.span(node)
-        if found is None:
+        result = self.span(node)
+        if result is None:
             return None
-        file, span = found
+        file, span = result
         if file not in self._assigned:
             self._assigned[file] = assignments("".join(linecache.getlines(file)))
         targets = self._assigned[file].get(span, ())
@@ -190,7 +190,7 @@ def assignments(source: str) -> dict[Span, tuple[str, ...]]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # a cell with magic commands, or no Python at all
         return {}
-    found: dict[Span, tuple[str, ...]] = {}
+    result: dict[Span, tuple[str, ...]] = {}
     for node in ast.walk(tree):
         target: ast.expr
         if isinstance(node, ast.Assign):
@@ -199,7 +199,7 @@ def assignments(source: str) -> dict[Span, tuple[str, ...]]:
             target, value = node.target, node.value
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
-                found[_span(node)] = (node.target.id,)
+                result[_span(node)] = (node.target.id,)
             continue
         else:
             continue
@@ -208,10 +208,10 @@ def assignments(source: str) -> dict[Span, tuple[str, ...]]:
         if len(parts) == 1 and several:  # unpacks a list of one: not a result, but what holds it
             continue
         if all(isinstance(p, ast.Name) for p in parts):
-            found[_span(value)] = tuple(p.id for p in parts if isinstance(p, ast.Name))
-    return found
+            result[_span(value)] = tuple(p.id for p in parts if isinstance(p, ast.Name))
+    return result
 
 
 def _span(node: ast.AST) -> Span:
-    places: Any = node
-    return (places.lineno, places.end_lineno, places.col_offset, places.end_col_offset)
+    at: Any = node
+    return (at.lineno, at.end_lineno, at.col_offset, at.end_col_offset)

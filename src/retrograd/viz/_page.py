@@ -92,7 +92,7 @@ def page_of(story: dict[str, Any], title: str, first_pass: int = 0) -> str:
         "pass": str(first_pass),
     }
     # In one go: what is put in is not looked through for more places.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
 
 
 def as_data(story: dict[str, Any]) -> str:

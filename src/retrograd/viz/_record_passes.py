@@ -226,8 +226,8 @@ class PassRecord:
             if isinstance(value, Packed):
                 step.saved.append((name, None))
                 self._watch_unpacking(step, len(step.saved) - 1, value)
-            elif (found := self._value(value)) is not None:
-                step.saved.append((name, found))
+            elif (result := self._value(value)) is not None:
+                step.saved.append((name, result))
 
     def _watch_unpacking(self, step: Step, place: int, packed: Packed) -> None:
         unpack, name = packed.unpack, step.saved[place][0]
@@ -282,8 +282,8 @@ def saved_values(node: Node) -> Iterator[tuple[str, Any]]:
 
 def options_of(node: Node) -> dict[str, str]:
     """What an operation was told beside tensors, in few words."""
-    found = getattr(node, "options", None) if isinstance(node, OperationNode) else None
-    texts = {name: repr(value) for name, value in (found or {}).items()}
+    result = getattr(node, "options", None) if isinstance(node, OperationNode) else None
+    texts = {name: repr(value) for name, value in (result or {}).items()}
     return {n: text for n, text in texts.items() if len(text) <= 80 and " at 0x" not in text}
 
 

@@ -12,8 +12,8 @@ from retrograd.arrays import Raw
 from retrograd.nn.module import Module
 from retrograd.ops._lifted import Lifted
 from retrograd.tensor._tensor import Tensor
-from retrograd.viz._made import Described
 from retrograd.viz._naming import Variables, modules_in, tensors_in
+from retrograd.viz._node_info import Described
 from retrograd.viz._values import MAX_ELEMENTS, Value, dtype_name
 
 MOST_NUMBERS = 10_000  # how many numbers that came of item() are remembered

@@ -2,7 +2,7 @@
 
 Operations are seen by an interceptor, which the careful way of calling them asks first. In-place
 writes, custom Functions and what leaves the graph (``detach``, ``item``) are told by themselves, to
-the ``observer`` of the thread. Each node that comes about gets a ``Made``.
+the ``observer`` of the thread. Each node that comes about gets a ``NodeInfo``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import apply
 from retrograd.tensor._tensor import Tensor
 from retrograd.utils.checkpoint._interception import Interceptor
-from retrograd.viz._made import Described, Made, made_of, note
+from retrograd.viz._node_info import Described, NodeInfo, note, recorded_info
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_tensors import Tensors
 
@@ -45,7 +45,7 @@ class Recorder(Interceptor):
         node = next((x._node for x in results if x._node is not None), None)
         if node is None:
             self._note_cut(op, operands, results)
-        elif made_of(node) is None:
+        elif recorded_info(node) is None:
             self._note_origins(operands)
             given = [self.tensors.describe(x) for x in operands]
             more = [x for x in options.values() if isinstance(x, Tensor) and not x.requires_grad]
@@ -91,7 +91,7 @@ class Recorder(Interceptor):
         node = next((x._node for x in results if x._node is not None), None)
         if node is None:
             self._note_cut(None, tensors, results)
-        elif made_of(node) is None:
+        elif recorded_info(node) is None:
             self._note(node, given, [], results)
         return result
 
@@ -109,7 +109,7 @@ class Recorder(Interceptor):
         self, node: Node, given: Sequence[Described | None], more: Sequence[Described | None],
         results: Sequence[Tensor],
     ) -> None:  # fmt: skip
-        if made_of(node) is not None:
+        if recorded_info(node) is not None:
             return
         inputs = list(given)
         count = len(node.next_nodes)
@@ -119,7 +119,7 @@ class Recorder(Interceptor):
         outputs = [self.tensors.describe(x) for x in results]
         note(
             node,
-            Made(
+            NodeInfo(
                 outputs=tuple(x for x in outputs if x is not None),
                 inputs=(*inputs, *more),
                 module=call.path,
@@ -131,13 +131,13 @@ class Recorder(Interceptor):
         """Note what can still be seen of nodes that nobody told of: made before the recording, or
         by a view that found its base written."""
         for x in operands:
-            if not isinstance(x, Tensor) or x._node is None or made_of(x._node) is not None:
+            if not isinstance(x, Tensor) or x._node is None or recorded_info(x._node) is not None:
                 continue
             if getattr(x._node, "outputs", None) is None:
                 described = self.tensors.describe(x)
                 assert described is not None
                 unknown: tuple[Described | None, ...] = (None,) * len(x._node.next_nodes)
-                note(x._node, Made((described,), unknown))
+                note(x._node, NodeInfo((described,), unknown))
 
     # -- leaving the graph -------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from retrograd.autograd._node import Node
 from retrograd.viz import _facts
-from retrograd.viz._made import made_of
 from retrograd.viz._model import walk
+from retrograd.viz._node_info import recorded_info
 
 
 def stand_ins(passes: Iterable[list[Node]]) -> dict[Node, Node]:
@@ -25,14 +25,14 @@ def stand_ins(passes: Iterable[list[Node]]) -> dict[Node, Node]:
         if seen.isdisjoint(nodes):
             graphs.setdefault(len(nodes), []).append(nodes)
         seen.update(nodes)
-    found: dict[Node, Node] = {}
+    result: dict[Node, Node] = {}
     for candidates in graphs.values():
         known: dict[Any, list[Node]] = {}
         for nodes in candidates if len(candidates) > 1 else ():
             first = known.setdefault(_structure(nodes), nodes)
             if first is not nodes:
-                found.update(zip(nodes, first, strict=True))
-    return found
+                result.update(zip(nodes, first, strict=True))
+    return result
 
 
 def _structure(nodes: list[Node]) -> tuple[Any, ...]:
@@ -49,8 +49,8 @@ def _wiring(node: Node, index: dict[Node, int]) -> tuple[Any, ...]:
 
 
 def _looks(node: Node) -> tuple[Any, ...]:
-    made = made_of(node)
-    if made is None:
+    info = recorded_info(node)
+    if info is None:
         return (None, tuple(_facts.options_of(node)))
-    shapes = [None if d is None else d.shape for d in (*made.inputs, *made.outputs)]
-    return (made.module, *shapes, *_facts.options_of(node))
+    shapes = [None if d is None else d.shape for d in (*info.inputs, *info.outputs)]
+    return (info.module, *shapes, *_facts.options_of(node))

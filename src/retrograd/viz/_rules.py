@@ -35,10 +35,10 @@ class Described:
     source: str | None = None  # of a backward that the user wrote
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"words": self.words, "formulas": list(self.formulas)}
+        result: dict[str, Any] = {"words": self.words, "formulas": list(self.formulas)}
         if self.source is not None:
-            found["source"] = self.source
-        return found
+            result["source"] = self.source
+        return result
 
 
 # -- operations of the table ---------------------------------------------------------------------
@@ -53,10 +53,10 @@ def expression_for(operation: Operation, position: int) -> ast.expr | None:
     written = _words.EXPRESSIONS.get(operation.name, {}).get(name)
     if written is not None:
         return ast.parse(written, mode="eval").body
-    found = expression_of(rule.function)
-    if operation.joint is not None and isinstance(found, ast.List):
-        return found.elts[position] if position < len(found.elts) else None
-    return found
+    result = expression_of(rule.function)
+    if operation.joint is not None and isinstance(result, ast.List):
+        return result.elts[position] if position < len(result.elts) else None
+    return result
 
 
 @lru_cache(maxsize=4096)
@@ -72,13 +72,13 @@ def formulas(
     >>> formulas(products.mm)
     ('grad_self = grad @ mat2ᵀ', 'grad_mat2 = selfᵀ @ grad')
     """
-    found = []
+    result = []
     about = {"complex_numbers": complex_numbers, "options": dict(options)}
     for position, name in enumerate(operation.inputs):
         rule = operation.joint or operation.rules[position]
         right = "" if rule is None else _right_side(operation, rule, position, about)
-        found.append(f"grad_{name} = {right}" if right else "")
-    return tuple(found)
+        result.append(f"grad_{name} = {right}" if right else "")
+    return tuple(result)
 
 
 def _right_side(operation: Operation, rule: Rule, position: int, about: dict[str, Any]) -> str:
@@ -90,14 +90,14 @@ def _right_side(operation: Operation, rule: Rule, position: int, about: dict[str
     if expression is not None:
         names = {} if operation.name in _words.EXPRESSIONS else names_in(rule.function)
         outputs = operation.output_names if operation.output_names != ("result",) else ()
-        found = formula(expression, names, of=name, outputs=outputs, **about)
-        if len(found) <= LONGEST:
-            return found
+        result = formula(expression, names, of=name, outputs=outputs, **about)
+        if len(result) <= LONGEST:
+            return result
     own = rule.function.__name__.strip("_")
     kernel = own if own not in ("<lambda>", "rule") else f"{operation.name}_backward"
-    place = f"[{position}]" if operation.joint and len(operation.inputs) > 1 else ""
+    index = f"[{position}]" if operation.joint and len(operation.inputs) > 1 else ""
     needed = [n for n in rule.names if n not in ("shape", "shapes", "needs")]
-    return f"{kernel}({', '.join(['grad', *needed])}){place}"
+    return f"{kernel}({', '.join(['grad', *needed])}){index}"
 
 
 @cache
@@ -151,19 +151,19 @@ def _rule_of_operation(node: OperationNode, shape: tuple[int, ...] | None) -> De
     simple = (bool, int, float, str, type(None))
     options = getattr(node, "options", None) or {}
     known = tuple((k, v) for k, v in options.items() if type(v) in simple)
-    found = list(formulas(operation, complex_numbers, known))
+    result = list(formulas(operation, complex_numbers, known))
     if operation.inputs == ("tensors",):
-        one = found[0].removeprefix("grad_tensors = ") if found else ""
-        found = [f"grad_tensors[{i}] = {one}" for i in range(len(node.next_nodes))]
+        one = result[0].removeprefix("grad_tensors = ") if result else ""
+        result = [f"grad_tensors[{i}] = {one}" for i in range(len(node.next_nodes))]
     # What nobody wants is not computed.
-    wanted = [*(to is not None for to in node.next_nodes), *[True] * len(found)]
-    found = [text if is_wanted else "" for text, is_wanted in zip(found, wanted, strict=False)]
+    wanted = [*(to is not None for to in node.next_nodes), *[True] * len(result)]
+    result = [text if is_wanted else "" for text, is_wanted in zip(result, wanted, strict=False)]
     said = words(operation)
-    if extras is not None and extras.fit is not None and _was_broadcast(node, found, shape):
+    if extras is not None and extras.fit is not None and _was_broadcast(node, result, shape):
         said += " What was broadcast gets the sum over the dimensions that it was repeated along."
     if complex_numbers:
         said += " The numbers are complex: the values in the formula are conjugated."
-    return Described(said, found)
+    return Described(said, result)
 
 
 def _was_broadcast(node: OperationNode, formulas: list[str], shape: tuple[int, ...] | None) -> bool:

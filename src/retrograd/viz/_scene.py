@@ -120,24 +120,24 @@ def contents(
 
 
 def arranged(boxes: list[Box], pairs: list[tuple[int, int]], legend: bool, title: str) -> Scene:
-    place = {box.id: k for k, box in enumerate(boxes)}
+    position = {box.id: k for k, box in enumerate(boxes)}
     sizes = tuple((b.width, b.height) for b in boxes)
-    found = lay_out(sizes, tuple((place[a], place[b]) for a, b in pairs))
+    result = lay_out(sizes, tuple((position[a], position[b]) for a, b in pairs))
     kinds = [kind for kind in LEGEND if any(b.kind == kind and not b.stub for b in boxes)]
-    keys = legend_boxes(kinds, max(found.width, 400.0)) if legend else []
+    keys = legend_boxes(kinds, max(result.width, 400.0)) if legend else []
     top = max((key.y + key.height for key in keys), default=0.0)
     top += 26.0 if keys else 0.0
-    wide = max([found.width, *(key.x + key.width for key in keys)])
-    left = MARGIN + (wide - found.width) / 2
+    wide = max([result.width, *(key.x + key.width for key in keys)])
+    left = MARGIN + (wide - result.width) / 2
     for key in keys:
         key.x, key.y = key.x + MARGIN, key.y + MARGIN
-    for box, (x, y) in zip(boxes, found.corners, strict=True):
+    for box, (x, y) in zip(boxes, result.corners, strict=True):
         box.x, box.y = round(x + left, 1), round(y + top + MARGIN, 1)
     arrows = [
         Arrow(a, b, [(round(x + left, 1), round(y + top + MARGIN, 1)) for x, y in points])
-        for (a, b), points in zip(pairs, found.routes, strict=True)
+        for (a, b), points in zip(pairs, result.routes, strict=True)
     ]
-    width, height = wide + 2 * MARGIN, found.height + top + 2 * MARGIN
+    width, height = wide + 2 * MARGIN, result.height + top + 2 * MARGIN
     return Scene(round(width), round(height), boxes, arrows, keys, title)
 
 

@@ -264,10 +264,10 @@ class Writer:
         came."""
         if value is None:
             return None
-        found = self._values.get(id(value))
-        if found is None:
-            found = self._values[id(value)] = value.to_json(self.limit)
-        return found
+        result = self._values.get(id(value))
+        if result is None:
+            result = self._values[id(value)] = value.to_json(self.limit)
+        return result
 
     def item(self, node: Node | None) -> int | None:
         """The item that stands for a node; None where nothing does."""
@@ -335,8 +335,8 @@ def source_of(path: str, used: set[int]) -> dict[str, Any]:
 
 def is_installed(path: str) -> bool:
     """Whether a file is a library's, not the program's."""
-    places = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-    return is_own(path) or any(path.startswith(place + os.sep) for place in places if place)
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    return is_own(path) or any(path.startswith(place + os.sep) for place in paths if place)
 
 
 def limit_for(story: Story) -> int:

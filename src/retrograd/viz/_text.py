@@ -98,18 +98,18 @@ def value_text(value: Value | None) -> str:
     """A value in one short line: its elements if they are few, otherwise the range."""
     if value is None:
         return ""
-    found = value.to_json()
-    data = found["data"]
+    result = value.to_json()
+    data = result["data"]
     if data is not None and not value.shape:
         return number_text(data[0])
     if data is not None and len(data) <= 6:
         text = "[" + ", ".join(map(number_text, data)) + "]"
         if len(text) <= LONGEST:
             return text
-    if found["min"] is None:
-        return f"norm {number_text(found['norm'])}" if found["norm"] is not None else ""
-    bad = [f"{found[kind]} {kind}" for kind in ("nan", "inf") if found[kind]]
-    return ", ".join([f"{number_text(found['min'])} … {number_text(found['max'])}", *bad])
+    if result["min"] is None:
+        return f"norm {number_text(result['norm'])}" if result["norm"] is not None else ""
+    bad = [f"{result[kind]} {kind}" for kind in ("nan", "inf") if result[kind]]
+    return ", ".join([f"{number_text(result['min'])} … {number_text(result['max'])}", *bad])
 
 
 def lines_of(graph: Graph, item: Item, show: Iterable[str]) -> list[Line]:

@@ -88,8 +88,8 @@ class Value:
     @property
     def norm(self) -> float | None:
         """The Euclidean norm of the finite elements."""
-        found = self.summary["norm"]
-        return None if found is None else float(found)
+        result = self.summary["norm"]
+        return None if result is None else float(result)
 
     @property
     def nan(self) -> int:
@@ -109,10 +109,10 @@ class Value:
         is a lower one."""
         whole = self.complete and (limit is None or self.size <= limit)
         numbers = _numbers(self._kept if whole else _first(self._kept))
-        found: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
-        found |= {"data": numbers} if whole else {"data": None, "some": numbers}
-        found |= self.summary
-        return found if self._histogram is None else {**found, "histogram": self._histogram}
+        result: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype}
+        result |= {"data": numbers} if whole else {"data": None, "some": numbers}
+        result |= self.summary
+        return result if self._histogram is None else {**result, "histogram": self._histogram}
 
     def __repr__(self) -> str:
         return f"Value({self.to_json()})"
@@ -185,8 +185,8 @@ def _histogram(array: Raw, low: Any, high: Any) -> list[int] | None:
         return None
     flat = arrays.asarray(array).reshape(-1)
     double = arrays.cast(flat[:: max(flat.size // SAMPLED, 1)], arrays.float64)
-    places = (double[arrays.isfinite(double)] - float(low)) / width * BINS
-    counted = arrays.minimum(arrays.cast(places, arrays.int64), BINS - 1)
+    bins = (double[arrays.isfinite(double)] - float(low)) / width * BINS
+    counted = arrays.minimum(arrays.cast(bins, arrays.int64), BINS - 1)
     return [int(n) for n in arrays.statistics.bincount(counted, None, BINS)]
 
 

@@ -46,10 +46,10 @@ class Views:
         if shared == len(up) or shared == len(down):
             return []  # from a group to something in it
         start, end = up[shared], down[shared]
-        found = [(up[shared - 1], start, end)]
-        found += [(up[k], up[k + 1], end) for k in range(shared, len(up) - 1)]
-        found += [(down[k], start, down[k + 1]) for k in range(shared, len(down) - 1)]
-        return found  # type: ignore[return-value]  # only the first of a way is None
+        result = [(up[shared - 1], start, end)]
+        result += [(up[k], up[k + 1], end) for k in range(shared, len(up) - 1)]
+        result += [(down[k], start, down[k + 1]) for k in range(shared, len(down) - 1)]
+        return result  # type: ignore[return-value]  # only the first of a way is None
 
     def _way(self, number: int) -> list[int | None]:
         """The groups around an item, outermost first, beginning with the whole."""

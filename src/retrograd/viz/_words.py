@@ -1,62 +1,62 @@
-"""What the rules of the operations that most programs use do, in words, and a few formulas.
+"""Explanations of the derivative rules of common operations, and a few formulas.
 
-Formulas are derived from the source of the rules (``_rules``). Here are those of rules that hand
-the work to a kernel: as expressions, which a test evaluates against the engine, or, where there is
-no short expression, as text.
+Formulas are derived from the source of the rules (``_rules``). This module has formulas for rules
+that call a kernel: expressions, which a test evaluates against the engine, or, where there is no
+short expression, text.
 """
 
 from __future__ import annotations
 
 BY_FAMILY = {
-    "elementwise": "Each element of the incoming gradient is multiplied by the slope of {name} at "
-    "that element.",
-    "linear": "{name} is linear, so its rule is its transpose: every element of the gradient goes "
-    "back to where the elements of the result came from.",
+    "elementwise": "Each element of the incoming gradient is multiplied by the derivative of "
+    "{name} at that element.",
+    "linear": "{name} is linear, so its rule is its transpose: every element of the gradient is "
+    "sent back to the element it came from.",
     "multilinear": "{name} is linear in each input with the others fixed: the gradient for one is "
     "the incoming gradient combined with the others.",
     "selecting": "Each element of the result is an element of the input. The gradient goes to the "
     "elements that were chosen; all others get zero.",
-    "reduction": "{name} makes one number of many: the gradient of each result goes to the "
-    "elements that it was made of, times the slope of the result by each.",
-    "composite": "{name} is made of other operations: its rule is the derivative of that "
-    "expression, in one step.",
-    "operation": "The rule of {name} turns the gradient of the result into those of its inputs.",
-    "constant": "A small change of the input changes nothing in the result: nothing flows back.",
+    "reduction": "{name} combines many elements into one: each of them gets the gradient of the "
+    "result times the derivative of the result with respect to it.",
+    "composite": "{name} is an expression in other operations: its rule is the derivative of "
+    "that expression, computed in one step.",
+    "operation": "The rule of {name} computes the gradients of its inputs from that of its result.",
+    "constant": "A small change of the input does not change the result: no gradient flows back.",
 }
 UNCHANGED = "The gradient passes through unchanged."
 NOTHING = "A small change of the input does not change the result: the gradient is zero."
-NOT_DEFINED = "This operation has no derivative that is implemented: running its rule is an error."
+NOT_DEFINED = "The derivative of this operation is not implemented: running its rule is an error."
 
-_RESHAPED = "The same elements in another shape: the gradient is given the shape of the input."
-_MOVED = "Dimensions are moved back: the gradient is transposed the other way round."
-_PADDED = "The gradient goes to the elements that were taken; all others get zero."
+_RESHAPED = "The same elements in another shape: the gradient gets the shape of the input."
+_MOVED = "The gradient is transposed back."
+_PADDED = "The gradient goes to the selected elements; all others get zero."
 _EXTREME = (
-    "The gradient goes to the element that is the extreme; several that are equal share it. All "
-    "others get zero."
+    "The gradient goes to the extreme element; if several are equal, they share it. All others "
+    "get zero."
 )
 _PICKED = (
-    "The gradient goes to the elements that were picked, at the places that were noted; all others "
-    "get zero."
+    "The gradient goes to the selected elements, at the saved indices; all others get zero."
 )
 _POOL = "The gradient of each window goes to its largest element; all others get nothing from it."
 _AVERAGE = "The gradient of each window is divided by its size and goes to all elements in it."
 _NORM = (
     "The incoming gradient, times weight, minus its mean and minus its share along the normalised "
-    "values, is divided by the standard deviation: what would only shift or stretch all values "
-    "changes nothing."
+    "values, is divided by the standard deviation: shifting or scaling all values does not "
+    "change the result."
 )
-_JOINED = "The gradient is cut into pieces, and each input gets the piece that it contributed."
-_CUT = "The gradients of the pieces are put together again; a piece that got none counts as zeros."
-_SLOPE_OF = "Each element of the gradient is multiplied by the slope of the curve at that element."
+_JOINED = "The gradient is split, and each input gets the piece that it contributed."
+_CUT = "The gradients of the pieces are concatenated; a piece without a gradient counts as zeros."
+_DERIVATIVE = "Each element of the gradient is multiplied by the derivative at that element."
 
 _ROBUST = (
-    "Small differences between input and target count as squared errors do, in proportion; beyond "
-    "the limit only their sign counts."
+    "For small differences between input and target, the derivative is proportional to the "
+    "difference, as for squared errors; beyond the limit it depends only on the sign."
 )
 
 WORDS = {
     "add": "A sum passes the gradient to both inputs unchanged.",
-    "add_scaled": "A sum passes the gradient on: as it is to the first, times alpha to the second.",
+    "add_scaled": "A sum passes the gradient on: unchanged to the first, times alpha to the "
+    "second.",
     "sub": "A difference passes the gradient on: unchanged to the first, negated to the second.",
     "sub_scaled": "A difference passes the gradient on; the second input gets it times −alpha.",
     "rsub": "The input is subtracted: it gets the gradient negated.",
@@ -64,22 +64,26 @@ WORDS = {
     "div": "The numerator gets the gradient divided by the denominator; the denominator gets it "
     "times −self/other².",
     "neg": "The gradient is negated.",
-    "pow_scalar": "The slope of a power is exponent · self^(exponent − 1).",
-    "pow_tensor": "The base gets the slope of a power, the exponent that of an exponential: the "
-    "result times the logarithm of the base.",
-    "sqrt": "The slope of a square root is one over twice the root.",
-    "exp": "The slope of exp is its own result: the gradient is multiplied by it.",
-    "log": "The slope of the logarithm is one over the input: small inputs get large gradients.",
-    "sin": "The slope of the sine is the cosine.",
-    "cos": "The slope of the cosine is minus the sine.",
-    "tanh": "The slope of tanh is 1 − result²: near 1 in the middle, near 0 where it saturates.",
-    "sigmoid": "The slope of the sigmoid is result · (1 − result): at most a quarter, and near 0 "
+    "pow_scalar": "The derivative of a power is exponent · self^(exponent − 1).",
+    "pow_tensor": "The base gets the derivative of a power, the exponent that of an exponential: "
+    "the result times the logarithm of the base.",
+    "sqrt": "The derivative of a square root is one over twice the root.",
+    "exp": "The derivative of exp is its result: the gradient is multiplied by it.",
+    "log": "The derivative of the logarithm is one over the input: small inputs get large "
+    "gradients.",
+    "sin": "The derivative of the sine is the cosine.",
+    "cos": "The derivative of the cosine is minus the sine.",
+    "tanh": "The derivative of tanh is 1 − result²: near 1 in the middle, near 0 where it "
+    "saturates.",
+    "sigmoid": "The derivative of the sigmoid is result · (1 − result): at most a quarter, and "
+    "near 0 "
     "where it saturates.",
     "relu": "Where the result is positive the gradient passes unchanged; elsewhere it is zero.",
     "leaky_relu": "Where the input is positive the gradient passes unchanged; elsewhere it is "
     "multiplied by negative_slope.",
-    "gelu": _SLOPE_OF, "silu": _SLOPE_OF, "elu": _SLOPE_OF, "mish": _SLOPE_OF, "celu": _SLOPE_OF,
-    "softplus": "The slope of softplus is the sigmoid of the input.",
+    "gelu": _DERIVATIVE, "silu": _DERIVATIVE, "elu": _DERIVATIVE, "mish": _DERIVATIVE,
+    "celu": _DERIVATIVE,
+    "softplus": "The derivative of softplus is the sigmoid of the input.",
     "abs": "The gradient passes where the input is positive, and is negated where it is "
     "negative; at zero it is zero.",
     "maximum": "The gradient goes to the larger of the two; where they are equal each gets half.",
@@ -90,26 +94,29 @@ WORDS = {
     "masked_fill_number": "The gradient is zero where the mask was filled, and passes elsewhere.",
     "clone": "A copy passes the gradient unchanged.",
     "to_dtype": "Only the dtype changes: the gradient passes, in the dtype of the input.",
-    "copy": "What was there before was overwritten, and gets zero; what was copied gets it all.",
-    "fill_number": "What was there before was overwritten: it gets zero.",
-    "zero": "What was there before was overwritten: it gets zero.",
+    "copy": "The old values were overwritten and get zero; the source gets the whole gradient.",
+    "fill_number": "The old values were overwritten: they get zero.",
+    "zero": "The old values were overwritten: they get zero.",
     "times_number": "The gradient is multiplied by the same number.",
     "over_number": "The gradient is divided by the same number.",
-    "fill": "What was there before was overwritten, and gets zero; the value gets it all.",
-    "pow_of_number": "The slope of an exponential is its result times the logarithm of the base.",
-    "rsqrt": "The slope of one over the root: minus half its third power.",
-    "addcmul": "What was added to passes the gradient; each factor gets it times the other.",
-    "addcdiv": "What was added to passes the gradient; the quotient passes it on as a division.",
+    "fill": "The old values were overwritten and get zero; the value gets the sum of the gradient.",
+    "pow_of_number": "The derivative of an exponential is its result times the logarithm of the "
+    "base.",
+    "rsqrt": "The derivative of one over the root: minus half its third power.",
+    "addcmul": "The first input gets the gradient unchanged; each factor gets it times the other.",
+    "addcdiv": "The first input gets the gradient unchanged; the quotient passes it on as a "
+    "division.",
     "lerp_number": "Each end gets the gradient times its share.",
-    "scatter_add": "What was added to passes the gradient; what was added gets that of its place.",
+    "scatter_add": "The input gets the gradient unchanged; src gets the gradient at its indices.",
     "masked_select": _PADDED, "diagonal": _PADDED,
     "trace": "Every element of the diagonal gets the gradient of the sum.",
     "roll": "The gradient is rolled back.",
-    "cumprod": "An element is a factor of all later products, and gets the sum of what these pass.",
+    "cumprod": "An element is a factor of all later products and gets the sum of their "
+    "contributions.",
     "linalg_vector_norm": "Each element gets the gradient times its share of the norm: for the "
-    "usual one, the input divided by its length.",
+    "2-norm, the input divided by its norm.",
     "smooth_l1_loss": _ROBUST, "huber_loss": _ROBUST,
-    "cdist": "Each distance pulls its two points along the line between them.",
+    "cdist": "Each distance passes a gradient to its two points, along the line between them.",
     "lerp": "Each end gets the gradient times its share; the weight gets it times the difference.",
     "view": _RESHAPED, "unsafe_view": _RESHAPED, "reshape_alias": _RESHAPED, "squeeze": _RESHAPED,
     "squeeze_dim": _RESHAPED, "squeeze_dims": _RESHAPED, "unsqueeze": _RESHAPED,
@@ -117,42 +124,41 @@ WORDS = {
     "transpose": _MOVED, "permute": _MOVED, "t": "The transpose of the gradient.",
     "expand": "An element that was repeated gets the sum of the gradients of its copies.",
     "repeat": "An element that was repeated gets the sum of the gradients of its copies.",
-    "select": _PADDED, "slice": _PADDED, "index": "Each picked element gets its gradient back; one "
-    "that was picked several times gets the sum, one that was not gets zero.",
-    "take_flat": "The gradient goes to the places that were taken of the base, others get zero.",
-    "index_select": "Each picked row gets its gradient back; one that was picked several times "
-    "gets the sum, one that was not gets zero.",
-    "gather": "Each gathered element gets its gradient back, added up where it was taken more than "
-    "once.",
-    "index_put": "Where values were put, the gradient goes to them; elsewhere to what was there "
-    "before.",
-    "embedding": "Each row of the table that was looked up gets the gradients of its uses, added "
-    "up; all others get zero.",
-    "cat": _JOINED, "stack": "The gradient is taken apart: each input gets its own slice.",
+    "select": _PADDED, "slice": _PADDED, "index": "Each selected element gets its gradient; one "
+    "selected several times gets the sum, all others get zero.",
+    "take_flat": "The gradient goes to the selected elements of the base, others get zero.",
+    "index_select": "Each selected row gets its gradient; one selected several times gets the "
+    "sum, all others get zero.",
+    "gather": "Each gathered element gets its gradient; if it was gathered several times, the sum.",
+    "index_put": "Where values were written, they get the gradient; elsewhere the old values do.",
+    "embedding": "Each row of the table that was looked up gets the sum of the gradients of its "
+    "uses; all others get zero.",
+    "cat": _JOINED, "stack": "The gradient is split: each input gets its own slice.",
     "split": _CUT, "split_with_sizes": _CUT, "unbind": _CUT, "unsafe_split": _CUT,
     "unsafe_split_with_sizes": _CUT,
     "sum": "Every element that was summed gets the gradient of the sum.",
     "sum_dim": "Every element that was summed gets the gradient of its sum.",
-    "mean": "Every element gets the same share: the gradient of the mean, divided by how many "
-    "elements there are.",
-    "mean_dim": "Every element gets the gradient of its mean, divided by how many were averaged.",
+    "mean": "Every element gets the same share: the gradient of the mean divided by the number of "
+    "elements.",
+    "mean_dim": "Every element gets the gradient of its mean, divided by the number of elements "
+    "averaged.",
     "cumsum": "An element is part of all later sums: it gets the sum of their gradients.",
     "flip": "The gradient is flipped back.",
     "prod": "Each element gets the gradient times the product of all the others.",
-    "var": "Each element gets the gradient times twice its distance from the mean, divided by how "
-    "many there are (less the correction).",
+    "var": "Each element gets the gradient times twice its distance from the mean, divided by the "
+    "number of elements (minus the correction).",
     "std": "As for the variance, divided by twice the standard deviation.",
     "logsumexp": "Each element gets the gradient times its share of the sum: softmax.",
-    "mm": "Matrix product: one factor gets the gradient times the other factor, transposed, from "
-    "the side where that stood.",
+    "mm": "Matrix product: each factor gets the product of the gradient and the transpose of the "
+    "other factor.",
     "bmm": "A matrix product for each entry of the batch: each factor gets the gradient times the "
     "other factor, transposed.",
     "mv": "The matrix gets the outer product of gradient and vector; the vector gets the "
     "transposed matrix times the gradient.",
     "dot": "Each vector gets the gradient times the other vector.",
-    "addmm": "What was added (the bias) gets the gradient itself; each factor of the matrix "
+    "addmm": "The added term (the bias) gets the gradient itself; each factor of the matrix "
     "product gets it times the other factor, transposed.",
-    "baddbmm": "What was added gets the gradient itself; each factor of the matrix products "
+    "baddbmm": "The added term gets the gradient itself; each factor of the matrix products "
     "gets it times the other factor, transposed.",
     "max": _EXTREME, "min": _EXTREME, "amax": _EXTREME, "amin": _EXTREME, "median": _EXTREME,
     "max_dim": _PICKED, "min_dim": _PICKED, "sort": _PICKED, "topk": _PICKED, "median_dim": _PICKED,
@@ -160,38 +166,41 @@ WORDS = {
     "probabilities: only differences between the inputs matter.",
     "log_softmax": "The gradient minus the probabilities times its sum: only differences between "
     "the inputs matter.",
-    "nll_loss": "The gradient, negated and divided by how many were averaged, goes to the element "
-    "of the right class of each row; all others get zero.",
-    "nll_loss_2d": "The gradient, negated and divided by how many were averaged, goes to the "
-    "element of the right class at each place; all others get zero.",
-    "mse_loss": "Twice the difference, times the gradient, divided by how many were averaged.",
+    "nll_loss": "The gradient, negated and divided by the number of elements averaged, goes to "
+    "the element "
+    "of the target class of each row; all others get zero.",
+    "nll_loss_2d": "The gradient, negated and divided by the number of elements averaged, goes to "
+    "the "
+    "element of the target class at each position; all others get zero.",
+    "mse_loss": "Twice the difference, times the gradient, divided by the number of elements "
+    "averaged.",
     "binary_cross_entropy": "The difference of prediction and target over self · (1 − self), times "
     "the gradient of each element.",
     "binary_cross_entropy_with_logits": "The difference between sigmoid and target, times the "
     "gradient of each element.",
-    "convolution": "The input gets the gradient spread by the same weights, turned round; the "
-    "weight gets the products of gradient and input at each offset, added up; the bias gets the "
-    "sum of the gradient over everything but the channels.",
+    "convolution": "The input gets the transposed convolution of the gradient; the weight gets "
+    "the sum of products of gradient and input at each offset; the bias gets the sum of the "
+    "gradient over all dimensions except the channels.",
     "native_layer_norm": _NORM, "native_batch_norm": _NORM, "native_group_norm": _NORM,
     "max_pool2d_with_indices": _POOL, "max_pool3d_with_indices": _POOL,
     "avg_pool2d": _AVERAGE, "avg_pool3d": _AVERAGE,
     "adaptive_avg_pool2d": _AVERAGE, "adaptive_avg_pool3d": _AVERAGE,
-    "constant_pad_nd": "The gradient without the frame that was put around.",
+    "constant_pad_nd": "The gradient without the padding.",
     "scaled_dot_product_attention": "The values get the gradient, weighted by the attention; the "
     "scores get it through softmax, and pass it on to queries and keys as a matrix product does.",
     "lstm_layer": "The gradient goes back through time, step by step: through the gates of each "
     "step to its inputs, and through the state to the step before.",
     "gru_layer": "The gradient goes back through time, step by step, through the gates of each.",
     "rnn_layer": "The gradient goes back through time, step by step.",
-    "linalg_inv_ex": "The slope of the inverse: minus the inverse on both sides, transposed.",
+    "linalg_inv_ex": "The derivative of the inverse: minus the inverse on both sides, transposed.",
     "linalg_det": "The gradient times the determinant times the inverse, transposed.",
     "linalg_solve_ex": "The right side gets the solution with the transposed matrix; the matrix "
     "gets minus the outer product of that and the solution.",
     "tril": "The lower triangle of the gradient.", "triu": "The upper triangle of the gradient.",
 }  # fmt: skip
 
-# Expressions for rules that call a kernel. Names mean what they mean to users; ``g`` is the
-# gradient, and g[0] that of the first of several outputs.
+# Expressions for rules that call a kernel. ``g`` is the gradient, and g[0] that of the first of
+# several outputs.
 _SIG, _SP = "sigmoid(self)", "tanh(softplus(self))"
 EXPRESSIONS: dict[str, dict[str, str]] = {
     "silu": {"self": f"g * ({_SIG} * (1 + self * (1 - {_SIG})))"},
@@ -224,7 +233,7 @@ EXPRESSIONS: dict[str, dict[str, str]] = {
     "logsumexp": {"self": "g * exp(self - result)"},
 }
 
-# Text where there is no expression to evaluate: "grad_NAME = " is put before.
+# Text where there is no expression to evaluate, shown after "grad_NAME = ".
 _SHARE = {"self": "grad / (how many are equal to result) where self = result, else 0"}
 _SHARE_ALONG = {
     "self": "grad / (how many along dim are equal to result) where self = result, else 0"
@@ -232,7 +241,8 @@ _SHARE_ALONG = {
 _AT_INDICES = {"self": "zeros of self.shape, with grad_values at indices along dim"}
 _WINDOWS = {"self": "each element of grad / (size of its window), added to all of the window"}
 _LARGEST = {"self": "each element of grad, added to the largest of its window"}
-_RESIZED = {"self": "each element of grad, added to those it was made of, with the same weights"}
+_RESIZED = {"self": "each element of grad, added to those it was computed from, with the same "
+"weights"}
 _AVERAGED = ", n: how many are averaged, or 1"
 TEXTS: dict[str, dict[str, str]] = {
     "max": _SHARE, "min": _SHARE, "median": _SHARE, "nanmedian": _SHARE,
@@ -248,7 +258,7 @@ TEXTS: dict[str, dict[str, str]] = {
     "upsample_linear1d": _RESIZED, "upsample_bilinear2d": _RESIZED, "upsample_bicubic2d": _RESIZED,
     "select": {"self": "zeros of self.shape, with grad at index along dim"},
     "slice": {"self": "zeros of self.shape, with grad where the slice was"},
-    "index": {"self": "zeros of self.shape, with grad added at the places that were picked"},
+    "index": {"self": "zeros of self.shape, with grad added at the indices"},
     "gather": {"self": "zeros of self.shape, with grad added at index along dim"},
     "index_select": {"self": "zeros of self.shape, with the slices of grad added at index"},
     "masked_select": {"self": "zeros of self.shape, with grad in order where mask is set"},
@@ -259,10 +269,10 @@ TEXTS: dict[str, dict[str, str]] = {
     "unsqueeze": {"self": "squeeze(grad, dim)"},
     "repeat": {"self": "sum of grad over the copies"},
     "roll": {"self": "roll(grad, −shifts, dims)"},
-    "constant_pad_nd": {"self": "grad without the frame"},
+    "constant_pad_nd": {"self": "grad without the padding"},
     "tril": {"self": "tril(grad, diagonal)"}, "triu": {"self": "triu(grad, diagonal)"},
-    "cumsum": {"self": "sum of grad from each place to the end of dim"},
-    "cumprod": {"self": "(sum of grad · result from each place to the end of dim) / self"},
+    "cumsum": {"self": "sum of grad from each position to the end of dim"},
+    "cumprod": {"self": "(sum of grad · result from each position to the end of dim) / self"},
     "linalg_vector_norm": {"self": "grad · sgn(self) · (|self| / result)^(ord − 1), which for "
                            "ord = 2 is grad · self / result; 0 where result = 0"},
     "cdist": {"x1": "sum over j of grad[i, j] · (x1[i] − x2[j]) / result[i, j], for p = 2",
@@ -278,7 +288,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "p: pos_weight or 1" + _AVERAGED,
     },
     "rnn_layer": {
-        "gates": "dz of all steps; dz = dh · slope, dh = grad + dz₊₁ @ weight, with slope 1 − h² "
+        "gates": "dz of all steps; dz = dh · s, dh = grad + dz₊₁ @ weight, with s = 1 − h² "
         "for tanh, and 1 where h > 0 for relu",
         "hidden": "dz @ weight, of the first step",
         "weight": "sum over steps of dzᵀ @ h₋₁",
@@ -299,19 +309,19 @@ TEXTS: dict[str, dict[str, str]] = {
         "bias": "sum over steps of (dr, dz, dn·r)",
     },
     "linalg_cholesky_ex": {
-        "self": "L⁻ᵀ @ P @ L⁻¹, made symmetric, with P = Lᵀ @ grad_L, its lower triangle with half "
+        "self": "L⁻ᵀ @ P @ L⁻¹, symmetrized, with P = Lᵀ @ grad_L, its lower triangle with half "
         "of the diagonal"
     },
     "linalg_eigh": {
-        "A": "V @ (diag(grad_eigenvalues) + (Vᵀ @ grad_V) / E off the diagonal) @ Vᵀ, made "
-        "symmetric, with V the eigenvectors and E[i, j] = λ[j] − λ[i]"
+        "A": "V @ (diag(grad_eigenvalues) + (Vᵀ @ grad_V) / E off the diagonal) @ Vᵀ, "
+        "symmetrized, with V the eigenvectors and E[i, j] = λ[j] − λ[i]"
     },
     "mean_dim": {"self": "expand(grad / n, self.shape), with n how many each mean is of"},
     "block_diag": {"tensors": "the block of grad that this input was"},
     "prod": {"self": "grad · (product of all other elements of self)"},
     "prod_dim": {"self": "grad · (product of all other elements of self along dim)"},
     "cat": {"tensors": "the piece of grad along dim that this input contributed"},
-    "stack": {"tensors": "the slice of grad along dim at the number of this input"},
+    "stack": {"tensors": "the slice of grad along dim at the index of this input"},
     "split": {"self": "cat(gradients of the pieces, dim)"},
     "split_with_sizes": {"self": "cat(gradients of the pieces, dim)"},
     "unsafe_split": {"self": "cat(gradients of the pieces, dim)"},
@@ -319,7 +329,7 @@ TEXTS: dict[str, dict[str, str]] = {
     "unbind": {"self": "stack(gradients of the pieces, dim)"},
     "convolution": {
         "input": "transposed convolution of grad with weight",
-        "weight": "sum over places of grad · input, for each offset of the kernel",
+        "weight": "sum over positions of grad · input, for each offset of the kernel",
         "bias": "sum(grad) over all dimensions but the channels",
     },
     "native_layer_norm": {
@@ -339,7 +349,8 @@ TEXTS: dict[str, dict[str, str]] = {
     },
     "nll_loss": {"self": "−grad · weight[target] / total_weight at each row's target, else 0 "
                  "(with reduction='sum' or 'none' not divided)"},
-    "nll_loss_2d": {"self": "−grad · weight[target] / total_weight at each place's target, else 0 "
+    "nll_loss_2d": {"self": "−grad · weight[target] / total_weight at the target of each "
+    "position, else 0 "
                     "(with reduction='sum' or 'none' not divided)"},
     "scaled_dot_product_attention": {
         "query": "scale · s @ key, with s = p · (grad @ valueᵀ − sum(p · (grad @ valueᵀ))) and "

@@ -31,8 +31,8 @@ examples:
   retrograd explain program.py --out why.html --pass 3
   retrograd explain --as-torch train.py --epochs 1
 
-Options come before or right after the script. What follows, or stands after --, is for the script.
-If the script ends with an error, its traceback is shown and the page has what came before it."""
+Options come before or right after the script. Everything after that, or after --, is passed to the
+script. If the script fails, its traceback is shown, and the page has everything up to that."""
 LISTED = 6  # marks that are printed
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
@@ -53,11 +53,11 @@ def add_to(commands: Any) -> None:
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", type=Path, metavar="PAGE",
-        help="where the page goes (default: script-explained.html beside the script)")
+        help="file to write the page to (default: script-explained.html next to the script)")
     add("--pass", type=_positive, metavar="N", dest="first_pass",
         help="the backward pass to open the page at (default: the first)")
     add("--as-torch", action="store_true",
-        help="run a script that imports torch: retrograd answers in its place")
+        help="run a script that imports torch, with retrograd in its place")
 # fmt: on
 
 

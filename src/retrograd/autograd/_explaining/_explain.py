@@ -1,4 +1,4 @@
-"""``autograd.explain``: why ``.grad`` is None, or what it is, and along which ways it came."""
+"""``autograd.explain``: why ``.grad`` is None, or how its value came about."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from retrograd.autograd._explaining import _reasons as reasons
 from retrograd.autograd._explaining._amounts import together
 from retrograd.autograd._explaining._names import Names
 from retrograd.autograd._explaining._pass import Measured, measure, unmeasured
+from retrograd.autograd._explaining._paths import PathLink, Paths, along, next_numbers, strongest
 from retrograd.autograd._explaining._reasons import Case, Finding
-from retrograd.autograd._explaining._ways import Way, Ways, along, next_numbers, strongest
 from retrograd.autograd._explaining._words import ENDS, Explanation, Part, Path, Step
 from retrograd.autograd._node import FREED, NOWHERE, Node
 from retrograd.autograd._wrap import wrap
@@ -33,36 +33,42 @@ def explain(
     paths: int = 3,
     name: str | None = None,
 ) -> Explanation:
-    """The story of a gradient, as text: why ``tensor.grad`` is None, or why it is what it is.
+    """Explains, as text, why ``tensor.grad`` is None, or where its value comes from.
 
-    With a ``loss`` whose graph is still there, a backward pass is run and watched. It changes
-    nothing: no ``.grad`` is written, nothing is freed. Ways from the loss to the tensor are
-    counted, and the strongest ``paths`` are listed, with the line and the gradient of each step.
-    ``gradient`` is for a loss with more than one element, as in ``backward``. Users' hooks on
-    tensors and nodes are called, since they are part of the gradient; hooks that wait for
-    ``.grad`` to be written are not.
+    Given a ``loss`` whose graph still exists, it runs a backward pass and observes it. Nothing
+    changes: no ``.grad`` is written and nothing is freed. Hooks on tensors and nodes are called,
+    since they are part of the gradient; hooks that run after ``.grad`` is written are not.
 
-    What is known and what is only likely are told apart. In a word, ``.reason`` is
+    Args:
+        tensor: the tensor to explain.
+        loss: the tensor whose gradient is expected.
+        gradient: for a loss of several elements, as in ``backward``.
+        paths: number of paths from the loss to the tensor to list, those of the largest gradients
+            first, with the line and the gradient of each step.
+        name: what to call the tensor in the text; by default, its name in the calling code.
 
-    - where ``.grad`` is None: "not_a_leaf", "requires_grad_is_false", "not_floating",
-      "view_in_no_grad", "never_used", "loss_is_cut", "not_connected", "no_gradient", "not_yet",
-      "cleared", "other_inputs", "changed_in_place", "not_scalar" or "unknown";
-    - where it is there: "equal" to the gradient of the loss, "accumulated" (a multiple of it),
-      "different", "freed" (the graph cannot be run again) or "present" (no loss was named).
+    Returns:
+        An explanation, to be printed. Its ``reason`` is, if ``.grad`` is None, one of "not_a_leaf",
+        "requires_grad_is_false", "not_floating", "view_in_no_grad", "never_used", "loss_is_cut",
+        "not_connected", "no_gradient", "not_yet", "cleared", "other_inputs", "changed_in_place",
+        "not_scalar" and "unknown". If there is a gradient, it is "equal" to that of the loss,
+        "accumulated" (a multiple of it), "different", "freed" (the graph cannot be run again) or
+        "present" (no loss was given).
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
-    >>> y = x * x
-    >>> print(torch.autograd.explain(y))  # doctest: +ELLIPSIS
-    y.grad is None: y is not a leaf.
-      y is the result of mul at ...y = x * x
-      Only leaves keep their gradient; a result does after retain_grad().
-      Gradients go on to x.
-      What to do: Call y.retain_grad() before backward(), or
-                  use torch.autograd.grad(loss, y).
-    >>> story = torch.autograd.explain(x, y.sum())
-    >>> story.reason, story.number_of_paths, story.gradient
-    ('not_yet', 2, tensor([2., 6.]))
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+        >>> y = x * x
+        >>> print(torch.autograd.explain(y))  # doctest: +ELLIPSIS
+        y.grad is None: y is not a leaf.
+          y is the result of mul at ...y = x * x
+          Only leaves keep their gradient; a result does after retain_grad().
+          Gradients go on to x.
+          What to do: Call y.retain_grad() before backward(), or
+                      use torch.autograd.grad(loss, y).
+        >>> story = torch.autograd.explain(x, y.sum())
+        >>> story.reason, story.number_of_paths, story.gradient
+        ('not_yet', 2, tensor([2., 6.]))
     """
     if not is_tensor(tensor):
         raise TypeError(f"explain() takes a Tensor, but got {type(tensor).__name__}")
@@ -136,18 +142,18 @@ def _with_loss(case: Case, given: tuple[Any, ...], count: int) -> Explanation:
         return _told(case, reasons.about_cut_loss(case) if case.grad is None else _held(case))
     if not case.tensor.requires_grad or case.node is NOWHERE:
         return _told(case, reasons.about_tensor(case) if case.grad is None else _held(case))
-    ways = Ways(roots, case.node, case.number) if case.node is not None else None
-    if ways is None or not ways.count:
+    paths = Paths(roots, case.node, case.number) if case.node is not None else None
+    if paths is None or not paths.count:
         found = reasons.about_unconnected(case, [node for node, _, _ in roots])
         if case.grad is not None:
             found.because = f"is there, but {found.because}"
         return _told(case, found)
-    frozen = _cannot_run(case, ways, pairs)
+    frozen = _cannot_run(case, paths, pairs)
     if frozen is not None:
-        listed = _listed(ways, None, count)
-        return _told(case, frozen, number_of_paths=ways.count, paths=listed)
-    ways.roots = make_roots(tuple(o for o, _ in pairs), tuple(g for _, g in pairs), False)
-    return _explained(case, ways, measure(ways), count)
+        listed = _listed(paths, None, count)
+        return _told(case, frozen, number_of_paths=paths.count, paths=listed)
+    paths.roots = make_roots(tuple(o for o, _ in pairs), tuple(g for _, g in pairs), False)
+    return _explained(case, paths, measure(paths), count)
 
 
 def _held(case: Case) -> Finding:
@@ -157,11 +163,11 @@ def _held(case: Case) -> Finding:
     )
 
 
-def _cannot_run(case: Case, ways: Ways, pairs: list[tuple[Any, Any]]) -> Finding | None:
-    """Why no pass can be run over the ways; None if one can."""
-    found = reasons.about_frozen(case, ways)
-    if found is None and not ways.can_run():
-        found = reasons.about_ways(case, ways) if case.tensor._node is None else None
+def _cannot_run(case: Case, paths: Paths, pairs: list[tuple[Any, Any]]) -> Finding | None:
+    """Why no pass can be run over the paths; None if one can."""
+    found = reasons.about_frozen(case, paths)
+    if found is None and not paths.can_run():
+        found = reasons.about_paths(case, paths) if case.tensor._node is None else None
         found = found or reasons.about_tensor(case)
         if case.grad is not None:
             found = Finding("freed", case.say("is there; the graph of {loss} is freed."))
@@ -184,46 +190,48 @@ def _cannot_run(case: Case, ways: Ways, pairs: list[tuple[Any, Any]]) -> Finding
     return found
 
 
-def _explained(case: Case, ways: Ways, measured: Measured, count: int) -> Explanation:
+def _explained(case: Case, paths: Paths, measured: Measured, count: int) -> Explanation:
     """With a pass that has been watched."""
     times = None
     if measured.gradient is None:
-        found = reasons.about_lost(case, ways, measured)
+        found = reasons.about_lost(case, paths, measured)
     elif case.grad is not None:
         found, times = reasons.compared(case, measured.gradient)
     elif case.tensor._node is not None:
         found = reasons.about_tensor(case)
     else:
-        found = reasons.about_ways(case, ways)
+        found = reasons.about_paths(case, paths)
     gradient = None if measured.gradient is None else wrap(measured.gradient)
-    listed = _listed(ways, measured, count) if gradient is not None else ()
+    listed = _listed(paths, measured, count) if gradient is not None else ()
     return _told(
-        case, found, gradient=gradient, times=times, number_of_paths=ways.count, paths=listed,
-        parts=_parts(ways, measured),
-        notes=tuple(_notes(case, ways, measured)) if gradient is not None else (),
+        case, found, gradient=gradient, times=times, number_of_paths=paths.count, paths=listed,
+        parts=_parts(paths, measured),
+        notes=tuple(_notes(case, paths, measured)) if gradient is not None else (),
     )  # fmt: skip
 
 
-def _parts(ways: Ways, measured: Measured) -> tuple[Part, ...]:
+def _parts(paths: Paths, measured: Measured) -> tuple[Part, ...]:
     """What is added up at the target."""
     found: list[Part] = []
-    for user, amounts in measured.arrivals(ways.target):
+    for user, amounts in measured.arrivals(paths.target):
         name, source = (facts.operation_name(user), user.source) if user else (None, None)
         found.extend(Part(name, source, amount) for amount in amounts)
     return tuple(found)
 
 
-def _listed(ways: Ways, measured: Measured | None, count: int) -> tuple[Path, ...]:
-    arrivals = unmeasured(ways) if measured is None else measured.arrivals
-    found = strongest(ways, arrivals, count)
+def _listed(paths: Paths, measured: Measured | None, count: int) -> tuple[Path, ...]:
+    arrivals = unmeasured(paths) if measured is None else measured.arrivals
+    found = strongest(paths, arrivals, count)
     first = list(along(found[0][0])) if found else []
-    return tuple(_path(way, share, first, ways, measured) for way, share in found)
+    return tuple(_path(link, share, first, paths, measured) for link, share in found)
 
 
-def _path(way: Way, share: float, first: list[Way], ways: Ways, measured: Measured | None) -> Path:
-    places = list(along(way))
-    pairs = list(itertools.pairwise(places))
-    alike = zip(places[1:], first[1:], strict=False)
+def _path(
+    link: PathLink, share: float, first: list[PathLink], paths: Paths, measured: Measured | None
+) -> Path:
+    links = list(along(link))
+    pairs = list(itertools.pairwise(links))
+    alike = zip(links[1:], first[1:], strict=False)
     shared = sum(1 for _ in itertools.takewhile(lambda two: two[0].node is two[1].node, alike))
     if shared < ENDS or shared == len(pairs):
         shared = 0
@@ -231,17 +239,17 @@ def _path(way: Way, share: float, first: list[Way], ways: Ways, measured: Measur
     hidden = len(pairs) - 2 * ENDS
     hidden = hidden if hidden > 1 else 0
     shown = pairs[:ENDS] + pairs[ENDS + hidden :] if hidden else pairs
-    steps = tuple(_step(one, following, ways, measured) for one, following in shown)
-    return Path(places[0].sent[0], steps, shared, hidden, None if measured is None else share)
+    steps = tuple(_step(one, following, paths, measured) for one, following in shown)
+    return Path(links[0].sent[0], steps, shared, hidden, None if measured is None else share)
 
 
-def _step(one: Way, following: Way, ways: Ways, measured: Measured | None) -> Step:
+def _step(one: PathLink, following: PathLink, paths: Paths, measured: Measured | None) -> Step:
     node, total, factor = one.node, None, None
     if measured is not None:
         before, total = measured.norm(node), measured.amount(following.node)
         sent = together(a for a in following.sent if a is not None)
         factor = sent / before if before else None
-    numbers = {next_numbers(user)[i] for user, i in ways.edges[following.node]}
+    numbers = {next_numbers(user)[i] for user, i in paths.edges[following.node]}
     return Step(facts.operation_name(node), node.source, factor, following.sent,
                 following.arrivals, total, len(numbers) == 1)  # fmt: skip
 
@@ -249,29 +257,29 @@ def _step(one: Way, following: Way, ways: Ways, measured: Measured | None) -> St
 # -- what is remarkable ----------------------------------------------------------------------
 
 
-def _notes(case: Case, ways: Ways, measured: Measured) -> list[str]:
+def _notes(case: Case, paths: Paths, measured: Measured) -> list[str]:
     notes = []
-    maker = _first(ways, measured, lambda norm: not math.isfinite(norm))
+    maker = _first(paths, measured, lambda norm: not math.isfinite(norm))
     if maker is not None:
         notes.append(
             "NaN or infinity first appears in what is passed on by "
             f"{facts.operation_name(maker)}{facts.at(maker)}"
         )
         return notes
-    if measured.norm(ways.target) == 0:
-        cancelled = [n for n in ways.nodes if _cancels(n, measured)]
+    if measured.norm(paths.target) == 0:
+        cancelled = [n for n in paths.nodes if _cancels(n, measured)]
         if cancelled:
-            what = case.name if cancelled[0] is ways.target else "one place"
+            what = case.name if cancelled[0] is paths.target else "one place"
             notes.append(f"The parts that meet at {what} cancel out: their sum is zero.")
-        zero = _first(ways, measured, lambda norm: norm == 0)
+        zero = _first(paths, measured, lambda norm: norm == 0)
         if zero is not None and not cancelled:
             notes.append(f"It becomes zero in {facts.operation_name(zero)}{facts.at(zero)}")
     return notes
 
 
-def _first(ways: Ways, measured: Measured, odd: Any) -> Node | None:
+def _first(paths: Paths, measured: Measured, odd: Any) -> Node | None:
     """The first node of the pass that gets a sound gradient and makes an odd one of it."""
-    for node in ways.nodes:
+    for node in paths.nodes:
         norm = measured.norm(node)
         if norm is not None and odd(norm):
             for arrival in measured.arrivals(node):

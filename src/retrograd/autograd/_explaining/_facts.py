@@ -10,7 +10,7 @@ from typing import Any
 from retrograd import _source
 from retrograd.arrays import dtypes
 from retrograd.autograd._explaining._names import Names
-from retrograd.autograd._explaining._ways import reachable
+from retrograd.autograd._explaining._paths import reachable
 from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._operation_node import OperationNode

@@ -14,15 +14,15 @@ from retrograd import arrays
 from retrograd._modes import within
 from retrograd.autograd._engine import Task, run
 from retrograd.autograd._explaining._amounts import Amount, amount_of, together
-from retrograd.autograd._explaining._ways import Arrival, Ways
+from retrograd.autograd._explaining._paths import Arrival, Paths
 from retrograd.autograd._node import Node
 
 
 class Measured:
     """What a pass brought: to each node, and along each edge where several meet."""
 
-    def __init__(self, ways: Ways) -> None:
-        self.ways = ways
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths
         self.received: dict[Node, list[Amount]] = {}
         self.sent: dict[tuple[Node, int], Amount | None] = {}
         self.seeds: dict[Node, list[Amount]] = {}
@@ -42,9 +42,9 @@ class Measured:
 
     def arrivals(self, node: Node) -> list[Arrival]:
         """What came to a node, by the node that sent it."""
-        ways = self.ways
+        paths = self.paths
         found = [Arrival(None, tuple(self.seeds[node]))] if node in self.seeds else []
-        edges = ways.edges[node]
+        edges = paths.edges[node]
         if len(edges) == 1 and edges[0] not in self.sent:  # not watched: all that it received
             amounts = self.received.get(node)
             return [*found, Arrival(edges[0][0], (amounts[0] if amounts else None,))]
@@ -54,14 +54,14 @@ class Measured:
         return [*found, *(Arrival(user, tuple(sent)) for user, sent in by_user.items())]
 
 
-def unmeasured(ways: Ways) -> Callable[[Node], list[Arrival]]:
+def unmeasured(paths: Paths) -> Callable[[Node], list[Arrival]]:
     """The arrivals at nodes of a graph that cannot be run: who sends, not what."""
 
     def arrivals(node: Node) -> list[Arrival]:
         by_user: dict[Node, int] = {}
-        for user, _ in ways.edges[node]:
+        for user, _ in paths.edges[node]:
             by_user[user] = by_user.get(user, 0) + 1
-        started = ways.starts.get(node, 0)
+        started = paths.starts.get(node, 0)
         starts = [Arrival(None, (None,) * started)] if started else []
         return [*starts, *(Arrival(user, (None,) * n) for user, n in by_user.items())]
 
@@ -74,11 +74,11 @@ class _Watcher:
 
     def __init__(self, measured: Measured) -> None:
         self.measured = measured
-        ways = measured.ways
+        paths = measured.paths
         # Nodes where several gradients meet or a hook may change them. To all others is sent what
         # they receive.
         self.met = {
-            n for n in ways.nodes if len(ways.edges[n]) + ways.starts.get(n, 0) > 1 or _hooked(n)
+            n for n in paths.nodes if len(paths.edges[n]) + paths.starts.get(n, 0) > 1 or _hooked(n)
         }
 
     def arrived(self, node: Node, grads: list[Any]) -> None:
@@ -98,22 +98,22 @@ class _Watcher:
                     measured.sent[node, i] = None if g is None else amount_of(g)
 
 
-def measure(ways: Ways) -> Measured:
-    """Run a pass over the ways to a tensor, and say what it brought."""
-    measured = Measured(ways)
-    for root in filter(ways.starts_at, ways.roots):
+def measure(paths: Paths) -> Measured:
+    """Run a pass over the paths to a tensor, and say what it brought."""
+    measured = Measured(paths)
+    for root in filter(paths.starts_at, paths.roots):
         measured.seeds.setdefault(root[0], []).append(amount_of(root[2]))
     task = Task(keep_graph=True, recorded=False)
-    task.needed, task.wanted = ways.needed, {ways.target: [(ways.number or 0, 0)]}
+    task.needed, task.wanted = paths.needed, {paths.target: [(paths.number or 0, 0)]}
     task.observer = _Watcher(measured)
     # NaN is to be told about here, not to be an error; and this is no pass of the user's.
-    with within(check_nan=False, pass_observer=None), _grads_kept(ways.nodes):
-        captured = run(task, [root for root in ways.roots if root[0] in ways.needed])
+    with within(check_nan=False, pass_observer=None), _grads_kept(paths.nodes):
+        captured = run(task, [root for root in paths.roots if root[0] in paths.needed])
     gradient = captured.get(0)
-    measured.received.pop(ways.target, None)  # which has those of its other outputs, too
+    measured.received.pop(paths.target, None)  # which has those of its other outputs, too
     if gradient is not None:
         measured.gradient = arrays.copy(gradient)
-        measured.received[ways.target] = [amount_of(gradient)]
+        measured.received[paths.target] = [amount_of(gradient)]
     return measured
 
 

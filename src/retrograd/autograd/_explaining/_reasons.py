@@ -13,7 +13,7 @@ from retrograd.autograd._explaining import _facts as facts
 from retrograd.autograd._explaining._amounts import amount_of
 from retrograd.autograd._explaining._names import Names
 from retrograd.autograd._explaining._pass import Measured
-from retrograd.autograd._explaining._ways import Ways, in_order, reachable
+from retrograd.autograd._explaining._paths import Paths, in_order, reachable
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
 
@@ -130,7 +130,7 @@ def _result(case: Case) -> Finding:
             f"tensor: gradients go to {came_from[0]}, and that is what an optimizer must hold."
         )
     elif came_from:
-        found.known.append(f"Gradients go on to {facts.name_list(came_from)}.")
+        found.known.append(f"Gradients flow through it to {facts.name_list(came_from)}.")
     found.todo.append(case.say("Call {x}.retain_grad() before backward(), or"))
     found.todo.append(case.say("use torch.autograd.grad({loss}, {x})."))
     return found
@@ -208,7 +208,7 @@ def about_cut_loss(case: Case) -> Finding:
     if not found.known:
         found.likely.append(
             case.say(
-                "{loss} was computed in no_grad(), by way of detach(), .item() or NumPy, or of "
+                "{loss} was computed in no_grad(), with detach(), .item() or NumPy, or of "
                 "tensors none of which required grad at the time."
             )
         )
@@ -247,7 +247,7 @@ def about_unconnected(case: Case, roots: list[Node]) -> Finding:
         )  # fmt: skip
     if not cuts and not twins and view is None:
         found.likely.append(
-            case.say("{x} was not used for {loss}, or its way there was cut by detach(),")
+            case.say("{x} was not used for {loss}, or the path was cut by detach(),")
         )
         found.likely.append("no_grad(), .item(), NumPy, or a conversion to int and back.")
     return found
@@ -286,13 +286,13 @@ def _cuts(case: Case, nodes: list[Node]) -> list[str]:
     return []
 
 
-def about_ways(case: Case, ways: Ways) -> Finding:
+def about_paths(case: Case, paths: Paths) -> Finding:
     """For a leaf without ``.grad`` that the loss leads to."""
     found = Finding("not_yet", case.say("no gradient has been accumulated."))
     found.known.append(case.say("{loss} leads to {x}."))
-    saves = [n for n in ways.nodes if n.saved is not None]
-    passed = [n for n in in_order(ways.all_nodes()) if n.saved is FREED]
-    if passed and ways.used_up():
+    saves = [n for n in paths.nodes if n.saved is not None]
+    passed = [n for n in in_order(paths.all_nodes()) if n.saved is FREED]
+    if passed and paths.used_up():
         found.reason, found.because = "cleared", ", though a backward pass has run."
         found.known.append("The values that the pass needed are freed.")
         found.likely.append(".grad was set to None since, as optimizer.zero_grad() does, or")
@@ -302,7 +302,7 @@ def about_ways(case: Case, ways: Ways) -> Finding:
     if passed:
         found.reason = "other_inputs"
         found.because = case.say("a backward pass has run, but not to {x}.")
-        found.known.append(case.say("Values saved on the way to {x} are still there."))
+        found.known.append(case.say("Values saved on the path to {x} are still there."))
         one = f"{facts.operation_name(passed[0])}{facts.at(passed[0])}"
         found.known.append(f"Others in the graph are freed: {one}")
         found.likely.append("backward(inputs=...) or autograd.grad() named other tensors.")
@@ -311,7 +311,7 @@ def about_ways(case: Case, ways: Ways) -> Finding:
         found.known.append("All saved values are there: no pass has used them up.")
         found.likely.append(case.say("{loss}.backward() was not called yet."))
     else:
-        found.known.append("Nothing on the way is saved, so a pass would leave no trace.")
+        found.known.append("No values are saved on the path, so a pass would leave no trace.")
         found.likely.append(case.say("{loss}.backward() was not called yet, or .grad was"))
         found.likely.append("set to None since, as optimizer.zero_grad() does.")
     found.known.extend(hooks(case))
@@ -319,12 +319,12 @@ def about_ways(case: Case, ways: Ways) -> Finding:
     return found
 
 
-def about_lost(case: Case, ways: Ways, measured: Measured) -> Finding:
-    """For a way along which gradients end: a rule, or a hook, gives None for one."""
+def about_lost(case: Case, paths: Paths, measured: Measured) -> Finding:
+    """For a path on which gradients end: a rule, or a hook, gives None for one."""
     found = Finding("no_gradient", case.say("{loss} leads to {x}, but no gradient comes through."))
-    for node in ways.nodes:
+    for node in paths.nodes:
         if node in measured.received:
-            lost = [n for n in node.next_nodes if n in ways.needed and n not in measured.received]
+            lost = [n for n in node.next_nodes if n in paths.needed and n not in measured.received]
             if lost:
                 found.known.append(
                     "A gradient comes to, and None is given back by, "
@@ -379,9 +379,9 @@ def multiple(grad: Any, gradient: Any) -> float | None:
     return times if same else None
 
 
-def about_frozen(case: Case, ways: Ways) -> Finding | None:
+def about_frozen(case: Case, paths: Paths) -> Finding | None:
     """For a graph that cannot be run again, or at all: why not."""
-    changed = facts.changed(n for n in ways.nodes if n is not ways.target)
+    changed = facts.changed(n for n in paths.nodes if n is not paths.target)
     if changed is not None:
         node, written_at = changed
         saved = f"{facts.operation_name(node)}{facts.at(node)}"

@@ -11,12 +11,12 @@ from retrograd.autograd._explaining._amounts import Amount
 from retrograd.autograd._explaining._facts import short
 
 WIDTH = 80
-ENDS = 6  # steps that are shown of each end of a long way
+ENDS = 6  # steps that are shown of each end of a long path
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operation on a way from a loss to a tensor, and what it passes on to the next."""
+    """One operation on a path from a loss to a tensor, and what it passes on to the next."""
 
     operation: str
     source: str | None  # the line of user code that made it
@@ -33,12 +33,12 @@ class Part:
 
     operation: str | None  # None: the gradient that the pass starts from
     source: str | None
-    amount: Amount | None  # None: no gradient came this way
+    amount: Amount | None  # None: no gradient arrived along this path
 
 
 @dataclass(frozen=True)
 class Path:
-    """A way from a loss to a tensor. Of a long one, only some steps are kept."""
+    """A path from a loss to a tensor. Of a long one, only some steps are kept."""
 
     start: Amount | None
     steps: tuple[Step, ...]
@@ -56,7 +56,7 @@ class Explanation:
     - ``gradient``: the gradient of the loss by a pass of the engine; None if none could be run.
     - ``times``: how many times that ``.grad`` is, if a whole number of times.
     - ``parts``: what is added up at the tensor; the sum is ``gradient``.
-    - ``number_of_paths``, ``paths``: ways from the loss; all are counted, the strongest listed.
+    - ``number_of_paths``, ``paths``: paths from the loss; all are counted, the strongest listed.
     - ``notes``: what is remarkable along them: NaN, zeros, parts that cancel out.
     """
 
@@ -105,12 +105,12 @@ def _number(count: float) -> str:
 
 def _paths_text(story: Explanation) -> list[str]:
     count, listed = story.number_of_paths, story.paths
-    way = "way leads" if count == 1 else "ways lead"
-    lines = [f"{_number(count)} {way} from {story.loss} to {story.name}:"]
+    lead = "path leads" if count == 1 else "paths lead"
+    lines = [f"{_number(count)} {lead} from {story.loss} to {story.name}:"]
     for i, path in enumerate(listed):
         if len(listed) > 1:
             about = "" if path.share is None else f", about {100 * path.share:.3g}% of the gradient"
-            lines.append(f"{i + 1}.{about[1:] or ' way'}")
+            lines.append(f"{i + 1}.{about[1:] or ' path'}")
         lines += _path_text(story, path)
     return lines
 

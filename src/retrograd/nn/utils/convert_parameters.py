@@ -46,7 +46,7 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
     start = 0
     for p in parameters:
         end = start + p.numel()
-        p.data = vec[start:end].view_as(p).data  # type: ignore[index]
+        p.data = vec[start:end].view_as(p).data
         start = end
 
 

@@ -29,7 +29,7 @@ class PackedSequence(_Packed):
 
     ``pack_padded_sequence`` and ``pack_sequence`` create it; programs rarely do.
 
-    Attributes:
+    Args:
         data: the elements, time step by time step.
         batch_sizes: number of sequences that have an element at each step.
         sorted_indices: the permutation that sorts the sequences by length, or None.

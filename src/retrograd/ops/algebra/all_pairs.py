@@ -8,11 +8,11 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import Multilinear, Operation, multilinear, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops.algebra._batches import in_front
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
 from retrograd.ops.elementwise import abs, eq, logical_and, ne, pow_scalar, sgn, where, zeros_like
 
@@ -71,10 +71,10 @@ def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[A
     return [first, second]
 
 
-cdist_of = Operation("cdist", _cdist, inputs=("x1", "x2"), joint=_cdist_rule, batch=in_front(2, 2))
+cdist_of = Operation("cdist", _cdist, inputs=("x1", "x2"), joint=_cdist_rule, batch=Leading((2, 2)))
 euclidean = Operation(
     "euclidean_dist", lambda x1, x2: arrays.linalg.euclidean_distances(x1, x2),
-    inputs=("x1", "x2"), joint=_euclidean_rule, batch=in_front(2, 2),
+    inputs=("x1", "x2"), joint=_euclidean_rule, batch=Leading((2, 2)),
 )  # fmt: skip
 _MODES = {
     "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True,
@@ -152,9 +152,18 @@ linalg_cross: Multilinear = multilinear(
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The cross product of vectors of three elements.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
-    tensor([0., 0., 1.])
+    Args:
+        input: the left factors.
+        other: the right factors; broadcast with ``input``.
+        dim: dimension of size 3 that holds the elements of the vectors.
+
+    Returns:
+        The products, in the broadcast shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
     """
     check_tensors("linalg_cross", input=input, other=other)
     ndim = len(input.shape)

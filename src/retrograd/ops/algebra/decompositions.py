@@ -14,7 +14,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._public import public
@@ -178,12 +178,29 @@ def _check_svd(A: Any) -> None:
 
 @public("linalg", out="same")
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any:
-    """``A`` as ``U @ diag(S) @ Vh``: rotations and, in descending order, singular values.
+    """The singular value decomposition: ``A = U @ diag(S) @ Vh``.
 
-    >>> import retrograd as torch
-    >>> A = torch.tensor([[3.0, 0.0], [0.0, -2.0]])
-    >>> torch.linalg.svd(A).S
-    tensor([3., 2.])
+    Gradients with respect to ``U`` and ``Vh`` are finite only if the singular values are distinct.
+    In the complex case, a loss must not depend on the phases of the singular vectors.
+
+    Args:
+        A: matrices ``(..., m, n)``.
+        full_matrices: return square ``U`` and ``Vh``; otherwise only the first ``min(m, n)``
+            columns of ``U`` and rows of ``Vh``. Gradients need False.
+        driver: ignored; it selects an algorithm on GPUs.
+
+    Returns:
+        A named tuple ``(U, S, Vh)``: ``S`` has shape ``(..., min(m, n))`` and is in descending
+        order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> A = torch.tensor([[3.0, 0.0], [4.0, 5.0]])
+        >>> U, S, Vh = torch.linalg.svd(A)
+        >>> S
+        tensor([6.7082, 2.2361])
+        >>> torch.allclose(U @ torch.diag(S) @ Vh, A, atol=1e-5)
+        True
     """
     check_tensors("linalg_svd", A=A)
     _check_svd(A)
@@ -203,11 +220,19 @@ def _records(x: Any) -> bool:
 
 @public("linalg", out="same")
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
-    """The singular values, in descending order.
+    """The singular values of matrices, in descending order.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.svdvals(torch.tensor([[3.0, 0.0], [0.0, -2.0]]))
-    tensor([3., 2.])
+    Args:
+        A: matrices ``(..., m, n)``.
+        driver: ignored; it selects an algorithm on GPUs.
+
+    Returns:
+        The singular values, ``(..., min(m, n))``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.svdvals(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
+        tensor([4., 3.])
     """
     check_tensors("linalg_svdvals", A=A)
     _check_svd(A)
@@ -303,12 +328,22 @@ def _check_eigh(A: Any, UPLO: str) -> str:
 
 @public("linalg", out="same")
 def eigh(input: Any, UPLO: str = "L") -> Any:
-    """The eigenvalues, ascending, and eigenvectors of a symmetric or Hermitian matrix, of which
-    only the lower (``"L"``) or upper (``"U"``) triangle is read.
+    """The eigenvalues and eigenvectors of symmetric or Hermitian matrices.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.eigh(torch.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
-    tensor([1., 2.])
+    Gradients with respect to the eigenvectors are finite only if the eigenvalues are distinct.
+
+    Args:
+        input: matrices ``(..., n, n)``. Only one triangle is read.
+        UPLO: "L" to read the lower triangle, "U" to read the upper one.
+
+    Returns:
+        A named tuple ``(eigenvalues, eigenvectors)``: real eigenvalues ``(..., n)`` in ascending
+        order, and eigenvectors ``(..., n, n)`` as columns of length 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.eigh(torch.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
+        tensor([1., 3.])
     """
     check_tensors("linalg_eigh", input=input)
     found = linalg_eigh(input, UPLO=_check_eigh(input, UPLO))
@@ -317,7 +352,20 @@ def eigh(input: Any, UPLO: str = "L") -> Any:
 
 @public("linalg", out="same")
 def eigvalsh(input: Any, UPLO: str = "L") -> Any:
-    """The eigenvalues, ascending, of a symmetric or Hermitian matrix."""
+    """The eigenvalues of symmetric or Hermitian matrices.
+
+    Args:
+        input: matrices ``(..., n, n)``. Only one triangle is read.
+        UPLO: "L" to read the lower triangle, "U" to read the upper one.
+
+    Returns:
+        The eigenvalues, ``(..., n)``, real and in ascending order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.eigvalsh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
+        tensor([1., 3.])
+    """
     check_tensors("linalg_eigvalsh", input=input)
     UPLO = _check_eigh(input, UPLO)
     if _records(input):
@@ -384,11 +432,22 @@ def _check_eig(function: str, A: Any) -> None:
 
 @public("linalg", out="same")
 def eig(input: Any) -> Any:
-    """The eigenvalues and eigenvectors, complex, of a square matrix.
+    """The eigenvalues and eigenvectors of square matrices, which may be complex.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.eig(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.abs()
-    tensor([1., 1.])
+    Gradients with respect to the eigenvectors are finite only if the eigenvalues are distinct, and
+    a loss must not depend on the phases of the eigenvectors.
+
+    Args:
+        input: matrices ``(..., n, n)``.
+
+    Returns:
+        A named tuple ``(eigenvalues, eigenvectors)``: complex eigenvalues ``(..., n)`` in no
+        particular order, and eigenvectors ``(..., n, n)`` as columns of length 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.eig(torch.tensor([[2.0, 0.0], [1.0, 3.0]])).eigenvalues
+        tensor([3.+0.j, 2.+0.j])
     """
     check_tensors("linalg_eig", input=input)
     _check_eig("linalg.eig", input)
@@ -397,7 +456,19 @@ def eig(input: Any) -> Any:
 
 @public("linalg", out="same")
 def eigvals(input: Any) -> Any:
-    """The eigenvalues, complex, of a square matrix."""
+    """The eigenvalues of square matrices, which may be complex.
+
+    Args:
+        input: matrices ``(..., n, n)``.
+
+    Returns:
+        The eigenvalues, ``(..., n)``, complex and in no particular order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.eigvals(torch.tensor([[2.0, 0.0], [1.0, 3.0]]))
+        tensor([3.+0.j, 2.+0.j])
+    """
     check_tensors("linalg_eigvals", input=input)
     _check_eig("linalg.eig" if _records(input) else "linalg.eigvals", input)
     return linalg_eig(input)[0] if _records(input) else eigenvalues_alone(input)
@@ -474,24 +545,30 @@ def _qr_tangent(t: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
     return moved_q, moved_r
 
 
-def _qr_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    Q, R = op(args[0].value, **options)
-    return level.constant(Q) if options["mode"] == "r" else Q, R  # of which there is none
-
-
 linalg_qr = Operation(
     "linalg_qr", _qr, inputs=("A",), rules={"A": _qr_rule}, outputs=("Q", "R"), adjoint=True,
-    jvp=_qr_tangent, batch=_qr_batch,
+    jvp=_qr_tangent, batch=Leading(optional=("Q",)),
 )  # fmt: skip
 
 
 @public("linalg", out="same")
 def qr(A: Any, mode: str = "reduced") -> Any:
-    """``A`` as ``Q @ R``: a matrix with orthonormal columns and an upper triangular one.
+    """The QR decomposition: ``A = Q @ R`` with orthonormal columns of Q and upper triangular R.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.qr(torch.tensor([[3.0], [4.0]])).R
-    tensor([[-5.]])
+    Args:
+        A: matrices ``(..., m, n)``.
+        mode: "reduced" for ``min(m, n)`` columns of Q, "complete" for a square Q, or "r" for R only
+            (Q is empty). Only "reduced" has gradients for every shape.
+
+    Returns:
+        A named tuple ``(Q, R)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> Q, R = torch.linalg.qr(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> R
+        tensor([[-5.0000, -2.2000],
+                [ 0.0000,  0.4000]])
     """
     check_tensors("linalg_qr", A=A)
     check_matrices("linalg.qr", A)

@@ -18,15 +18,24 @@ _word = arrays.dtypes.type_word
 
 @public("torch.orgqr method.orgqr linalg", out="same")
 def householder_product(input: Any, tau: Any) -> Any:
-    """The first columns of the product of the reflections ``I - tau v vᴴ``, where the vectors ``v``
-    are the columns of ``input`` below its diagonal, with a 1 on it.
+    """The first columns of a product of Householder reflections ``I - tau[i] * v[i] @ v[i].mH``.
 
-    >>> import retrograd as torch
-    >>> a = torch.tensor([[3., 1.], [4., 2.]])
-    >>> q = torch.linalg.householder_product(*torch.geqrf(a))
-    >>> q
-    tensor([[-0.6000, -0.8000],
-            [-0.8000,  0.6000]])
+    This is how ``torch.geqrf`` represents the matrix Q.
+
+    Args:
+        input: matrices ``(..., m, n)`` with ``m >= n``. Column i holds ``v[i]`` below the diagonal;
+            its element on the diagonal is taken as 1, those above as 0.
+        tau: the factors, ``(..., k)`` with ``k <= n``.
+
+    Returns:
+        The first n columns of the product, ``(..., m, n)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> A = torch.tensor([[3.0, 1.0], [4.0, 2.0]])
+        >>> Q = torch.linalg.householder_product(*torch.geqrf(A))
+        >>> torch.allclose(Q, torch.linalg.qr(A).Q)
+        True
     """
     _check(input, tau)
     rows, columns = input.shape[-2:]

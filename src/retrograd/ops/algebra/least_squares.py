@@ -10,11 +10,13 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import own
+from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
+from retrograd.ops.algebra._batches import SYSTEMS, of_each, right_sides
 from retrograd.ops.algebra._matrix import (
     adjoint,
     as_column,
@@ -90,6 +92,7 @@ def _lstsq_tangent(
     return as_vectors(found) if vector else found, left_over, None, None
 
 
+@own(SYSTEMS)
 def _lstsq_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     A, b = args
     vector = len(b.shape) < len(A.shape)
@@ -123,12 +126,27 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 @public("linalg")
 def lstsq(input: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The X for which ``input @ X`` is closest to ``b``; what is left over; the rank; and the
-    singular values. The last three only where the driver of LAPACK finds them.
+    """The least-squares solution of ``input @ X = b``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.lstsq(torch.ones(2, 1), torch.tensor([[1.0], [3.0]])).solution.round()
-    tensor([[2.]])
+    Args:
+        input: matrices ``(..., m, n)``.
+        b: right-hand sides, ``(..., m, k)``, or ``(..., m)`` for single vectors.
+        rcond: singular values below ``rcond`` times the largest one are taken as zero; by default,
+            the machine epsilon times ``max(m, n)``.
+        driver: LAPACK's algorithm: "gelsy" (the default), "gels" (full rank only), "gelsd" or
+            "gelss".
+
+    Returns:
+        A named tuple ``(solution, residuals, rank, singular_values)``. The sums of squared
+        residuals are empty unless ``m > n`` and the rank is n; ``rank`` is empty for "gels"; the
+        singular values are empty unless the driver is "gelsd" or "gelss".
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+        >>> torch.linalg.lstsq(x, torch.tensor([[1.0], [3.0], [5.0]])).solution
+        tensor([[1.0000],
+                [2.0000]])
     """
     check_tensors("linalg_lstsq", input=input, b=b)
     _check_lstsq(input, b, driver)

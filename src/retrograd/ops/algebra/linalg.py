@@ -11,13 +11,13 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import many_dims, numel, one_dim
 from retrograd.ops._lifted import Later, bare
 from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import in_front
 from retrograd.ops.algebra._matrix import (
     adjoint,
     as_column,
@@ -105,7 +105,7 @@ def _no_third_derivative(g: Any) -> Any:
 cofactor_slope: Operation = Operation(
     "cofactor_slope", lambda A, t: arrays.linalg.cofactor_slope(A, t), inputs=("A", "t"),
     rules={"A": _no_third_derivative, "t": lambda g, A: cofactor_slope(A, g)},
-    batch=in_front(2, 2),
+    batch=Leading((2, 2)),
 )  # fmt: skip
 cofactors = Operation(
     "cofactors", lambda A: arrays.linalg.cofactors(A), inputs=("A",),
@@ -133,11 +133,18 @@ linalg_det = Operation(
 
 @public("linalg", out="same")
 def det(A: Any) -> Any:
-    """The determinant of a square matrix.
+    """The determinants of square matrices.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.det(torch.tensor([[2.0, 1.0], [0.0, 3.0]]))
-    tensor(6.)
+    Args:
+        A: matrices ``(..., n, n)``.
+
+    Returns:
+        The determinants, of shape ``(...)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.det(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        tensor(2.)
     """
     check_tensors("linalg_det", A=A)
     check_square("linalg.det", A)
@@ -198,11 +205,21 @@ def _checked_slogdet(function: str, A: Any) -> Any:
 
 @public("linalg", out="same")
 def slogdet(A: Any) -> Any:
-    """The sign of the determinant, and the logarithm of its absolute value.
+    """The sign and the logarithm of the absolute value of determinants.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.slogdet(torch.tensor([[0.0, 1.0], [1.0, 0.0]])).sign
-    tensor(-1.)
+    The determinant is ``sign * exp(logabsdet)``, which may overflow where the logarithm does not.
+
+    Args:
+        A: matrices ``(..., n, n)``.
+
+    Returns:
+        A named tuple ``(sign, logabsdet)``, each of shape ``(...)``. For a singular matrix they are
+        0 and minus infinity.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.slogdet(torch.tensor([[0.0, 1.0], [1.0, 0.0]])).sign
+        tensor(-1.)
     """
     check_tensors("linalg_slogdet", A=A)
     return named_result("linalg_slogdet", "sign", "logabsdet")(
@@ -237,12 +254,20 @@ def logdet(input: Any) -> Any:
 
 @public("linalg", out="same")
 def matrix_power(input: Any, n: int) -> Any:
-    """``input`` times itself ``n`` times; of its inverse if ``n`` is negative.
+    """Square matrices to an integer power.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.matrix_power(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), 3)
-    tensor([[ 8.,  0.],
-            [ 0., 27.]])
+    Args:
+        input: matrices ``(..., n, n)``.
+        n: the power. For a negative one, the matrices are inverted first.
+
+    Returns:
+        The powers, of the shape of the input; identity matrices for power 0.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.matrix_power(torch.tensor([[1.0, 1.0], [1.0, 0.0]]), 5)
+        tensor([[8., 5.],
+                [5., 3.]])
     """
     check_tensors("linalg_matrix_power", input=input)
     return _power("linalg_matrix_power", input, n)
@@ -305,12 +330,19 @@ exponential: Operation = Operation(
 
 @public("torch method linalg")
 def matrix_exp(input: Any) -> Any:
-    """The exponential of a square matrix: the sum of its powers, each over a factorial.
+    """The exponential of square matrices: the sum of ``input**k / k!`` over all k.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.matrix_exp(torch.zeros(2, 2))
-    tensor([[1., 0.],
-            [0., 1.]])
+    Args:
+        input: matrices ``(..., n, n)``.
+
+    Returns:
+        The exponentials, of the shape of the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.matrix_exp(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+        tensor([[1., 1.],
+                [0., 1.]])
     """
     check_tensors("linalg_matrix_exp", input=input)
     check_square("linalg.matrix_exp", input)
@@ -323,12 +355,19 @@ def matrix_exp(input: Any) -> Any:
 
 @public("linalg", out="same")
 def multi_dot(tensors: Any) -> Any:
-    """The product of several matrices, in the order that takes the fewest multiplications. The
-    first and the last may be vectors.
+    """The product of several matrices, multiplied in the order that takes the fewest operations.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.multi_dot([torch.ones(2), torch.eye(2), torch.ones(2)])
-    tensor(2.)
+    Args:
+        tensors: at least two matrices. The first may be a row vector and the last a column vector,
+            each of one dimension.
+
+    Returns:
+        The product.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
+        tensor([12., 12.])
     """
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(
@@ -429,11 +468,20 @@ def chain_matmul(*matrices: Any) -> Any:
 
 @public("linalg", out="same")
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
-    """The dot products of vectors along a dimension, the first of them conjugated.
+    """The dot products of vectors, ``sum(conj(x) * y)``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.vecdot(torch.ones(2, 3), torch.ones(3))
-    tensor([3., 3.])
+    Args:
+        x: the left factors, which are conjugated if they are complex.
+        y: the right factors; broadcast with ``x``.
+        dim: dimension that holds the elements of the vectors.
+
+    Returns:
+        The products, in the broadcast shape without ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, -1.0]))
+        tensor([-1., -1.])
     """
     check_tensors("linalg_vecdot", x=x, y=y)
     check_float("linalg.vecdot", x)
@@ -448,6 +496,19 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 
 @public("linalg", out="same")
 def matmul(input: Any, other: Any) -> Any:
-    """The same as ``torch.matmul``."""
+    """The matrix product; the same as ``torch.matmul``.
+
+    Args:
+        input: matrices ``(..., m, k)``, or a vector.
+        other: matrices ``(..., k, n)``, or a vector; dimensions in front are broadcast.
+
+    Returns:
+        The products, ``(..., m, n)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
+        tensor([[11.]])
+    """
     check_tensors("linalg_matmul", input=input, other=other)
     return products.matmul(input, other)

@@ -8,13 +8,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, TensorLike, constant, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import of_systems
 from retrograd.ops.algebra._matrix import adjoint as _adjoint  # which is the name of an option, too
 from retrograd.ops.algebra._matrix import (
     check_float,
@@ -175,7 +174,22 @@ def _check_lu(function: str, A: Any, pivot: bool) -> None:
 
 @public("linalg", out="same")
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """As ``lu_factor``, and where U first has a zero on its diagonal (0 for nowhere)."""
+    """The LU decomposition in compact form, without an error for singular matrices.
+
+    Args:
+        A: matrices ``(..., m, n)``.
+        pivot: exchange rows for numerical stability; must be True on the CPU.
+        check_errors: raise an error if a matrix is singular.
+
+    Returns:
+        A named tuple ``(LU, pivots, info)``: see ``lu_factor``. ``info`` is 0, or the number of the
+        first zero on the diagonal of U, counted from 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.lu_factor_ex(torch.tensor([[1.0, 2.0], [2.0, 4.0]])).info
+        tensor(2, dtype=torch.int32)
+    """
     check_tensors("linalg_lu_factor_ex", A=A)
     return named_result("linalg_lu_factor_ex", "LU", "pivots", "info")(
         _factored("torch.linalg.lu_factor_ex", A, pivot, check_errors)
@@ -193,12 +207,22 @@ def _factored(function: str, A: Any, pivot: bool, check_errors: bool) -> Any:
 
 @public("linalg", out="same")
 def lu_factor(A: Any, *, pivot: bool = True) -> Any:
-    """L and U of ``A = P @ L @ U`` in one tensor, and the exchanges of rows that make P.
+    """The LU decomposition in the compact form that ``lu_solve`` takes.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.lu_factor(torch.tensor([[4.0, 2.0], [2.0, 3.0]])).LU
-    tensor([[4.0000, 2.0000],
-            [0.5000, 2.0000]])
+    Args:
+        A: matrices ``(..., m, n)``.
+        pivot: exchange rows for numerical stability; must be True on the CPU.
+
+    Returns:
+        A named tuple ``(LU, pivots)``: U on and above the diagonal of ``LU`` and L, whose diagonal
+        is 1, below it. Row i was exchanged with row ``pivots[i]``, counted from 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> LU, pivots
+        (tensor([[4.0000, 4.0000],
+                [0.2500, 1.0000]]), tensor([2, 2], dtype=torch.int32))
     """
     check_tensors("linalg_lu_factor", A=A)
     found = _factored("torch.linalg.lu_factor", A, pivot, True)
@@ -240,12 +264,22 @@ linalg_lu = Operation(
 
 @public("linalg", out="same")
 def lu(A: Any, *, pivot: bool = True) -> Any:
-    """``A`` as ``P @ L @ U``: a permutation, a lower and an upper triangular matrix.
+    """The LU decomposition: ``A = P @ L @ U``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.lu(torch.tensor([[2.0, 3.0], [4.0, 2.0]])).L
-    tensor([[1.0000, 0.0000],
-            [0.5000, 1.0000]])
+    Args:
+        A: matrices ``(..., m, n)``.
+        pivot: exchange rows for numerical stability; must be True on the CPU.
+
+    Returns:
+        A named tuple ``(P, L, U)``: a permutation matrix, a lower triangular matrix with ones on
+        its diagonal, and an upper triangular one.
+
+    Example:
+        >>> import retrograd as torch
+        >>> P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
+        >>> U
+        tensor([[4., 4.],
+                [0., 1.]])
     """
     check_tensors("linalg_lu", A=A)
     _check_lu("linalg.lu", A, pivot)
@@ -284,14 +318,9 @@ def _lu_unpack_tangent(t: Any, unpack_data: bool) -> tuple[Any, Any]:
     return lower(columns_of(t, 0, k), -1), upper(rows_of(t, 0, k))
 
 
-def _lu_unpack_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    found = op(args[0].value, **options)
-    return found if options["unpack_data"] else tuple(map(level.constant, found))
-
-
 unpacked = Operation(
     "lu_unpack", _lu_unpack, inputs=("LU_data",), rules={"LU_data": _lu_unpack_rule},
-    outputs=("L", "U"), jvp=_lu_unpack_tangent, batch=_lu_unpack_batch,
+    outputs=("L", "U"), jvp=_lu_unpack_tangent, batch=Leading(optional=("L", "U")),
 )  # fmt: skip
 
 
@@ -309,6 +338,12 @@ def lu_unpack(
         )
     P = linear.new_zeros(LU_data, (0,))
     if unpack_pivots:
+        pivots = bare(LU_pivots)
+        if arrays.any((pivots < 1) | (pivots > LU_data.shape[-2])):
+            raise RuntimeError(
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
+                "properly pass the result of lu_factor?"
+            )
         P = permutation_matrix(LU_pivots, rows=LU_data.shape[-2], dtype=raw(LU_data).dtype)
     L, U = unpacked(LU_data, unpack_data=bool(unpack_data))
     return named_result("lu_unpack", "P", "L", "U")((P, L, U))
@@ -348,20 +383,10 @@ def _lu_solve_tangent(
     return lu_solved(LU, pivots, right, left=left, adjoint=adjoint)
 
 
-_alone = of_systems(2, 1, 2, right=2)
-
-
-def _lu_solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    LU, pivots, B = args
-    if level.owns(LU) != level.owns(pivots):
-        LU, pivots = (Batched(level, level.stacked(x)) for x in (LU, pivots))
-    return _alone(level, op, [LU, pivots, B], options)
-
-
 lu_solved: Operation = Operation(
     "linalg_lu_solve", solved_with_factors, inputs=("LU", "pivots", "B"),
     rules={"LU": _lu_solve_factors, "B": _lu_solve_right}, adjoint=True, broadcasts=True,
-    jvp=_lu_solve_tangent, batch=_lu_solve_batch,
+    jvp=_lu_solve_tangent, batch=Leading((2, 1, 2), right_sides=2),
 )  # fmt: skip
 
 
@@ -374,8 +399,25 @@ def solved_with_transposed(LU: Any, pivots: Any, B: Any, left: bool = True) -> A
 
 @public("linalg", out="same")
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    """X of ``A @ X = B`` (or, if not ``left``, of ``X @ A = B``) from the factors of ``A``, which
-    stands for its adjoint if ``adjoint``."""
+    """Solves ``A @ X = B``, given the LU decomposition of A.
+
+    Args:
+        LU: the factors of A in compact form, ``(..., n, n)``, from ``lu_factor``.
+        pivots: the exchanges of rows, ``(..., n)``, from ``lu_factor``.
+        B: right-hand sides, ``(..., n, k)``.
+        left: solve ``A @ X = B``; otherwise ``X @ A = B``.
+        adjoint: take the conjugate transpose of A in place of A.
+
+    Returns:
+        The solution X, ``(..., n, k)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> factors = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [1.0, 4.0]]))
+        >>> torch.linalg.lu_solve(*factors, torch.tensor([[2.0], [9.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     check_tensors("linalg_lu_solve", LU=LU, pivots=pivots, B=B)
     check_square("torch.linalg.lu_solve", LU)
     check_float("torch.linalg.lu_solve", LU)

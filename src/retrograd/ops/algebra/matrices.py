@@ -11,6 +11,7 @@ from retrograd.ops import linear as moving
 from retrograd.ops import products, reducing, shaping
 from retrograd.ops._arguments import element
 from retrograd.ops._batching import BatchLevel, bare, definition_on, folded, unfolded
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, composite, raw
 from retrograd.ops._public import public
@@ -138,6 +139,7 @@ def _affine(
     )  # fmt: skip
 
 
+@own("rows of all entries are one matrix if all have the same added")
 def _addmm_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     """Rows that all have the same added to them, and are multiplied by the same, are one matrix."""
     self, a, b = args

@@ -9,7 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._operation import Operation, constant, raw
 from retrograd.ops._public import public
 from retrograd.ops.algebra._matrix import (
@@ -63,19 +63,9 @@ def pinv_tangent(t: Any, self: Any, result: Any) -> Any:
     return found + onward - inverse @ (self @ onward)
 
 
-def _with_tolerances(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """There may be a tolerance for each entry, and for each matrix of one."""
-    front = len(args[0].shape) - 2
-    options = {
-        n: raw(level.aligned(x, max(front, len(x.shape)))) if level.owns(x) else x
-        for n, x in options.items()
-    }
-    return op(level.stacked(args[0]), **options)
-
-
 linalg_pinv = Operation(
     "linalg_pinv", _pinv, inputs=("self",), rules={"self": pinv_gradient}, adjoint=True,
-    jvp=pinv_tangent, batch=_with_tolerances,
+    jvp=pinv_tangent, batch=Leading((2,)),
 )  # fmt: skip
 
 
@@ -83,12 +73,26 @@ linalg_pinv = Operation(
 def pinv(
     A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Any:
-    """The pseudo-inverse: of singular values no larger than ``max(atol, rtol * largest)`` zero.
+    """The pseudoinverse (Moore-Penrose inverse) of matrices.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.pinv(torch.tensor([[2.0, 0.0], [0.0, 0.0]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.0000]])
+    Singular values that are at most ``max(atol, rtol * largest)`` are taken as zero.
+
+    Args:
+        A: matrices ``(..., m, n)``.
+        rcond: an older name of ``rtol``.
+        hermitian: whether the matrices are symmetric or Hermitian, which is faster.
+        atol: absolute tolerance; 0 by default.
+        rtol: relative tolerance; by default, the machine epsilon times ``max(m, n)``, or 0 if
+            ``atol`` is positive.
+
+    Returns:
+        The pseudoinverses, ``(..., n, m)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.pinv(torch.tensor([[2.0, 0.0], [0.0, 0.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.0000]])
     """
     check_tensors("linalg_pinv", A=A)
     dtype = raw(A).dtype
@@ -136,18 +140,32 @@ def _matrix_rank(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
     return arrays.linalg.rank(self, atol, rtol, hermitian)
 
 
-rank_of = constant("matrix_rank", _matrix_rank, batch=_with_tolerances)
+rank_of = constant("matrix_rank", _matrix_rank, batch=Leading((2,)))
 
 
 @public("linalg", out="same")
 def matrix_rank(
     input: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Any:
-    """How many singular values are larger than ``max(atol, rtol * largest)``.
+    """The rank of matrices: the number of singular values that count as positive.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
-    tensor(1)
+    These are the ones above ``max(atol, rtol * largest)``.
+
+    Args:
+        input: matrices ``(..., m, n)``.
+        tol: an older name of ``atol``.
+        hermitian: whether the matrices are symmetric or Hermitian, which is faster.
+        atol: absolute tolerance; 0 by default.
+        rtol: relative tolerance; by default, the machine epsilon times ``max(m, n)``, or 0 if
+            ``atol`` is positive.
+
+    Returns:
+        The ranks, integers of shape ``(...)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+        tensor(1)
     """
     check_tensors("linalg_matrix_rank", input=input)
     if isinstance(tol, bool):
@@ -172,11 +190,20 @@ def matrix_rank(
 
 @public("linalg", out="same")
 def cond(input: Any, p: Any = None) -> Any:
-    """How much a matrix magnifies errors: its norm times that of its inverse.
+    """The condition number of matrices: ``norm(A, p) * norm(inv(A), p)``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.cond(torch.tensor([[4.0, 0.0], [0.0, 2.0]]))
-    tensor(2.)
+    Args:
+        input: matrices ``(..., n, n)``; for ``p`` None, 2 or -2, ``(..., m, n)``.
+        p: order of the norm: see ``matrix_norm``. None is 2: the largest singular value divided by
+            the smallest.
+
+    Returns:
+        The condition numbers, of shape ``(...)``; infinity for singular matrices.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 0.5]]))
+        tensor(4.)
     """
     check_tensors("linalg_cond", input=input)
     if len(input.shape) < 2:

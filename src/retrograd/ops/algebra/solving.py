@@ -13,12 +13,14 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import own
+from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Later, bare
 from retrograd.ops._operation import Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import apart, of_each, right_sides, together
+from retrograd.ops.algebra._batches import SYSTEMS, of_each, right_sides
 from retrograd.ops.algebra._matrix import (
     as_column,
     as_vectors,
@@ -93,6 +95,7 @@ def _solve_tangent(
     return found, factors, None, None
 
 
+@own(SYSTEMS)
 def _solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     A, B = args
     vector = is_vector(tuple(A.shape), tuple(B.shape))
@@ -112,7 +115,8 @@ def _solve_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
 
 linalg_solve = Operation(
     "linalg_solve_ex", _solve, inputs=("A", "B"), joint=_solve_rule,
-    outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent, batch=_solve_batch,
+    outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent,
+    batch=_solve_batch,
 )  # fmt: skip
 
 
@@ -146,12 +150,20 @@ def _check_solve(A: Any, B: Any, left: bool) -> None:
 
 @public("linalg", out="same")
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
-    """X of ``A @ X = B``, or, if not ``left``, of ``X @ A = B``.
+    """Solves square systems ``A @ X = B``.
 
-    >>> import retrograd as torch
-    >>> A = torch.tensor([[2.0, 0.0], [1.0, 4.0]])
-    >>> torch.linalg.solve(A, torch.tensor([4.0, 10.0]))
-    tensor([2., 2.])
+    Args:
+        A: invertible matrices ``(..., n, n)``.
+        B: right-hand sides, ``(..., n, k)``, or ``(..., n)`` for single vectors.
+        left: solve ``A @ X = B``; otherwise ``X @ A = B``.
+
+    Returns:
+        The solution X, of the shape of ``B``, broadcast.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.solve(torch.tensor([[2.0, 0.0], [1.0, 4.0]]), torch.tensor([2.0, 9.0]))
+        tensor([1., 2.])
     """
     check_tensors("linalg_solve", A=A, B=B)
     _check_solve(A, B, left)
@@ -160,7 +172,23 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 @public("linalg", out="same")
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
-    """As ``solve``, but says where it failed instead of raising an error."""
+    """Solves square systems ``A @ X = B``, without an error for singular matrices.
+
+    Args:
+        A: matrices ``(..., n, n)``.
+        B: right-hand sides, ``(..., n, k)``, or ``(..., n)`` for single vectors.
+        left: solve ``A @ X = B``; otherwise ``X @ A = B``.
+        check_errors: raise an error if a matrix is singular.
+
+    Returns:
+        A named tuple ``(result, info)``. ``info`` is 0 for the matrices that were solved, and
+        positive for singular ones.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.solve_ex(torch.zeros(2, 2), torch.ones(2)).info
+        tensor(1, dtype=torch.int32)
+    """
     check_tensors("linalg_solve_ex", A=A, B=B)
     _check_solve(A, B, left)
     X, _, _, info = linalg_solve(A, B, left=bool(left))
@@ -192,12 +220,21 @@ def _inverted(function: str, A: Any, check_errors: bool) -> Any:
 
 @public("linalg", out="same")
 def inv(A: Any) -> Any:
-    """The inverse of a square matrix.
+    """The inverse of square matrices.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.inv(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor([[0.5000, 0.0000],
-            [0.0000, 0.2500]])
+    To multiply by an inverse, ``solve`` is faster and more accurate.
+
+    Args:
+        A: invertible matrices ``(..., n, n)``.
+
+    Returns:
+        The inverses, of the shape of ``A``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.inv(torch.tensor([[2.0, 0.0], [1.0, 4.0]]))
+        tensor([[ 0.5000,  0.0000],
+                [-0.1250,  0.2500]])
     """
     check_tensors("linalg_inv", A=A)
     return _inverted("linalg.inv", A, True)[0]
@@ -212,7 +249,21 @@ def inverse(input: Any) -> Any:
 
 @public("linalg", out="same")
 def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
-    """As ``inv``, but says where it failed instead of raising an error."""
+    """The inverse of square matrices, without an error for singular ones.
+
+    Args:
+        A: matrices ``(..., n, n)``.
+        check_errors: raise an error if a matrix is singular.
+
+    Returns:
+        A named tuple ``(inverse, info)``. ``info`` is 0 for the matrices that were inverted, and
+        positive for singular ones.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.inv_ex(torch.zeros(2, 2)).info
+        tensor(1, dtype=torch.int32)
+    """
     check_tensors("linalg_inv_ex", A=A)
     return named_result("linalg_inv_ex", "inverse", "info")(
         _inverted("linalg.inv_ex", A, check_errors)
@@ -224,7 +275,21 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
 
 @public("linalg", out="same")
 def tensorinv(input: Any, ind: int = 2) -> Any:
-    """The inverse with respect to ``tensordot`` over the last dimensions from ``ind`` on."""
+    """The inverse of a tensor for ``tensordot``.
+
+    Args:
+        input: a tensor whose first ``ind`` dimensions have as many elements as the others.
+        ind: number of dimensions to take as rows.
+
+    Returns:
+        A tensor of shape ``input.shape[ind:] + input.shape[:ind]``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> A = torch.eye(6).reshape(2, 3, 6)
+        >>> torch.linalg.tensorinv(A).shape
+        torch.Size([6, 2, 3])
+    """
     check_tensors("linalg_tensorinv", input=input)
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
@@ -248,7 +313,23 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 
 @public("linalg", out="same")
 def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
-    """X of ``tensordot(input, X, X.ndim) = other``."""
+    """Solves ``tensordot(input, X, X.ndim) = other``.
+
+    Args:
+        input: a tensor whose shape is ``other.shape + X.shape`` once ``dims`` are moved, and has as
+            many elements for ``other.shape`` as for ``X.shape``.
+        other: the right-hand side.
+        dims: dimensions of ``input`` to move to the end first.
+
+    Returns:
+        The solution X, of shape ``input.shape[other.ndim:]``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> A = 2 * torch.eye(6).reshape(2, 3, 6)
+        >>> torch.linalg.tensorsolve(A, torch.ones(2, 3))
+        tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000])
+    """
     check_tensors("linalg_tensorsolve", input=input, other=other)
     if dims is not None:
         moved = [d % len(input.shape) for d in dims]

@@ -7,12 +7,12 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
-from retrograd.ops.algebra._batches import in_front, of_systems
 from retrograd.ops.algebra._matrix import (
     adjoint,
     check_float,
@@ -66,7 +66,7 @@ def _solve_triangular_tangent(
 triangular_solved: Operation = Operation(
     "linalg_solve_triangular", _solve_triangular, inputs=("self", "B"),
     joint=_solve_triangular_rule, dtypes="promote", jvp=_solve_triangular_tangent,
-    batch=of_systems(2, 2, right=1),
+    batch=Leading((2, 2), right_sides=1),
 )  # fmt: skip
 
 
@@ -74,13 +74,24 @@ triangular_solved: Operation = Operation(
 def solve_triangular(
     input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
-    """X of ``input @ X = B`` (or, if not ``left``, of ``X @ input = B``) for a triangular matrix.
+    """Solves ``input @ X = B`` for triangular matrices.
 
-    >>> import retrograd as torch
-    >>> A = torch.tensor([[2.0, 1.0], [0.0, 4.0]])
-    >>> torch.linalg.solve_triangular(A, torch.tensor([[4.0], [8.0]]), upper=True)
-    tensor([[1.],
-            [2.]])
+    Args:
+        input: triangular matrices ``(..., n, n)``. The other triangle is not read.
+        B: right-hand sides, ``(..., n, k)``.
+        upper: whether the matrices are upper triangular rather than lower triangular.
+        left: solve ``input @ X = B``; otherwise ``X @ input = B``.
+        unitriangular: take the diagonal as ones, without reading it.
+
+    Returns:
+        The solution X, ``(..., n, k)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> A, B = torch.tensor([[2.0, 0.0], [1.0, 4.0]]), torch.tensor([[2.0], [9.0]])
+        >>> torch.linalg.solve_triangular(A, B, upper=False)
+        tensor([[1.],
+                [2.]])
     """
     check_tensors("linalg_solve_triangular", input=input, B=B)
     check_square("linalg.solve_triangular", input)
@@ -155,7 +166,7 @@ def _older_solve_rule(
 
 older_solve = Operation(
     "triangular_solve", _older_solve, inputs=("self", "A"), joint=_older_solve_rule,
-    outputs=("solution", "cloned_coefficient"), batch=in_front(2, 2),
+    outputs=("solution", "cloned_coefficient"), batch=Leading((2, 2)),
 )  # fmt: skip
 
 
@@ -227,7 +238,22 @@ older_cholesky = Operation(
 
 @public("linalg", out="same")
 def cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """As ``cholesky``, but says where it failed instead of raising an error."""
+    """The Cholesky factor of matrices, without an error if one is not positive definite.
+
+    Args:
+        input: symmetric or Hermitian matrices ``(..., n, n)``. Only one triangle is read.
+        upper: return the upper triangular factor.
+        check_errors: raise an error if a matrix is not positive definite.
+
+    Returns:
+        A named tuple ``(L, info)``. ``info`` is 0, or the order of the first leading minor that is
+        not positive definite.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.cholesky_ex(torch.tensor([[1.0, 2.0], [2.0, 1.0]])).info
+        tensor(2, dtype=torch.int32)
+    """
     check_tensors("linalg_cholesky_ex", input=input)
     return named_result("linalg_cholesky_ex", "L", "info")(
         _checked_cholesky("linalg.cholesky_ex", input, upper, check_errors)
@@ -247,12 +273,21 @@ def _checked_cholesky(function: str, input: Any, upper: bool, check_errors: bool
 
 @public("linalg", out="cast")
 def cholesky(input: Any, *, upper: bool = False) -> Any:
-    """The lower triangular L of ``input = L @ L.mH`` for a positive definite matrix, or ``L.mH``.
+    """The Cholesky factor of positive definite matrices: ``input = L @ L.mH`` with L lower
+    triangular.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
-    tensor([[2., 0.],
-            [1., 2.]])
+    Args:
+        input: symmetric or Hermitian matrices ``(..., n, n)``. Only one triangle is read.
+        upper: return the upper triangular factor ``L.mH``.
+
+    Returns:
+        The factors, of the shape of the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
     """
     check_tensors("linalg_cholesky", input=input)
     return _checked_cholesky("linalg.cholesky", input, upper, True)[0]
@@ -304,7 +339,7 @@ def _cholesky_solve_tangent(t: Any, input2: Any, result: Any, upper: bool = Fals
 
 solved_by_cholesky: Operation = Operation(
     "cholesky_solve", _cholesky_solve, inputs=("self", "input2"), joint=_cholesky_solve_rule,
-    adjoint=True, jvp=_cholesky_solve_tangent, batch=of_systems(2, 2, right=0),
+    adjoint=True, jvp=_cholesky_solve_tangent, batch=Leading((2, 2), right_sides=0),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._batching import BatchLevel, folded, unfolded
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Operation, TensorLike, composite, is_differentiated, raw
 from retrograd.ops._public import public
@@ -107,6 +108,7 @@ def _attention_tangent(
     return seen if moved is None else seen + moved, linear.squeeze(along, dims=(3,))
 
 
+@own("a mask has fewer dimensions than the operands, and may be for each entry")
 def _attention_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:

@@ -14,6 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import Operation, multilinear, raw
 from retrograd.ops._public import public
@@ -108,6 +109,7 @@ def _tangent(
     return sum(parts) + linear.reshape(by_bias, (-1, *(1,) * len(stride)))
 
 
+@own("images of each entry are more images, and filters of each entry are more groups")
 def _of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
     """The bias, if there is one for each entry or for each filter of theirs, is added at last."""
     input, weight, bias = args
@@ -185,6 +187,7 @@ def _weight_by_grad(
     return _by_input(input, g, shape, stride, padding, dilation, True, groups)
 
 
+@own("images of each entry are more images, and filters of each entry are more groups")
 def _weight_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:

@@ -10,6 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import reducing
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, hidden, raw
@@ -64,6 +65,7 @@ def _of_all(level: BatchLevel, lengths: Any) -> Any:
     return lengths * level.size if type(lengths) is tuple else raw(folded(level, lengths))
 
 
+@own("sequences are the second dimension of the probabilities, the first of all else")
 def _ctc_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
     """The sequences of all entries are so many more sequences."""
     log_probs, targets = args
@@ -73,6 +75,7 @@ def _ctc_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dic
     return tuple(unfolded(level, y, log_probs.shape[1]) for y in found)
 
 
+@own("sequences are the second dimension of the probabilities, the first of all else")
 def _ctc_slope_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:

@@ -10,6 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel, folded, unfolded
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, hidden, raw
@@ -101,6 +102,7 @@ def _in_each(padding_idx: Padding, rows: int) -> Padding:
     return (padding_idx, rows) if is_integer(padding_idx) and padding_idx >= 0 else padding_idx
 
 
+@own("tables of each entry are one below the other, and indices count from their start")
 def _add_rows_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:
@@ -127,6 +129,7 @@ def _embedding_rule(
     )  # fmt: skip
 
 
+@own("tables of each entry are one below the other, and indices count from their start")
 def _look_up_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:
@@ -314,6 +317,7 @@ def _bag_by_factors(
     return found * to_dtype(_is_no_padding(places, padding_idx), dtype=raw(found).dtype)
 
 
+@own("tables of each entry are one below the other, and bags of each entry are more bags")
 def _bag_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
     """The bags of all entries one after the other, from all tables one below the other."""
     weight, indices, offsets, factors = args

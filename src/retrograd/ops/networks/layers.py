@@ -7,9 +7,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.ops import linear as moving
 from retrograd.ops import products, shaping
-from retrograd.ops._batching import composed
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import multilinear, raw
+from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops.algebra._matrix import check_tensors
@@ -83,9 +82,10 @@ def _last(g: Any, i1: Any, i2: Any) -> Any:
     return products.mm(_each_pair(g, i1), flat)
 
 
-trilinear = multilinear(
-    "trilinear", _trilinear, {"i1": _first, "i2": _weights, "i3": _last}, batch=composed(_trilinear)
-)
+trilinear = composite(
+    "trilinear", _trilinear, inputs=("i1", "i2", "i3"),
+    rules={"i1": _first, "i2": _weights, "i3": _last},
+)  # fmt: skip
 
 
 @public("torch functional")

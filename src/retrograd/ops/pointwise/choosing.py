@@ -18,12 +18,10 @@ from retrograd.ops._arguments import (
     is_number,
     with_number,
 )
-from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import (
     Elementwise,
-    Operation,
-    TensorLike,
     asking,
     constant,
     elementwise,
@@ -32,7 +30,6 @@ from retrograd.ops._operation import (
 from retrograd.ops._public import public
 from retrograd.ops._refusals import Check, kernel, refuses
 from retrograd.ops.elementwise import (
-    clone,
     conj,
     cos,
     eq,
@@ -47,7 +44,6 @@ from retrograd.ops.elementwise import (
     lt,
     real,
     sin,
-    to_dtype,
     where,
     zeros_like,
 )
@@ -175,18 +171,12 @@ def _fill_tangent(t: Any, self: Any) -> Any:
     return None if t[1] is None else _fill_tensor(self, t[1])
 
 
-def _fill_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    size, dtype = tuple(args[0].shape), raw(args[0]).dtype
-    value = to_dtype(level.aligned(args[1], len(size)), dtype=dtype)
-    return clone(linear.expand(value, size=(level.size, *size)))
-
-
 _fill_number = elementwise("fill_by_number", _fill, lambda g: zeros_like(g), node="FillBackward0",
                            dtypes="free", jvp=lambda t: None)  # fmt: skip
 _fill_tensor: Elementwise = Elementwise(
     "fill_by_tensor", _fill, inputs=("self", "value"), node="FillBackward1", dtypes="free",
     adjoint=True, rules={"self": lambda g: zeros_like(g), "value": lambda g: g},
-    jvp=_fill_tangent, batch=_fill_batch,
+    jvp=_fill_tangent, batch="overwrite",
 )  # fmt: skip
 
 
@@ -493,21 +483,21 @@ def _isin(self: Raw, test_elements: Raw, invert: bool) -> Raw:
     return pointwise.isin(self, test_elements, invert)
 
 
-def _isin_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    elements, among = args
-    if not level.owns(among):
-        return op(elements.value, among, **options)
-    if not level.owns(elements) and not isinstance(elements, TensorLike):
-        elements = arrays.asarray(elements)
-    # Each element of an entry beside each of those that it may be among.
-    shape = tuple(elements.shape)
-    column = linear.reshape(level.stacked(elements), (level.size, numel(shape), 1))
-    row = linear.reshape(among.value, (level.size, 1, numel(among.shape)))
-    found = any_of(raw(eq(column, row)), dim=(2,), keepdim=False)
-    return linear.reshape(logical_not(found) if options["invert"] else found, (level.size, *shape))
+def _equals_any(self: Any, test_elements: Any, invert: bool) -> Any:
+    """Each element beside each of those that it may be among."""
+    if not hasattr(self, "shape"):
+        self = arrays.asarray(self)
+    shape = tuple(self.shape)
+    column = linear.reshape(self, (numel(shape), 1))
+    row = linear.reshape(test_elements, (1, numel(test_elements.shape)))
+    equal = any_of(raw(eq(column, row)), dim=(1,), keepdim=False)
+    return linear.reshape(logical_not(equal) if invert else equal, shape)
 
 
-_isin_of = constant("isin", _isin, ("self", "test_elements"), batch=_isin_batch)
+_isin_of = constant(
+    "isin", _isin, ("self", "test_elements"), definition=_equals_any,
+    batch=Dims(shared=("test_elements",)),
+)  # fmt: skip
 
 
 @public("torch", out="same, constant")

@@ -9,11 +9,11 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
-from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching import batches_of, refuse
+from retrograd.ops._batching_declarations import Refused
 from retrograd.ops._dims import Dims, many_dims, numel
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, TensorLike, constant, hidden, raw
-from retrograd.ops._operation import linear as declare_linear
+from retrograd.ops._operation import Operation, TensorLike, composite, constant, hidden, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops._results import named_result
@@ -64,35 +64,30 @@ def _weighed(self: Raw, places: Raw, minlength: int) -> Raw:
     return arrays.statistics.bincount(places, self, minlength)
 
 
-def _bincount_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    raise RuntimeError(
-        "vmap: We do not support batching operators that can output dynamic shape. Attempted to "
-        "vmap over aten::bincount: each entry may have another greatest number. Use scatter_add() "
-        "into zeros of a size that is known."
-    )
-
-
-def _weighed_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """The places are the same for all entries, and so is how many there are to put them into."""
-    places = options["places"]
-    if level.owns(places):
-        return _bincount_batch(level, op, args, options)
-    length = max(options["minlength"], int(arrays.amax(bare(places))) + 1)
-    return placed(args[0].value, level.stacked(places), 1, length)
-
-
 def placed(values: Any, places: Any, dim: int, length: int) -> Any:
     """The sums of the values that go to the same place along a dimension."""
     shape = (*values.shape[:dim], length, *values.shape[dim + 1 :])
     return linear.scatter_zeros(values, shape=shape, dim=dim, places=raw(places))
 
 
-bincount_op = constant(
-    "bincount", _bincount, check=kernel("bincount_cpu", "bfc"), batch=_bincount_batch
-)
-weighed_bincount = declare_linear(
-    "weighed_bincount", _weighed, lambda g, places: linear.index(g, where=(places,)),
-    node="BincountBackward0", batch=_weighed_batch,
+_DYNAMIC = Refused(
+    "bincount", "each entry may have another greatest number. Use scatter_add() into zeros of a "
+    "size that is known.",
+)  # fmt: skip
+
+
+def _weighed_by_placing(self: Any, places: Any, minlength: int) -> Any:
+    """The indices must be the same for all entries, and with them the number of results."""
+    if batches_of(raw(places)):
+        refuse(_DYNAMIC)
+    length = max(minlength, int(arrays.amax(bare(places))) + 1)
+    return placed(self, places, 0, length)
+
+
+bincount_op = constant("bincount", _bincount, check=kernel("bincount_cpu", "bfc"), batch=_DYNAMIC)
+weighed_bincount = composite(
+    "weighed_bincount", _weighed_by_placing, _weighed,
+    rules={"self": lambda g, places: linear.index(g, where=(places,))}, node="BincountBackward0",
 )  # fmt: skip
 
 

@@ -114,12 +114,23 @@ def _in_dtype(name: str, x: Any, dtype: Any) -> Any:
 def vector_norm(
     x: Any, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """The norm of all elements, or along dimensions, as of a vector.
+    """The norm of vectors: ``sum(abs(x)**ord)**(1 / ord)``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.vector_norm(torch.tensor([3., -4.])), torch.linalg.vector_norm(
-    ...     torch.tensor([3., -4.]), 1)
-    (tensor(5.), tensor(7.))
+    Args:
+        x: a tensor.
+        ord: order of the norm. Infinity gives the largest absolute value, minus infinity the
+            smallest, and 0 the number of elements that are not zero.
+        dim: dimension or dimensions that hold the elements of the vectors; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to compute in.
+
+    Returns:
+        The norms, real.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.vector_norm(torch.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
+        tensor([ 5., 10.])
     """
     name = "linalg.vector_norm"
     if isinstance(ord, str) or ord is None:
@@ -172,11 +183,24 @@ def _matrix_dims(A: Any, dim: Sequence[int], name: str) -> tuple[int, int]:
 def matrix_norm(
     A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """The norm of matrices, which are in the last two dimensions unless ``dim`` says otherwise.
+    """The norm of matrices.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.matrix_norm(torch.tensor([[3., 0.], [0., -4.]]), "nuc")
-    tensor(7.)
+    Args:
+        A: matrices ``(..., m, n)``.
+        ord: order of the norm: "fro" (root of the sum of squares), "nuc" (sum of the singular
+            values), 2 or -2 (largest or smallest singular value), 1 or -1 (largest or smallest sum
+            of a column), infinity or minus infinity (largest or smallest sum of a row).
+        dim: the two dimensions of the matrices.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to compute in.
+
+    Returns:
+        The norms, real.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.matrix_norm(torch.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=1)
+        tensor(6.)
     """
     name = "linalg.matrix_norm"
     if isinstance(ord, str) and ord not in ("fro", "nuc"):
@@ -247,11 +271,24 @@ def norm(
 def linalg_norm(
     A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """The norm of a vector or of a matrix, depending on how many dimensions there are.
+    """The norm of vectors or matrices.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.norm(torch.tensor([3., 4.])), torch.linalg.norm(torch.eye(2), 1)
-    (tensor(5.), tensor(1.))
+    Args:
+        A: a tensor.
+        ord: order of the norm: see ``vector_norm`` and ``matrix_norm``. None is the root of the sum
+            of squares, over all elements if ``dim`` is None.
+        dim: one dimension for vectors, two for matrices. By default, with ``ord``, a tensor of one
+            dimension is a vector and one of two is a matrix.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to compute in.
+
+    Returns:
+        The norms, real.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor(5.)
     """
     dims = (dim,) if is_integer(dim) else dim
     if dims is not None and len(dims) not in (1, 2):

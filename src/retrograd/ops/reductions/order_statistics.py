@@ -8,10 +8,9 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, reducing, selecting, shaping
 from retrograd.ops._arguments import check_int, invalid_combination
-from retrograd.ops._batching import BatchLevel, rows
-from retrograd.ops._dims import one_dim
+from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, Selecting, TensorLike, raw
+from retrograd.ops._operation import Selecting, TensorLike, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
@@ -48,33 +47,35 @@ def _nanmedian_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
 
 
 _check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
-median_all = Selecting(
-    "median", _median, EQUALS, check=_check_all,
-    batch=lambda level, op, args, options: _of_rows(level, median_dim, args),
-)  # fmt: skip
-nanmedian_all = Selecting(
-    "nanmedian", _nanmedian, EQUALS, check=_check_all,
-    batch=lambda level, op, args, options: _of_rows(level, nanmedian_dim, args),
-)  # fmt: skip
 median_dim: Selecting = with_indices("median_dim", "MedianBackward1", _median_dim, check=_check_dim)
 nanmedian_dim: Selecting = with_indices(
     "nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, check=_check_dim
 )
 
 
-def _of_rows(level: BatchLevel, along: Operation, args: list[Any]) -> Any:
-    """The median of each entry of a batch. Elements that are equal share its gradient, as they do
-    where it is that of all elements: it is put as an extreme, for which that is so."""
-    values = rows(level, args[0])
-    if not values.shape[1]:
+def _of_all(self: Any, along: Selecting) -> Any:
+    """The median of all elements. Those that are equal share its gradient, which goes to one of
+    them if it is taken along a dimension: it is put as an extreme, for which that is so."""
+    values = linear.reshape(self, (numel(self.shape),))
+    if not values.shape[0]:
         nothing = arrays.statistics.median_of_all(arrays.zeros((0,), raw(values).dtype), False)
-        return linear.sum_dim(values, dim=(1,), keepdim=False) + nothing
-    found, _ = along(values, dim=1, keepdim=True)
+        return linear.sum_all(values) + nothing
+    median, _ = along(values, dim=0, keepdim=True)
     if raw(values).dtype.kind in "iu":
-        return linear.reshape(found, (level.size,))
-    chosen = same_value(raw(values), raw(found))
+        return linear.reshape(median, ())
+    equal = same_value(raw(values), raw(median))
     others = zeros_like(values) + float("-inf")
-    return selecting.amax_dim(where(chosen, values, others), dim=(1,), keepdim=False)
+    return selecting.max_all(where(equal, values, others))
+
+
+median_all = composite(
+    "median", lambda self: _of_all(self, median_dim), _median, rules={"self": EQUALS.scatter},
+    check=_check_all, batch="definition",
+)  # fmt: skip
+nanmedian_all = composite(
+    "nanmedian", lambda self: _of_all(self, nanmedian_dim), _nanmedian,
+    rules={"self": EQUALS.scatter}, check=_check_all, batch="definition",
+)  # fmt: skip
 
 
 def _non_empty_dim(name: str, x: Any, dim: int) -> int:

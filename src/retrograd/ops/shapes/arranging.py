@@ -10,7 +10,8 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
 from retrograd.ops._arguments import check_int
-from retrograd.ops._batching import BatchLevel, rows
+from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Dims, own
 from retrograd.ops._dims import as_shape, broadcast, infer, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, constant, raw
@@ -144,12 +145,9 @@ def _repeat_transpose(g: Any, shape: Any, repeats: tuple[int, ...]) -> Any:
     return linear.reshape(g, tuple(shape))
 
 
-def _repeat_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    repeats = options["repeats"]
-    return op(level.aligned(args[0], len(repeats)), repeats=(1, *repeats))
-
-
-repeat_all = declare("repeat", _repeat, _repeat_transpose, batch=_repeat_batch)
+repeat_all = declare(
+    "repeat", _repeat, _repeat_transpose, batch=Dims(scalars=False, aligned="repeats")
+)
 
 
 @public("method")
@@ -236,8 +234,9 @@ def _repeated(repeats: Raw) -> Raw:
     return arrays.cast(arrays.sorting.repeated_places(repeats), repeats.dtype)
 
 
-def _repeated_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """Of the places of all entries as if they were one, each in its own entry."""
+@own("refused only if the number of results differs between entries")
+def _repeated_in_all(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+    """The indices of all entries as if they were one, each then counted in its own entry."""
     repeats = args[0]
     totals = arrays.sum(bare(repeats.value), (-1,), False)
     if totals.size and totals.min() != totals.max():
@@ -247,17 +246,15 @@ def _repeated_batch(level: BatchLevel, op: Operation, args: list[Any], options: 
             "each entry."
         )
     size = repeats.shape[0]
-    found = op(rows_of_all(level, repeats))
-    count = found.shape[0] // max(level.size, 1)
-    return linear.reshape(found % max(size, 1), (level.size, count))
+    result = op(linear.reshape(repeats.value, (level.size * size,)))
+    count = result.shape[0] // max(level.size, 1)
+    return linear.reshape(result % max(size, 1), (level.size, count))
 
 
-def rows_of_all(level: BatchLevel, x: Any) -> Any:
-    """The elements of all entries, one after the other."""
-    return linear.reshape(x.value, (level.size * numel(x.shape),))
-
-
-_repeated_places = constant("repeat_interleave", _repeated, batch=_repeated_batch)
+_repeated_places = constant(
+    "repeat_interleave", _repeated,
+    batch=_repeated_in_all,
+)  # fmt: skip
 
 
 def _places_repeated(repeats: Any, output_size: int | None) -> Any:
@@ -302,18 +299,10 @@ def _rot90(self: Raw, k: int, dims: tuple[int, int]) -> Raw:
     return arrays.layout.rot90(self, k, dims)
 
 
-def _roll_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    (x,), dims, shifts = args, options["dims"], options["shifts"]
-    if dims is not None:
-        return op(x.value, shifts=shifts, dims=tuple(d + 1 for d in dims))
-    found = op(rows(level, x), shifts=shifts, dims=(1,))
-    return linear.reshape(found, (level.size, *x.shape))
-
-
 roll_by: Linear = declare(
     "roll", _roll,
     lambda g, shifts, dims: roll_by(g, shifts=tuple(-s for s in shifts), dims=dims),
-    batch=_roll_batch,
+    batch=Dims(),
 )  # fmt: skip
 rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k, dims=dims))
 

@@ -7,10 +7,9 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._batching import Batched, BatchLevel
-from retrograd.ops._batching_places import along_lines
+from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import Operation
+from retrograd.ops._operation import composite
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.shapes._places import tensor_argument
@@ -24,19 +23,6 @@ def _spread(index: Any, shape: Any, dim: int) -> Any:
         return linear.reshape(index, ())
     column = linear.reshape(index, (numel(index.shape), *(1,) * (len(shape) - dim - 1)))
     return linear.expand(column, size=tuple(shape))
-
-
-def _batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """Element by element: numbers of slices are places, the same for all elements of a slice."""
-    x, index, source = args
-    if level.owns(index):
-        shape, dim = tuple(source.shape), options["dim"]
-        line = (1,) * dim + (numel(index.shape),) + (1,) * (len(shape) - dim - 1)
-        columns = linear.reshape(index.value, (level.size, *line[: len(shape)]))
-        places = Batched(level, linear.expand(columns, size=(level.size, *shape)))
-    else:
-        places = _spread(index, source.shape, options["dim"])
-    return along_lines(level, scatter_reduce_tensor, [x, places, source], options)
 
 
 def _index_reduce(
@@ -63,8 +49,19 @@ def _source_rule(
     return reduced_src(g, self, places, source, result, shape, dim, reduce, include_self)
 
 
-index_reduce_tensor = Operation(
-    "index_reduce", _index_reduce, inputs=("self", "index", "source"), batch=_batch,
+def _by_elements(
+    self: Any, index: Any, source: Any, dim: int, reduce: str, include_self: bool
+) -> Any:
+    """Element by element: the index of a slice is that of all its elements."""
+    indices = _spread(index, source.shape, dim)
+    return scatter_reduce_tensor(
+        self, indices, source, dim=dim, reduce=reduce, include_self=include_self
+    )
+
+
+index_reduce_tensor = composite(
+    "index_reduce", _by_elements, _index_reduce, inputs=("self", "index", "source"),
+    batch=Dims(shared=("index",)),
     rules={"self": _self_rule, "source": _source_rule}, check=kernel("index_func_"),
     writes="elements of others",
 )  # fmt: skip

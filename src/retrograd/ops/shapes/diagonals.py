@@ -9,10 +9,9 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
 from retrograd.ops._arguments import check_int, element
-from retrograd.ops._batching import Batched, BatchLevel, along_dimensions
-from retrograd.ops._batching_places import lined_up
+from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel, one_dim
-from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import Composite, Linear, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -44,16 +43,11 @@ def _of_diagonal(g: Any, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal_at(g, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def _put_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    lines = Batched(level, lined_up(level, args[0]))
-    return along_dimensions(level, op, [lines], options)
-
-
 diagonal_at: Linear = declare("diagonal", _diagonal, _onto_diagonal, view=True, batch="dims")
 diagonal_copied = declare(
     "diagonal_copy", _diagonal_copy, _onto_diagonal, node="DiagonalBackward0_copy", batch="dims"
 )
-put_diagonal: Linear = declare("diag_embed", _put_diagonal, _of_diagonal, batch=_put_batch)
+put_diagonal: Linear = declare("diag_embed", _put_diagonal, _of_diagonal, batch=Dims())
 
 
 def _diagonal_scatter(self: Raw, src: Raw, offset: int, dim1: int, dim2: int) -> Raw:
@@ -80,15 +74,13 @@ def _fill_diagonal(self: Raw, value: Any, wrap: bool) -> Raw:
     return out
 
 
-def _fill_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    x = args[0]
-    diagonal = _fill_diagonal(arrays.zeros(tuple(x.shape), arrays.bool_), True, options["wrap"])
-    return where(diagonal, element(options["value"], raw(x).dtype), x.value)
+def _filled_where(self: Any, value: Any, wrap: bool) -> Any:
+    diagonal = _fill_diagonal(arrays.zeros(tuple(self.shape), arrays.bool_), True, wrap)
+    return where(diagonal, element(value, raw(self).dtype), self)
 
 
-fill_diagonal_at: Operation = Operation(
-    "fill_diagonal", _fill_diagonal, inputs=("self",), batch=_fill_batch,
-    jvp=lambda t, wrap: fill_diagonal_at(t, value=0, wrap=wrap),
+fill_diagonal_at: Composite = composite(
+    "fill_diagonal", _filled_where, _fill_diagonal, batch="definition",
     rules={"self": lambda g, wrap: fill_diagonal_at(g, value=0, wrap=wrap)},
 )  # fmt: skip
 
@@ -185,16 +177,13 @@ def fill_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:
 
 
 def _trace_transpose(g: Any, shape: Any) -> Any:
-    spread = linear.expand(g, size=(min(shape),))
-    return put_diagonal(spread, shape=tuple(shape), offset=0, dim1=0, dim2=1)
+    front, size = tuple(shape[:-2]), min(shape[-2:])
+    spread = linear.expand(linear.reshape(g, (*front, 1)), size=(*front, size))
+    dims = {"dim1": len(front), "dim2": len(front) + 1}
+    return put_diagonal(spread, shape=tuple(shape), offset=0, **dims)
 
 
-def _trace_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    diagonals = diagonal_at(args[0].value, offset=0, dim1=1, dim2=2)
-    return linear.sum_dim(diagonals, dim=(1,), keepdim=False)
-
-
-trace_of = declare("trace", arrays.layout.trace, _trace_transpose, dtypes="sum", batch=_trace_batch)
+trace_of = declare("trace", arrays.layout.trace, _trace_transpose, dtypes="sum", batch="leading")
 
 
 @public("torch method")
@@ -260,11 +249,21 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 @public("linalg.diagonal")
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:  # noqa: N803
-    """The diagonals of matrices, which are in the last two dimensions unless said otherwise.
+    """The diagonals of matrices, as a view.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.diagonal(torch.tensor([[1, 2], [3, 4]]))
-    tensor([1, 4])
+    Args:
+        A: matrices ``(..., m, n)``.
+        offset: which diagonal: 0 is the main one, positive ones are above it.
+        dim1: dimension of the rows.
+        dim2: dimension of the columns.
+
+    Returns:
+        The diagonals, as the last dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.diagonal(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([1., 4.])
     """
     return diagonal(A, offset, dim1, dim2)
 
@@ -300,12 +299,21 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
 
 @public("linalg.vander")
 def linalg_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
-    """The powers of numbers along a new dimension, from 0 to ``N - 1``.
+    """Vandermonde matrices: row i holds the powers 0, 1, 2... of ``x[i]``.
 
-    >>> import retrograd as torch
-    >>> torch.linalg.vander(torch.tensor([2, 3]))
-    tensor([[1, 2],
-            [1, 3]])
+    Args:
+        x: vectors ``(..., n)``.
+        N: number of columns; n by default.
+
+    Returns:
+        The matrices, ``(..., n, N)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linalg.vander(torch.tensor([1, 2, 3]), N=4)
+        tensor([[ 1,  1,  1,  1],
+                [ 1,  2,  4,  8],
+                [ 1,  3,  9, 27]])
     """
     if raw(x).dtype.name in ("bool", "float16"):
         raise RuntimeError(

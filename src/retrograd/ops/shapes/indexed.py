@@ -8,14 +8,15 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import _batching_places as batches
 from retrograd.ops import linear
 from retrograd.ops._arguments import element
+from retrograd.ops._batching import batches_of
+from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import broadcast, numel, one_dim
-from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._lifted import Lifted, bare
+from retrograd.ops._operation import Composite, composite, raw
 from retrograd.ops._public import public
-from retrograd.ops.elementwise import clone, eq, where, zeros_like
+from retrograd.ops.elementwise import clamp, clone, eq, ne, to_dtype, where, zeros_like
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.shapes._places import (
     as_places_or_mask,
@@ -41,18 +42,49 @@ def _add_slices(self: Raw, index: Raw, size: tuple[int, ...], dim: int) -> Raw:
     return arrays.sorting.add_slices(size, index, self, dim)
 
 
-index_select_at: Linear = Linear(
-    "index_select", _index_select, inputs=("self", "index"), batch=batches.slices_taken,
+# The definitions index a dimension, of which a scalar is given one of size 1.
+
+
+def _at(index: Any, dim: int) -> tuple[Any, ...]:
+    """The index of slices along ``dim``."""
+    return (*(slice(None),) * dim, raw(linear.reshape(index, (numel(index.shape),))))
+
+
+def _with_dim(x: Any) -> Any:
+    return x if x.shape else linear.reshape(x, (1,))
+
+
+def _selected(self: Any, index: Any, dim: int) -> Any:
+    result = linear.index(_with_dim(self), where=_at(index, dim))
+    return result if self.shape else linear.reshape(result, ())
+
+
+def _added(self: Any, index: Any, size: tuple[int, ...], dim: int) -> Any:
+    where_to = _at(index, dim)
+    return linear.reshape(
+        linear.index_add_zeros(_with_dim(self), shape=size or (1,), where=where_to), size
+    )
+
+
+def _put_slices(self: Any, index: Any, values: Any, dim: int, accumulate: bool = False) -> Any:
+    """Slices, or one value, put or added."""
+    result = linear.index_put(
+        _with_dim(self), values, where=_at(index, dim), accumulate=accumulate
+    )
+    return result if self.shape else linear.reshape(result, ())
+
+
+index_select_at: Composite = composite(
+    "index_select", _selected, _index_select, inputs=("self", "index"),
+    batch=Dims(shared=("index",)),
     rules={"self": lambda g, index, shape, dim:
            add_slices(g, index, size=tuple(shape), dim=dim)},
-    jvp=lambda t, index, dim: index_select_at(t[0], index, dim=dim),
 )  # fmt: skip
-add_slices: Linear = Linear(
-    "add_slices", _add_slices, inputs=("self", "index"), node="IndexAddBackward0",
-    batch=batches.slices_added,
+add_slices: Composite = composite(
+    "add_slices", _added, _add_slices, inputs=("self", "index"), node="IndexAddBackward0",
+    batch=Dims(shared=("index",)),
     rules={"self": lambda g, index, shape, dim:
            linear.reshape(index_select_at(g, index, dim=dim), tuple(shape))},
-    jvp=lambda t, index, size, dim: add_slices(t[0], index, size=size, dim=dim),
 )  # fmt: skip
 
 
@@ -91,26 +123,48 @@ def _filled_gradient(g: Any, index: Any, dim: int) -> Any:
     return linear.sum_all(where(eq(filled, 1), g, zeros))
 
 
-index_add_tensor = Linear(
-    "index_add", _index_add, inputs=("self", "index", "source"), batch=batches.slices_put,
+def _added_to(self: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
+    if alpha != 1:
+        source = source * element(alpha, raw(self).dtype)
+    return _put_slices(self, index, _with_dim(source), dim, accumulate=True)
+
+
+def _copied_to(self: Any, index: Any, source: Any, dim: int) -> Any:
+    return _put_slices(self, index, _with_dim(source), dim)
+
+
+def _filled(self: Any, index: Any, dim: int, value: Any) -> Any:
+    dtype = raw(self).dtype
+    return _put_slices(self, index, arrays.asarray(element(value, dtype), dtype), dim)
+
+
+def _filled_by_tensor(self: Any, index: Any, value: Any, dim: int) -> Any:
+    """A slice that is named twice is filled once, and counts once in the gradient of the value."""
+    filled = _filled(zeros_like(self), index, dim, 1)
+    return where(ne(filled, 0), to_dtype(value, dtype=raw(self).dtype), self)
+
+
+index_add_tensor = composite(
+    "index_add", _added_to, _index_add, inputs=("self", "index", "source"),
+    batch=Dims(shared=("index",)),
     writes="elements of others",
     rules={"self": lambda g: g,
            "source": lambda g, index, shape, dim, alpha:
            _slices_of(g if alpha == 1 else g * alpha, index, shape, dim)},
 )  # fmt: skip
-index_fill_number: Operation = Operation(
-    "index_fill", _index_fill, inputs=("self", "index"), batch=batches.slices_filled,
-    jvp=lambda t, index, dim: index_fill_number(t[0], index, dim=dim, value=0),
+index_fill_number: Composite = composite(
+    "index_fill", _filled, _index_fill, inputs=("self", "index"), batch=Dims(shared=("index",)),
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0)},
 )  # fmt: skip
-index_fill_tensor = Linear(
-    "index_fill_tensor", _index_fill_tensor, inputs=("self", "index", "value"),
-    node="IndexFillBackward1", dtypes="free", batch=batches.slices_filled,
+index_fill_tensor = composite(
+    "index_fill_tensor", _filled_by_tensor, _index_fill_tensor, inputs=("self", "index", "value"),
+    node="IndexFillBackward1", dtypes="free", batch="definition",
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
            "value": _filled_gradient},
 )  # fmt: skip
-index_copy_tensor = Linear(
-    "index_copy", _index_copy, inputs=("self", "index", "source"), batch=batches.slices_put,
+index_copy_tensor = composite(
+    "index_copy", _copied_to, _index_copy, inputs=("self", "index", "source"),
+    batch=Dims(shared=("index",)),
     writes="elements of others",
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
            "source": _slices_of},
@@ -303,12 +357,19 @@ def _put_self(g: Any, index: Any, accumulate: bool) -> Any:
     return put_tensor(g, index, new_zeros(g, tuple(index.shape)), accumulate=False)
 
 
-take_at: Linear = Linear(
-    "take", _take, inputs=("self", "index"), rules={"self": _from_positions},
-    jvp=lambda t, index: take_at(t[0], index), batch=batches.positions_taken,
+def _put_in_order(self: Any, index: Any, source: Any, accumulate: bool) -> Any:
+    flat = linear.reshape(self, (numel(self.shape),))
+    values = linear.reshape(source, tuple(index.shape))
+    flat = linear.index_put(flat, values, where=(raw(index),), accumulate=accumulate)
+    return linear.reshape(flat, tuple(self.shape))
+
+
+take_at = composite(
+    "take", lambda self, index: linear.take_positions(self, raw(index)), _take,
+    inputs=("self", "index"), rules={"self": _from_positions}, batch="definition",
 )  # fmt: skip
-put_tensor: Linear = Linear(
-    "put", _put, inputs=("self", "index", "source"), batch=batches.positions_put,
+put_tensor: Composite = composite(
+    "put", _put_in_order, _put, inputs=("self", "index", "source"), batch="definition",
     rules={"self": _put_self,
            "source": lambda g, index, shape: linear.reshape(take_at(g, index), tuple(shape))},
 )  # fmt: skip
@@ -376,10 +437,11 @@ def _used_of_source(g: Any, mask: Any, shape: Any) -> Any:
         full, size = tuple(g.shape), numel(shape)
         if not size:
             return new_zeros(g, tuple(shape))
-        numbers = batches.numbers_where(linear.expand(mask, size=full))
+        positions = raw(_count_before(linear.expand(mask, size=full)))
         used = where(mask, g, zeros_like(g))
-        found = linear.add_flat(used, shape=(size,), positions=raw(numbers))
-        return linear.reshape(found, tuple(shape))
+        return linear.reshape(
+            linear.add_flat(used, shape=(size,), positions=positions), tuple(shape)
+        )
     picked = masked_select_at(g, mask)
     count, size = numel(picked.shape), numel(shape)
     if count < size:
@@ -387,13 +449,48 @@ def _used_of_source(g: Any, mask: Any, shape: Any) -> Any:
     return linear.reshape(picked, tuple(shape))
 
 
-masked_select_at: Linear = Linear(
-    "masked_select", _masked_select, inputs=("self", "mask"), rules={"self": _back_to_mask},
-    broadcasts=True, batch=batches.mask_taken, jvp=lambda t, mask: masked_select_at(t[0], mask),
+def _selected_by_mask(self: Any, mask: Any) -> Any:
+    if batches_of(raw(mask)):
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot "
+            "support this because for each batch this would return a differently shaped Tensor. "
+            "Use torch.where() instead."
+        )
+    full = broadcast(tuple(self.shape), tuple(mask.shape)) or (1,)
+    return linear.index(
+        linear.expand(self, size=full), where=(raw(linear.expand(mask, size=full)),)
+    )
+
+
+def _count_before(mask: Any) -> Any:
+    """For each element how many before it, in reading order, the mask selects."""
+    shape = tuple(mask.shape)
+    flat = to_dtype(linear.reshape(mask, (numel(shape),)), dtype=arrays.int64)
+    counted = linear.cumsum(flat, dim=0)
+    return linear.reshape(clamp(counted - 1, min=0, max=None), shape)
+
+
+def _scattered_by_mask(self: Any, mask: Any, source: Any) -> Any:
+    """Where the mask is true, the element of the source whose position is how many were before."""
+    full = broadcast(tuple(self.shape), tuple(mask.shape))
+    if tuple(mask.shape) != full:
+        mask = linear.expand(mask, size=full)
+    size, known = numel(source.shape), bare(mask)
+    counts = arrays.sum(known, tuple(range(known.ndim - len(full), known.ndim)), False)
+    if counts.size and int(counts.max()) > size:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    if not size:
+        return clone(linear.expand(self, size=full))
+    return where(mask, linear.take_positions(source, raw(_count_before(mask))), self)
+
+
+masked_select_at: Composite = composite(
+    "masked_select", _selected_by_mask, _masked_select, inputs=("self", "mask"),
+    rules={"self": _back_to_mask}, broadcasts=True, batch="definition",
 )  # fmt: skip
-masked_scatter_tensor: Linear = Linear(
-    "masked_scatter", _masked_scatter, inputs=("self", "mask", "source"), broadcasts=True,
-    batch=batches.mask_filled,
+masked_scatter_tensor: Composite = composite(
+    "masked_scatter", _scattered_by_mask, _masked_scatter, inputs=("self", "mask", "source"),
+    broadcasts=True, batch="definition",
     rules={"self": lambda g, mask: where(mask, zeros_like(g), g), "source": _used_of_source},
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, shaping
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._public import public
@@ -205,7 +206,8 @@ def _block_diag_transpose(g: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any
     ]
 
 
-def _block_diag_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+@own("entries of any rank are matrices before the batch is in front")
+def _block_diag_of_all(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     # A batch outside of this one has made all blocks matrices, with its dimension in front.
     blocks = [(level.stacked(x), (1,) * (2 - len(x.shape)) + tuple(x.shape)) for x in args]
     return op([linear.reshape(x, (level.size, *shape)) for x, shape in blocks])
@@ -213,7 +215,7 @@ def _block_diag_batch(level: BatchLevel, op: Operation, args: list[Any], options
 
 block_diagonal = Linear(
     "block_diag", _block_diag, inputs=("tensors",), joint=_block_diag_transpose, dtypes="promote",
-    batch=_block_diag_batch,
+    batch=_block_diag_of_all,
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import element
-from retrograd.ops._batching_places import along_lines
+from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, TensorLike, hidden, raw
@@ -69,17 +69,17 @@ def _scatter_add(self: Raw, index: Raw, src: Raw, dim: int) -> Raw:
 
 scatter_number: Operation = Operation(
     "scatter_number", _scatter_number, inputs=("self", "index"), node="ScatterBackward1",
-    jvp=lambda t, index, dim: scatter_number(t[0], index, dim=dim, value=0), batch=along_lines,
+    jvp=lambda t, index, dim: scatter_number(t[0], index, dim=dim, value=0), batch=Dims(),
     rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0)},
 )  # fmt: skip
 scatter_tensor = Linear(
-    "scatter", _scatter, inputs=("self", "index", "src"), batch=along_lines,
+    "scatter", _scatter, inputs=("self", "index", "src"), batch=Dims(),
     writes="elements of others",
     rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0),
            "src": _from_places},
 )  # fmt: skip
 scatter_add_tensor = Linear(
-    "scatter_add", _scatter_add, inputs=("self", "index", "src"), batch=along_lines,
+    "scatter_add", _scatter_add, inputs=("self", "index", "src"), batch=Dims(),
     writes="elements of others",
     rules={"self": lambda g: g, "src": _from_places},
 )  # fmt: skip
@@ -188,7 +188,7 @@ def _other_zeros(src: Any, zero: Any, index: Any, places: int, dim: int) -> Any:
 
 
 scatter_reduce_tensor: Operation = Operation(
-    "scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"), batch=along_lines,
+    "scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"), batch=Dims(),
     writes="elements of others",
     rules={"self": reduced_self, "src": reduced_src},
 )  # fmt: skip

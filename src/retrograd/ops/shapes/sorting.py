@@ -9,6 +9,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import Refused, own
 from retrograd.ops._dims import as_shape, one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Operation, constant, raw
@@ -132,20 +133,8 @@ def _without_derivative(name: str, forward: Any, node: str, words: str) -> Opera
 
     return Operation(
         name, forward, inputs=("self",), rules={"self": rule}, node=node,
-        outputs=("values", "inverse", "counts"), batch=_dynamic(words),
+        outputs=("values", "inverse", "counts"), batch=Refused(words),
     )  # fmt: skip
-
-
-def _dynamic(name: str) -> Any:
-    """A batching rule for what has as many results as the values say."""
-
-    def refuse(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-        raise RuntimeError(
-            "vmap: We do not support batching operators that can output dynamic shape. Attempted "
-            f"to vmap over aten::{name}: each entry may have another number of results."
-        )
-
-    return refuse
 
 
 unique_values = _without_derivative("unique", _unique, "Unique2Backward0", "_unique2")
@@ -220,20 +209,22 @@ def _searchsorted(bounds: Raw, values: Raw, right: bool, dtype: Any) -> Raw:
     return arrays.cast(found, dtype)
 
 
-def _search_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
+@own("one sequence takes values of any shape, rows of them as many rows")
+def _search_all(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     bounds, wanted = args
     if len(bounds.shape) > 1:  # rows of bounds, as many as of values
         return op(level.stacked(bounds), level.stacked(wanted), **options)
     if not level.owns(bounds):
         return op(bounds, wanted.value, **options)
     shape = (level.size, *wanted.shape)
-    found = op(bounds.value, linear.reshape(level.stacked(wanted), (level.size, -1)), **options)
-    return linear.reshape(found, shape)
+    result = op(bounds.value, linear.reshape(level.stacked(wanted), (level.size, -1)), **options)
+    return linear.reshape(result, shape)
 
 
 search_for = constant(
-    "searchsorted", _searchsorted, inputs=("sorted_sequence", "input"), batch=_search_batch
-)
+    "searchsorted", _searchsorted, inputs=("sorted_sequence", "input"),
+    batch=_search_all,
+)  # fmt: skip
 
 
 def _search(bounds: Any, wanted: Any, right: bool, out_int32: bool) -> Any:
@@ -357,9 +348,9 @@ def _nonzero_columns(self: Raw) -> tuple[Raw, ...]:
     return tuple(arrays.copy(found[:, d]) for d in range(found.shape[1]))
 
 
-nonzero_rows = constant("nonzero", _nonzero, batch=_dynamic("nonzero"))
+nonzero_rows = constant("nonzero", _nonzero, batch=Refused("nonzero"))
 nonzero_columns = constant(
-    "nonzero_numpy", _nonzero_columns, outputs=(), batch=_dynamic("nonzero_numpy")
+    "nonzero_numpy", _nonzero_columns, outputs=(), batch=Refused("nonzero_numpy")
 )
 
 

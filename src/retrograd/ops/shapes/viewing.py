@@ -10,10 +10,10 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear, shaping
 from retrograd.ops._batching import BatchLevel
-from retrograd.ops._batching_places import lined_up, put_positions
-from retrograd.ops._dims import as_shape, one_dim
+from retrograd.ops._batching_declarations import Dims, own
+from retrograd.ops._dims import as_shape, numel, one_dim
 from retrograd.ops._lifted import Lifted, bare
-from retrograd.ops._operation import Linear, Operation, raw
+from retrograd.ops._operation import Composite, Linear, Operation, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops.elementwise import zeros_like
@@ -30,30 +30,21 @@ def _fold(self: Raw, shape: tuple[int, ...], dimension: int, size: int, step: in
     return arrays.layout.add_windows(shape, self, dimension, size, step)
 
 
-def _unfold_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    (x,), along = args, options["dimension"] + 1
-    found = op(lined_up(level, x), **{**options, "dimension": along})
-    return found if x.shape else linear.reshape(found, (level.size, options["size"]))
-
-
-def _fold_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    (windows,), shape, along = args, options["shape"], options["dimension"] + 1
-    whole, values = (level.size, *(shape or (1,))), windows.value
-    if not shape:
-        count = 2 - options["size"]
-        values = linear.reshape(values, (level.size, count, options["size"]))
-    found = op(values, **{**options, "shape": whole, "dimension": along})
-    return linear.reshape(found, (level.size, *shape))
+def _unfold_transpose(g: Any, shape: Any, dimension: int, size: int, step: int) -> Any:
+    if shape:
+        return add_windows(g, shape=tuple(shape), dimension=dimension, size=size, step=step)
+    windows = linear.reshape(g, (2 - size, size))  # of a scalar, which counts as a vector
+    total = add_windows(windows, shape=(1,), dimension=0, size=size, step=step)
+    return linear.reshape(total, ())
 
 
 unfold_at: Linear = declare(
-    "unfold", _unfold, batch=_unfold_batch, transpose=lambda g, shape, dimension, size, step:
-    add_windows(g, shape=tuple(shape), dimension=dimension, size=size, step=step), view=True,
-)  # fmt: skip
+    "unfold", _unfold, _unfold_transpose, view=True, batch=Dims(unchanged=("size",))
+)
 add_windows: Linear = declare(
     "add_windows", _fold,
     lambda g, dimension, size, step: unfold_at(g, dimension=dimension, size=size, step=step),
-    node="UnfoldBackward0_T", batch=_fold_batch,
+    node="UnfoldBackward0_T", batch=Dims(unchanged=("size",)),
 )  # fmt: skip
 
 
@@ -149,6 +140,7 @@ def _as_strided_tangent(
     return linear.take_flat(memory, positions=out_of)
 
 
+@own("the stride of the batch in memory is one more stride")
 def _as_strided_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     value = args[0].value
     own = arrays.strides(raw(value))
@@ -244,14 +236,15 @@ def _put_flat(self: Raw, src: Raw, positions: Raw) -> Raw:
     return arrays.put_flat(self, positions, src)
 
 
-def _put_flat_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    x, src = args
-    return put_positions(level, x, src, options["positions"])
+def _put_positions(self: Any, src: Any, positions: Any) -> Any:
+    flat = linear.reshape(self, (numel(self.shape),))
+    flat = linear.index_put(flat, src, where=(positions,), accumulate=False)
+    return linear.reshape(flat, tuple(self.shape))
 
 
-put_flat: Linear = Linear(
-    "as_strided_scatter", _put_flat, inputs=("self", "src"), dtypes="first", broadcasts=True,
-    batch=_put_flat_batch,
+put_flat: Composite = composite(
+    "as_strided_scatter", _put_positions, _put_flat, inputs=("self", "src"), dtypes="first",
+    broadcasts=True, batch="definition",
     rules={"self": lambda g, positions:
            put_flat(g, linear.new_zeros(g, positions.shape), positions=positions),
            "src": lambda g, positions: linear.take_flat(g, positions=positions)},

@@ -216,47 +216,134 @@ def _to_real(name: str, input: Any, n: Size, dim: int, norm: Norm, forward: bool
 
 @public("fft", out="same")
 def fft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
-    """The discrete Fourier transform along a dimension, of ``n`` points.
+    """The discrete Fourier transform along one dimension.
 
-    >>> import retrograd as torch
-    >>> torch.fft.fft(torch.tensor([1.0, 0.0, -1.0, 0.0]))
-    tensor([0.+0.j, 2.+0.j, 0.+0.j, 2.-0.j])
+    Args:
+        input: a signal, real or complex.
+        n: number of points; the signal is cut or padded with zeros to this length first.
+        dim: dimension to transform.
+        norm: where to divide: "backward" (the default) in the inverse only, by n; "forward" here,
+            by n; "ortho" in both, by the square root of n.
+
+    Returns:
+        The transform, complex, with n elements along ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.fft(torch.tensor([1.0, 0.0, -1.0, 0.0]))
+        tensor([0.+0.j, 2.+0.j, 0.+0.j, 2.-0.j])
     """
     return _transform("fft", input, n, dim, norm, True)
 
 
 @public("fft", out="same")
 def ifft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
-    """The inverse of ``fft``."""
+    """The inverse discrete Fourier transform along one dimension.
+
+    Args:
+        input: a transform.
+        n: number of points; the input is cut or padded with zeros to this length first.
+        dim: dimension to transform.
+        norm: where to divide: "backward" (the default) here, by n; "forward" in the forward
+            transform only; "ortho" in both, by the square root of n.
+
+    Returns:
+        The signal, complex, with n elements along ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.ifft(torch.fft.fft(torch.tensor([1.0, 2.0, 3.0]))).real
+        tensor([1., 2., 3.])
+    """
     return _transform("ifft", input, n, dim, norm, False)
 
 
 @public("fft", out="same")
 def rfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
-    """The transform of real numbers, without the half that mirrors the other.
+    """The discrete Fourier transform of a real signal along one dimension.
 
-    >>> import retrograd as torch
-    >>> torch.fft.rfft(torch.tensor([1.0, 0.0, -1.0, 0.0]))
-    tensor([0.+0.j, 2.+0.j, 0.+0.j])
+    The transform of a real signal is Hermitian: negative frequencies are the conjugates of positive
+    ones and are left out.
+
+    Args:
+        input: a real signal.
+        n: number of points; the signal is cut or padded with zeros to this length first.
+        dim: dimension to transform.
+        norm: where to divide: see ``fft``.
+
+    Returns:
+        The transform at frequencies 0 to n / 2, complex, with ``n // 2 + 1`` elements along
+        ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.rfft(torch.tensor([1.0, 0.0, -1.0, 0.0]))
+        tensor([0.+0.j, 2.+0.j, 0.+0.j])
     """
     return _of_real("rfft", input, n, dim, norm, True, onesided=True)
 
 
 @public("fft", out="same")
 def irfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
-    """The inverse of ``rfft``."""
+    """The inverse of ``rfft``.
+
+    Args:
+        input: a transform at non-negative frequencies.
+        n: number of points of the signal; ``2 * (size - 1)`` by default, which is wrong for signals
+            of odd length.
+        dim: dimension to transform.
+        norm: where to divide: see ``ifft``.
+
+    Returns:
+        The signal, real, with n elements along ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.irfft(torch.fft.rfft(torch.tensor([1.0, 2.0, 3.0])), n=3)
+        tensor([1., 2., 3.])
+    """
     return _to_real("irfft", input, n, dim, norm, False)
 
 
 @public("fft", out="same")
 def hfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
-    """The transform of a signal that mirrors itself, given its first half: real numbers."""
+    """The discrete Fourier transform of a Hermitian signal, given one half of it; it is real.
+
+    Args:
+        input: the first half of a signal whose element -i is the conjugate of element i.
+        n: number of points of the whole signal; ``2 * (size - 1)`` by default.
+        dim: dimension to transform.
+        norm: where to divide: see ``fft``.
+
+    Returns:
+        The transform, real, with n elements along ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.hfft(torch.tensor([1.0, 1.0j, 0.0]))
+        tensor([ 1.,  3.,  1., -1.])
+    """
     return _to_real("hfft", input, n, dim, norm, True)
 
 
 @public("fft", out="same")
 def ihfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
-    """The inverse of ``hfft``."""
+    """The inverse of ``hfft``.
+
+    Args:
+        input: a real transform.
+        n: number of points; the input is cut or padded with zeros to this length first.
+        dim: dimension to transform.
+        norm: where to divide: see ``ifft``.
+
+    Returns:
+        The first half of the Hermitian signal, complex, with ``n // 2 + 1`` elements along ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.ihfft(torch.tensor([1.0, 2.0, 3.0, 2.0]))
+        tensor([ 2.0000-0.j, -0.5000-0.j,  0.0000-0.j])
+    """
     return _of_real("ihfft", input, n, dim, norm, False, onesided=True)
 
 
@@ -272,21 +359,71 @@ def _transform_many(name: str, input: Any, s: Sizes, dim: Sizes, norm: Norm, for
 
 @public("fft", out="same")
 def fftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
-    """The discrete Fourier transform along several dimensions: all of them, the last ``len(s)``, or
-    those in ``dim``."""
+    """The discrete Fourier transform along several dimensions.
+
+    Args:
+        input: a signal, real or complex.
+        s: number of points along each dimension; the signal is cut or padded with zeros to it
+            first. -1 keeps the size.
+        dim: dimensions to transform; by default, the last ``len(s)``, or all if ``s`` is None too.
+        norm: where to divide, by the number n of points in all: see ``fft``.
+
+    Returns:
+        The transform, complex.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.fftn(torch.ones(2, 2))
+        tensor([[4.+0.j, 0.+0.j],
+                [0.+0.j, 0.+0.j]])
+    """
     return _transform_many("fftn", input, s, dim, norm, True)
 
 
 @public("fft", out="same")
 def ifftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
-    """The inverse of ``fftn``."""
+    """The inverse discrete Fourier transform along several dimensions.
+
+    Args:
+        input: a transform.
+        s: number of points along each dimension: see ``fftn``.
+        dim: dimensions to transform: see ``fftn``.
+        norm: where to divide, by the number n of points in all: see ``ifft``.
+
+    Returns:
+        The signal, complex.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.ifftn(torch.fft.fftn(torch.eye(2))).real
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     return _transform_many("ifftn", input, s, dim, norm, False)
 
 
 @public("fft", out="same")
 def rfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
-    """``fftn`` of real numbers, without the half that mirrors the other along the last dimension
-    transformed."""
+    """The discrete Fourier transform of a real signal along several dimensions.
+
+    Negative frequencies of the last transformed dimension are left out.
+
+    Args:
+        input: a real signal.
+        s: number of points along each dimension: see ``fftn``.
+        dim: dimensions to transform: see ``fftn``.
+        norm: where to divide, by the number n of points in all: see ``fft``.
+
+    Returns:
+        The transform, complex, with ``s[-1] // 2 + 1`` elements along the last transformed
+        dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.rfftn(torch.ones(2, 4))
+        tensor([[8.+0.j, 0.+0.j, 0.+0.j],
+                [0.+0.j, 0.+0.j, 0.+0.j]])
+    """
     have = raw(_checked_input(input, "rfftn")).dtype
     if have.kind == "c":
         raise RuntimeError(
@@ -311,7 +448,24 @@ def _halved(name: str, input: Any, s: Sizes, dim: Sizes) -> tuple[Any, tuple[int
 
 @public("fft", out="same")
 def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
-    """The inverse of ``rfftn``."""
+    """The inverse of ``rfftn``.
+
+    Args:
+        input: a transform at non-negative frequencies of the last transformed dimension.
+        s: number of points of the signal along each dimension; the last is ``2 * (size - 1)`` by
+            default.
+        dim: dimensions to transform: see ``fftn``.
+        norm: where to divide, by the number n of points in all: see ``ifft``.
+
+    Returns:
+        The signal, real.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.irfftn(torch.fft.rfftn(torch.eye(2)))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     input = _promoted(_checked_input(input, "irfftn"), to_complex=True)
     input, axes, last = _halved("irfftn", input, s, dim)
     return fft_c2r(input, dim=axes, normalization=_scaling(norm, False), last_dim_size=last)
@@ -319,8 +473,24 @@ def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
 
 @public("fft", out="same")
 def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
-    """The transform along several dimensions of a signal that mirrors itself, given its first half
-    along the last dimension transformed: real numbers."""
+    """The discrete Fourier transform of a Hermitian signal along several dimensions; it is real.
+
+    Args:
+        input: the first half, along the last transformed dimension, of a Hermitian signal.
+        s: number of points of the whole signal along each dimension; the last is ``2 * (size - 1)``
+            by default.
+        dim: dimensions to transform: see ``fftn``.
+        norm: where to divide, by the number n of points in all: see ``fft``.
+
+    Returns:
+        The transform, real.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.hfftn(torch.fft.ihfftn(torch.eye(2)))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     input = _promoted(_checked_input(input, "hfftn"), to_complex=True)
     input, axes, last = _halved("hfftn", input, s, dim)
     scaling = _scaling(norm, True)
@@ -331,7 +501,23 @@ def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
 
 @public("fft", out="same")
 def ihfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
-    """The inverse of ``hfftn``."""
+    """The inverse of ``hfftn``.
+
+    Args:
+        input: a real transform.
+        s: number of points along each dimension: see ``fftn``.
+        dim: dimensions to transform: see ``fftn``.
+        norm: where to divide, by the number n of points in all: see ``ifft``.
+
+    Returns:
+        The first half of the Hermitian signal, complex.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.ihfftn(torch.ones(2, 2))
+        tensor([[1.-0.j, 0.-0.j],
+                [0.+0.j, 0.+0.j]])
+    """
     axes, sizes = _axes_and_sizes(_checked_input(input, "ihfftn"), s, dim)
     _some_axis("ihfftn", axes)
     have = raw(input).dtype
@@ -349,36 +535,68 @@ def ihfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
     )  # fmt: skip
 
 
-def _of_two(transform: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _of_two(transform: Callable[..., Any], name: str, last: int = 4) -> Callable[..., Any]:
     def function(input: Any, s: Sizes = None, dim: Sizes = (-2, -1), norm: Norm = None) -> Any:
         return transform(_checked_input(input, name), s, dim, norm)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``{transform.__name__}`` along the last two dimensions, or others."
+    function.__doc__ = (
+        f"``{transform.__name__}`` along two dimensions, by default the last two.\n\n"
+        "Args:\n"
+        f"    input, s, norm: see ``{transform.__name__}``.\n"
+        "    dim: the two dimensions to transform.\n\n"
+        "Returns:\n"
+        f"    The result of ``{transform.__name__}``.\n\n"
+        "Example:\n"
+        "    >>> import retrograd as torch\n"
+        f"    >>> torch.fft.{name}(torch.ones(3, 4, 4)).shape\n"
+        f"    torch.Size([3, 4, {last}])\n"
+    )
     return public("fft", out="same")(function)
 
 
 fft2, ifft2 = _of_two(fftn, "fft2"), _of_two(ifftn, "ifft2")
-rfft2, irfft2 = _of_two(rfftn, "rfft2"), _of_two(irfftn, "irfft2")
-hfft2, ihfft2 = _of_two(hfftn, "hfft2"), _of_two(ihfftn, "ihfft2")
+rfft2, irfft2 = _of_two(rfftn, "rfft2", 3), _of_two(irfftn, "irfft2", 6)
+hfft2, ihfft2 = _of_two(hfftn, "hfft2", 6), _of_two(ihfftn, "ihfft2", 3)
 
 # -- order of frequencies --------------------------------------------------------------------
 
 
 @public("fft")
 def fftshift(input: Any, dim: Sizes = None) -> Any:
-    """Frequency zero moved from the front to the middle.
+    """Moves frequency zero from the front to the middle.
 
-    >>> import retrograd as torch
-    >>> torch.fft.fftshift(torch.fft.fftfreq(4))
-    tensor([-0.5000, -0.2500,  0.0000,  0.2500])
+    Args:
+        input: a transform, or its frequencies.
+        dim: dimension or dimensions to shift; all by default.
+
+    Returns:
+        The shifted tensor, of the shape of the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.fftshift(torch.fft.fftfreq(4))
+        tensor([-0.5000, -0.2500,  0.0000,  0.2500])
     """
     return _shifted("fftshift", input, dim, lambda size: size // 2)
 
 
 @public("fft")
 def ifftshift(input: Any, dim: Sizes = None) -> Any:
-    """The inverse of ``fftshift``."""
+    """The inverse of ``fftshift``: moves frequency zero from the middle to the front.
+
+    Args:
+        input: a tensor from ``fftshift``.
+        dim: dimension or dimensions to shift; all by default.
+
+    Returns:
+        The shifted tensor, of the shape of the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fft.ifftshift(torch.fft.fftshift(torch.arange(5)))
+        tensor([0, 1, 2, 3, 4])
+    """
     return _shifted("ifftshift", input, dim, lambda size: (size + 1) // 2)
 
 

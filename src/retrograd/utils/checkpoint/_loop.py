@@ -40,37 +40,46 @@ def checkpoint_loop(
     preserve_rng_state: bool = True,
     determinism_check: str = "default",
 ) -> Any:
-    """Run ``state = body(state, i)`` for ``i`` from 0 to ``n - 1``, beginning with ``init``, and
-    return the last state: ``functools.reduce(body, range(n), init)``. For the backward pass at most
-    ``slots`` states are kept, ``init`` among them; the others are computed again.
+    """Runs a loop whose backward pass keeps only some states and computes the others again.
 
-    >>> import retrograd as torch
-    >>> w = torch.tensor(0.5, requires_grad=True)
-    >>> y = torch.utils.checkpoint.checkpoint_loop(
-    ...     lambda x, i: torch.sin(w * x) + i / 1000, torch.ones(3), 1000, slots=10
-    ... )
-    >>> y.sum().backward()
-    >>> w.grad
-    tensor(4.9186)
+    It returns ``functools.reduce(body, range(n), init)``. All tensors that ``body`` uses get their
+    gradients, including those it captures; they are equal to those of the plain loop to the last
+    bit. ``print(LoopSchedule(n, slots))`` shows which steps run when.
 
-    A state is a tensor, or any nesting of tuples, lists and dicts with tensors and other values in
-    it. It must keep its structure, shapes and dtypes. All tensors that ``body`` uses get their
-    gradients, those it captures included, equal to the last bit to those of the plain loop.
+    Args:
+        body: called as ``state = body(state, i)`` for i from 0 to ``n - 1``. It runs several times
+            for each i, must compute the same each time, and must not write to its state in place. A
+            state is a tensor, or nested tuples, lists and dictionaries of tensors and other values,
+            and keeps its structure, shapes and dtypes.
+        init: the first state.
+        n: number of steps. May be None if ``until`` is given.
+        slots: number of states to keep at most, ``init`` among them. One more is held while a step
+            runs.
+        until: end the loop as soon as ``until(state)`` is true. The states to keep are then chosen
+            without knowing where the loop ends, which costs some more steps. It must not draw
+            random numbers.
+        preserve_rng_state: draw the same random numbers each time a step runs.
+        determinism_check: "default" compares elements of the states that a step computes; "none"
+            does not.
 
-    Here the 1,000 steps take 3,637 runs of ``body`` to get to states, and 1,000 more to go backward
-    through them. ``print(LoopSchedule(n, slots))`` shows which steps are run when. Beside the
-    states in slots there is one in hand, from which the next step is run.
+    Returns:
+        The last state.
 
-    If ``until`` is given, the loop ends as soon as ``until(state)`` is true, before any step if it
-    is so of ``init``, and in any case after ``n`` steps if ``n`` is given. The states to keep are
-    then chosen without knowing where the loop will end, which costs some more steps.
+    Note:
+        With ``create_graph=True``, under ``vmap`` and in forward mode the graph of the whole loop
+        is recorded. A gradient that ``body`` takes by ``autograd.grad`` ends at its state.
 
-    ``body`` is run several times for each ``i``, and must do the same each time. That is checked on
-    elements of the states it makes, unless ``determinism_check`` is "none". It must not write to
-    its state in place. Numbers it draws from the default generator are the same each time, unless
-    ``preserve_rng_state`` is False; ``until`` must not draw any. A gradient that it takes itself,
-    by ``autograd.grad``, ends at its state. ``create_graph=True`` works, but then the graph of the
-    whole loop is recorded, as it has to be; so it is inside ``vmap`` and in forward mode.
+    Example:
+        >>> import retrograd as torch
+        >>> w = torch.tensor(0.5, requires_grad=True)
+        >>> y = torch.utils.checkpoint.checkpoint_loop(
+        ...     lambda x, i: torch.sin(w * x) + i / 1000, torch.ones(3), 1000, slots=10
+        ... )
+        >>> y.sum().backward()
+        >>> w.grad
+        tensor(4.9186)
+
+        The 1,000 steps take 3,637 runs of ``body`` to reach states, and 1,000 more to go backward.
     """
     if n is None and until is None:
         raise TypeError("checkpoint_loop() needs n, the number of steps, or until, or both")

@@ -432,14 +432,14 @@ class Loop:
         roots = roots_of(parts, grads)
         task = Task(keep_graph=True, recorded=True)
         wanted = zip(ends.values(), next_nodes, sums, strict=True)
-        for place, (end, node, total) in enumerate(wanted):
+        for position, (end, node, total) in enumerate(wanted):
             if node is not None:
-                task.wanted[end] = [(0, place)]
+                task.wanted[end] = [(0, position)]
                 if total is not None:
                     roots.append((end, None, total))
         task.needed = nodes_between(roots, set(task.wanted))
         captured = run(task, [root for root in roots if root[0] in task.needed])
-        return [captured.get(place) for place in range(len(ends))]
+        return [captured.get(position) for position in range(len(ends))]
 
 
 def roots_of(parts: list[Any], grads: list[Any]) -> list[Root]:

@@ -45,7 +45,7 @@ def reordered(tree: Any, shape: Shape) -> Any:
     inner = [
         flatten(reordered(member, part)) for member, part in zip(members, shape.parts, strict=True)
     ]
-    leaves = [leaf for found, _ in inner for leaf in found]
+    leaves = [leaf for result, _ in inner for leaf in result]
     return unflatten(leaves, own._replace(keys=shape.keys, parts=tuple(s for _, s in inner)))
 
 

@@ -27,7 +27,15 @@ Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 
 def noop_context_fn() -> Contexts:
-    """Two contexts that do nothing: what ``checkpoint`` runs a function in unless told."""
+    """Two context managers that do nothing: the default ``context_fn`` of ``checkpoint``.
+
+    Returns:
+        A pair of context managers.
+
+    Example:
+        >>> from retrograd.utils.checkpoint import noop_context_fn
+        >>> first_run, second_run = noop_context_fn()
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -42,33 +50,40 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """``function(*args, **kwargs)``, keeping its inputs instead of what it saves for backward. The
-    backward pass runs it again to get at that: less memory for more time.
+    """Calls a function without keeping what it saves; the backward pass runs it again.
 
-    ``use_reentrant=False`` is the form to use. It works with every kind of backward pass, takes
-    keyword arguments and may be nested. ``True`` works with ``backward()`` without ``inputs`` only,
-    and not with ``create_graph``.
+    This takes less memory and more time. The function must compute the same both times; its state
+    is its own responsibility. A value that is written in place between the two runs is an error.
 
-    The function must do the same both times. Random numbers come out the same, unless
-    ``preserve_rng_state`` is off. With ``determinism_check="default"`` the numbers, shapes and
-    dtypes of saved values are compared; ``"none"`` compares their number only. A value that was
-    written in place between the two runs, or after it was saved in the second, is an error. State
-    that the function itself changes each time is its own responsibility.
+    Args:
+        function: the function.
+        args: its arguments.
+        use_reentrant: False is the form to use: it works with every kind of backward pass, takes
+            keyword arguments and may be nested. True works only with ``backward()`` without
+            ``inputs`` and without ``create_graph``.
+        context_fn: returns two context managers, one for each run: see
+            ``create_selective_checkpoint_contexts``.
+        determinism_check: "default" compares the number, shapes and dtypes of saved values in the
+            two runs; "none" compares their number only.
+        debug: record the operations of both runs, and show them if the runs differ.
+        early_stop: end the second run as soon as everything needed is saved.
+        preserve_rng_state: draw the same random numbers in both runs.
+        kwargs: keyword arguments of the function.
 
-    ``early_stop`` ends the second run as soon as it has saved all that is needed. ``context_fn``
-    gives two contexts, one for each run (see ``create_selective_checkpoint_contexts``). ``debug``
-    notes the operations of both runs and shows them if the runs differ.
+    Returns:
+        The result of the function.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import checkpoint
-    >>> def layer(x, w):
-    ...     return torch.tanh(x @ w)
-    >>> w = torch.eye(2, requires_grad=True)
-    >>> y = checkpoint(layer, torch.ones(1, 2), w, use_reentrant=False)
-    >>> y.sum().backward()  # runs layer again
-    >>> w.grad
-    tensor([[0.4200, 0.4200],
-            [0.4200, 0.4200]])
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import checkpoint
+        >>> def layer(x, w):
+        ...     return torch.tanh(x @ w)
+        >>> w = torch.eye(2, requires_grad=True)
+        >>> y = checkpoint(layer, torch.ones(1, 2), w, use_reentrant=False)
+        >>> y.sum().backward()  # runs layer again
+        >>> w.grad
+        tensor([[0.4200, 0.4200],
+                [0.4200, 0.4200]])
     """
     if use_reentrant is None:
         warnings.warn(
@@ -96,20 +111,24 @@ def checkpoint(
 
 
 class set_checkpoint_early_stop(ModeContext):  # noqa: N801 - PyTorch's name
-    """A context that overrides ``early_stop`` of the checkpoints whose forward runs in it.
+    """A context manager that overrides ``early_stop`` of the checkpoints whose forward runs in it.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
-    >>> def sine(x):
-    ...     y = x.sin()
-    ...     print("to the end")
-    ...     return y
-    >>> x = torch.ones(1, requires_grad=True)
-    >>> with set_checkpoint_early_stop(False):
-    ...     y = checkpoint(sine, x, use_reentrant=False)
-    to the end
-    >>> y.backward()  # by default, all would be known after x.sin()
-    to the end
+    Args:
+        enable: the value to use.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+        >>> def sine(x):
+        ...     y = x.sin()
+        ...     print("to the end")
+        ...     return y
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> with set_checkpoint_early_stop(False):
+        ...     y = checkpoint(sine, x, use_reentrant=False)
+        to the end
+        >>> y.backward()  # by default, the second run stops after x.sin()
+        to the end
     """
 
     def __init__(self, enable: bool) -> None:
@@ -123,11 +142,15 @@ class set_checkpoint_early_stop(ModeContext):  # noqa: N801 - PyTorch's name
 
 
 class set_checkpoint_debug_enabled(ModeContext):  # noqa: N801
-    """A context that overrides ``debug`` of the checkpoints in it; None leaves it to them.
+    """A context manager that overrides ``debug`` of the checkpoints in it.
 
-    >>> from retrograd.utils.checkpoint import set_checkpoint_debug_enabled
-    >>> with set_checkpoint_debug_enabled(True):
-    ...     pass  # errors of checkpoints made here will list the operations that ran
+    Args:
+        enabled: the value to use; None does not override.
+
+    Example:
+        >>> from retrograd.utils.checkpoint import set_checkpoint_debug_enabled
+        >>> with set_checkpoint_debug_enabled(True):
+        ...     pass  # errors of checkpoints created here list the operations that ran
     """
 
     def __init__(self, enabled: bool | None) -> None:
@@ -216,14 +239,21 @@ def _recorded(
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors among ``inputs`` cut off from the graph, as leaves that require grad where they
+    """Detaches the tensors among some inputs from the graph, as leaves that require grad if they
     did.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import detach_variable
-    >>> x = torch.ones(1, requires_grad=True) * 2
-    >>> detach_variable((x, "and the rest"))
-    (tensor([2.], requires_grad=True), 'and the rest')
+    Args:
+        inputs: a tuple of tensors and other values.
+
+    Returns:
+        A tuple of the detached tensors and the other values.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import detach_variable
+        >>> x = torch.ones(1, requires_grad=True) * 2
+        >>> detach_variable((x, "another value"))
+        (tensor([2.], requires_grad=True), 'another value')
     """
     if not isinstance(inputs, tuple):
         raise RuntimeError(
@@ -237,11 +267,15 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn if no tensor among ``inputs`` requires grad.
+    """Warns if no tensor among some inputs requires grad.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import check_backward_validity
-    >>> check_backward_validity([torch.ones(1, requires_grad=True)])
+    Args:
+        inputs: tensors and other values.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import check_backward_validity
+        >>> check_backward_validity([torch.ones(1, requires_grad=True)])
     """
     if not any(x.requires_grad for x in inputs if isinstance(x, Plug.tensor)):
         warnings.warn(
@@ -250,7 +284,19 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 class CheckpointFunction(Function):
-    """The node of a checkpoint with ``use_reentrant=True``."""
+    """The custom Function of a checkpoint with ``use_reentrant=True``.
+
+    Args:
+        args: not used.
+        kwargs: not used.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> y = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=True)
+        >>> y.grad_fn.name()
+        'CheckpointFunctionBackward'
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
@@ -266,6 +312,15 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """Runs the function again, and computes the gradients of its inputs.
+
+        Args:
+            ctx: the context.
+            grads: the gradient of each output.
+
+        Returns:
+            A gradient, or None, for each input.
+        """
         _check_pass()
         inputs = list(ctx.others)
         for i, tensor in zip(ctx.positions, ctx.saved_tensors, strict=True):

@@ -135,21 +135,27 @@ def reversal(
 
 
 class LoopSchedule:
-    """All that is done to go through ``n`` steps and back with ``slots`` states, in order.
+    """The steps of ``checkpoint_loop``: how to go through n steps and back with a number of kept
+    states.
 
-    Printed, it shows a line for each step backward. ``o`` is a state that is kept, ``>`` a step run
-    forward and ``<`` the step gone through backward.
+    Printed, it has a line for each step of the backward pass: ``o`` is a kept state, ``>`` a step
+    run forward, ``<`` the step differentiated.
 
-    >>> from retrograd.utils.checkpoint import LoopSchedule
-    >>> print(LoopSchedule(6, 3))
-    o> > >o>o> <
-    o     o o<
-    o     o<
-    o>o> <
-    o o<
-    o<
-    >>> LoopSchedule(6, 3).forward_steps
-    7
+    Args:
+        n: number of steps.
+        slots: number of states that are kept at most.
+
+    Example:
+        >>> from retrograd.utils.checkpoint import LoopSchedule
+        >>> print(LoopSchedule(6, 3))
+        o> > >o>o> <
+        o     o o<
+        o     o<
+        o>o> <
+        o o<
+        o<
+        >>> LoopSchedule(6, 3).forward_steps
+        7
     """
 
     def __init__(self, n: int, slots: int) -> None:

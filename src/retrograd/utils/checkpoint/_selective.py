@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-import retrograd
 from retrograd import _source, fft, linalg, special
 from retrograd._modes import modes, within
 from retrograd.autograd._versions import Version, version_of
@@ -41,12 +40,16 @@ RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operation and its arguments: ``op_output``, the result.
-    Policies are asked in the forward pass only, so ``is_recompute`` is always False.
+    """What a policy is told besides the operation and its arguments.
 
-    >>> from retrograd.utils.checkpoint import SelectiveCheckpointContext
-    >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
-    True
+    Args:
+        is_recompute: always False: policies are asked in the forward pass only.
+        op_output: the result of the operation.
+
+    Example:
+        >>> from retrograd.utils.checkpoint import SelectiveCheckpointContext
+        >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
+        True
     """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
@@ -60,38 +63,41 @@ Policy = Callable[..., Any]
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Policy | list[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[Interceptor, Interceptor]:
-    """The two contexts with which ``checkpoint`` keeps some results, and does not compute them
-    again. Give it as ``context_fn``, with its arguments bound.
+    """Context managers with which ``checkpoint`` keeps some results rather than compute them again.
 
-    ``policy_fn_or_list`` is a list of functions whose results are kept, or a policy: a function
-    called as ``policy(ctx, op, *args, **kwargs)`` for each operation, that returns a
-    ``CheckpointPolicy`` (or True to keep).
+    Pass this function as ``context_fn``, with its arguments bound.
 
-    *What op is.* One of the functions that users call: ``torch.mm``, ``torch.nn.functional.gelu``.
-    An operation goes by the function that has its name, and by each that it was called through.
-    ``x @ w`` and ``torch.matmul(x, w)`` of matrices end in the operation ``mm`` and so go by both
-    ``torch.mm`` and ``torch.matmul``; ``nn.functional.linear`` goes by that and by what it is made
-    of. In a list any of the names will do. A policy is asked with one name after the other, until
-    it says something other than PREFER_RECOMPUTE; so ``op in {torch.matmul, ...}`` works, and one
-    that counts should count the operations that it names. What has no such name (``x[rows]``) is
-    passed as it is, an object with a ``name``.
+    An operation is identified by the functions that users call, such as ``torch.mm`` or
+    ``torch.nn.functional.gelu``: the one of its own name, and each that it was called through. ``x
+    @ w`` and ``torch.matmul(x, w)`` of matrices end in the operation ``mm``, so they are known as
+    both ``torch.mm`` and ``torch.matmul``. In a list, any of these will do. A policy is asked with
+    one after the other until it returns something other than PREFER_RECOMPUTE. An operation without
+    a public name (``x[rows]``) is passed as it is, an object with a ``name``. Policies are not
+    asked about views, which have nothing to keep, nor about in-place writes, which are always done
+    again.
 
-    Views have nothing to keep, and in-place writes are always done again: no policy is asked.
+    Args:
+        policy_fn_or_list: functions whose results are kept; or a policy, called as ``policy(ctx,
+            op, *args, **kwargs)`` for each operation, that returns a ``CheckpointPolicy``, or True
+            to keep the result.
+        allow_cache_entry_mutation: allow in-place writes to kept results.
 
-    Writing over a kept result is an error, unless ``allow_cache_entry_mutation``.
+    Returns:
+        A pair of context managers, one for each run.
 
-    >>> import functools
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-    >>> keep_products = functools.partial(create_selective_checkpoint_contexts, [torch.matmul])
-    >>> x, w = torch.ones(1, 2), torch.eye(2, requires_grad=True)
-    >>> def layer(x, w):
-    ...     return torch.tanh(x @ w)
-    >>> y = checkpoint(layer, x, w, use_reentrant=False, context_fn=keep_products)
-    >>> y.sum().backward()  # computes tanh again, but not x @ w
-    >>> w.grad
-    tensor([[0.4200, 0.4200],
-            [0.4200, 0.4200]])
+    Example:
+        >>> import functools
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+        >>> keep_products = functools.partial(create_selective_checkpoint_contexts, [torch.matmul])
+        >>> x, w = torch.ones(1, 2), torch.eye(2, requires_grad=True)
+        >>> def layer(x, w):
+        ...     return torch.tanh(x @ w)
+        >>> y = checkpoint(layer, x, w, use_reentrant=False, context_fn=keep_products)
+        >>> y.sum().backward()  # computes tanh again, but not x @ w
+        >>> w.grad
+        tensor([[0.4200, 0.4200],
+                [0.4200, 0.4200]])
     """
     decide: Callable[[_Asked], bool]
     if isinstance(policy_fn_or_list, list):
@@ -109,14 +115,16 @@ def create_selective_checkpoint_contexts(
 
 # -- names -----------------------------------------------------------------------------------
 
-_NAMESPACES = (retrograd, functional, linalg, special, fft)
+# The package itself is a layer above. It is looked up, not imported: it is loaded whenever a user
+# has a function of it.
+_NAMESPACES = (sys.modules["retrograd"], functional, linalg, special, fft)
 
 
 @functools.cache
 def _functions_called(name: str) -> tuple[Any, ...]:
     """What users can call by a name, in any of the namespaces."""
-    found = [getattr(space, name, None) for space in _NAMESPACES]
-    return tuple(dict.fromkeys(f for f in found if hasattr(f, "__wrapped__")))
+    result = [getattr(space, name, None) for space in _NAMESPACES]
+    return tuple(dict.fromkeys(f for f in result if hasattr(f, "__wrapped__")))
 
 
 def _listed_name(function: Any) -> str:

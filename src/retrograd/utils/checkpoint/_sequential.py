@@ -18,15 +18,27 @@ def checkpoint_sequential(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """``input`` through all ``functions`` (a list, or an ``nn.Sequential``), one after the other,
-    as so many ``segments``, each of which but the last is checkpointed.
+    """Applies functions one after the other, in segments of which all but the last are
+    checkpointed.
 
-    >>> import retrograd as torch
-    >>> from retrograd.utils.checkpoint import checkpoint_sequential
-    >>> x = torch.ones(1, requires_grad=True)
-    >>> y = checkpoint_sequential([torch.sin, torch.exp, torch.tanh], 3, x, use_reentrant=False)
-    >>> y.backward(); x.grad
-    tensor([0.0475])
+    Args:
+        functions: a list of functions, or an ``nn.Sequential``.
+        segments: number of segments.
+        input: the argument of the first function.
+        use_reentrant: see ``checkpoint``.
+        preserve_rng_state: draw the same random numbers in both runs.
+        kwargs: none are accepted.
+
+    Returns:
+        The result of the last function.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.checkpoint import checkpoint_sequential
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> y = checkpoint_sequential([torch.sin, torch.exp, torch.tanh], 3, x, use_reentrant=False)
+        >>> y.backward(); x.grad
+        tensor([0.0475])
     """
     if use_reentrant is None:
         warnings.warn(

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from retrograd.utils.data._resuming import Progress
-from retrograd.utils.data._utils.crew import Crew
 from retrograd.utils.data._utils.fetch import fetcher
+from retrograd.utils.data._utils.pool import WorkerPool
 from retrograd.utils.data._utils.transport import Parcel
 from retrograd.utils.data._utils.worker import Caught, Job
 from retrograd.utils.data.sampler import draw_seed
@@ -141,20 +141,20 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             loader.drop_last, self._base_seed, loader.worker_init_fn, loader.num_workers,
         )  # fmt: skip
         context = loader.multiprocessing_context or multiprocessing.get_context()
-        self.crew = Crew(job, context)
+        self.pool = WorkerPool(job, context)
         # When the iterator is dropped, and at the end of the program.
-        self._stop = weakref.finalize(self, self.crew.stop)
+        self._stop = weakref.finalize(self, self.pool.stop)
 
     @property
     def _workers(self) -> list[Any]:
-        return self.crew.processes
+        return self.pool.processes
 
     def reset(self, loader: Any) -> None:
         """Another epoch with the same workers."""
         self._new_epoch(loader)
         self._progress.base_seed = self._base_seed
         for worker in range(self._num_workers):
-            self.crew.send(worker, None)
+            self.pool.send(worker, None)
         self.begin(0)
 
     def begin(self, skip: int) -> None:
@@ -169,8 +169,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._ask()
         if self._iterable:
             for _ in range(skip):
-                if type(found := self._next_data()) is Caught:
-                    found.reraise()
+                if type(result := self._next_data()) is Caught:
+                    result.reraise()
         self._progress.batches = skip
 
     def _load_again(self, indices: list[Any]) -> None:
@@ -180,9 +180,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         for index in indices:
             task = next(self._tasks)
             left.add(task)
-            self.crew.send(next(self._turns), task, index, wanted=False)
+            self.pool.send(next(self._turns), task, index, wanted=False)
         while left:
-            task, _ = self.crew.receive(None)  # type: ignore[misc]
+            task, _ = self.pool.receive(None)  # type: ignore[misc]
             left.discard(task)
 
     def _ask(self) -> None:
@@ -194,7 +194,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         except StopIteration:
             return
         task, worker = next(self._tasks), self._next_worker()
-        self.crew.send(worker, task, index)
+        self.pool.send(worker, task, index)
         self._worker_of[task] = worker
 
     def _next_worker(self) -> int:
@@ -225,11 +225,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 return oldest
             if self._arrived and not self._in_order:
                 return next(iter(self._arrived))
-            if self.crew.stopped:
+            if self.pool.stopped:
                 raise RuntimeError("the workers of this DataLoader iterator have been stopped")
-            found = self.crew.receive(self._timeout or None)
-            if found is None:
+            result = self.pool.receive(self._timeout or None)
+            if result is None:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
-            task, parcel = found
+            task, parcel = result
             if task in self._worker_of:  # not of an epoch that was left
                 self._arrived[task] = parcel

@@ -21,12 +21,12 @@ def generators_of(loader: Any) -> dict[str, Generator]:
     batch_sampler = loader.batch_sampler
     holders = {"loader": loader, "sampler": loader.sampler, "batch_sampler": batch_sampler,
                "batched_sampler": getattr(batch_sampler, "sampler", None)}  # fmt: skip
-    found: dict[str, Generator] = {"default": default_generator}
+    result: dict[str, Generator] = {"default": default_generator}
     for name, holder in holders.items():
         generator = getattr(holder, "generator", None)
-        if isinstance(generator, Generator) and all(generator is not g for g in found.values()):
-            found[name] = generator
-    return found
+        if isinstance(generator, Generator) and all(generator is not g for g in result.values()):
+            result[name] = generator
+    return result
 
 
 def states_of(generators: dict[str, Generator]) -> States:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
-from retrograd.tensor._rng import default_generator
+from retrograd.tensor._rng import Generator, default_generator
 from retrograd.utils.data._iterators import (
     _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter,
@@ -24,7 +24,7 @@ from retrograd.utils.data._resuming import (
 )
 from retrograd.utils.data._utils.collate import default_collate, default_convert
 from retrograd.utils.data._utils.worker import get_worker_info
-from retrograd.utils.data.dataset import IterableDataset
+from retrograd.utils.data.dataset import IterableDataset, Samples
 from retrograd.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 T_co = TypeVar("T_co", covariant=True)
@@ -39,22 +39,41 @@ class _InfiniteConstantSampler(Sampler[None]):
 
 
 class DataLoader(Generic[T_co]):
-    """The batches of a dataset.
+    """Iterates over the batches of a dataset.
 
-    ``shuffle`` draws a new order each epoch, from ``generator`` or the default one. With
-    ``num_workers``, that many processes load batches ahead of time. ``collate_fn`` makes a batch
-    of a list of samples. ``pin_memory`` is taken and does nothing: there is no other memory here.
+    A loader can be saved and continue in the middle of an epoch, which PyTorch's cannot: see
+    ``state_dict``.
 
-    >>> import retrograd as torch
-    >>> data = torch.utils.data.TensorDataset(torch.arange(5))
-    >>> order = torch.Generator().manual_seed(0)
-    >>> for (batch,) in torch.utils.data.DataLoader(data, 2, shuffle=True, generator=order):
-    ...     print(batch)
-    tensor([3, 1])
-    tensor([0, 4])
-    tensor([2])
+    Args:
+        dataset: the dataset, or a sequence.
+        batch_size: number of samples in a batch; None for single samples.
+        shuffle: draw a new order in every epoch.
+        sampler: determines the order of samples, in place of ``shuffle``.
+        batch_sampler: yields lists of indices, in place of ``batch_size``, ``shuffle``, ``sampler``
+            and ``drop_last``.
+        num_workers: number of processes that load batches ahead; 0 loads in this process.
+        collate_fn: combines a list of samples into a batch; ``default_collate`` by default.
+        pin_memory: ignored.
+        drop_last: leave out the last batch if it is smaller.
+        timeout: seconds to wait for a batch of a worker; 0 waits without limit.
+        worker_init_fn: called in each worker, with its number.
+        multiprocessing_context: how workers are started: "fork", "spawn", "forkserver" or a
+            context.
+        generator: random generator of the order and of the workers' seeds; the default one if None.
+        prefetch_factor: number of batches that each worker loads ahead; 2 by default.
+        persistent_workers: keep the workers between epochs.
+        pin_memory_device: ignored.
+        in_order: yield batches in order; otherwise as workers finish them.
 
-    Beyond PyTorch, a loader can be saved and go on amid an epoch; see ``state_dict``.
+    Example:
+        >>> import retrograd as torch
+        >>> data = torch.utils.data.TensorDataset(torch.arange(5))
+        >>> order = torch.Generator().manual_seed(0)
+        >>> for (batch,) in torch.utils.data.DataLoader(data, 2, shuffle=True, generator=order):
+        ...     print(batch)
+        tensor([3, 1])
+        tensor([0, 4])
+        tensor([2])
     """
 
     __initialized = False
@@ -63,7 +82,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Samples[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -75,7 +94,7 @@ class DataLoader(Generic[T_co]):
         timeout: float = 0,
         worker_init_fn: Callable[[int], Any] | None = None,
         multiprocessing_context: str | BaseContext | None = None,
-        generator: Any = None,
+        generator: Generator | None = None,
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -83,7 +102,7 @@ class DataLoader(Generic[T_co]):
         in_order: bool = True,
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory = pin_memory
@@ -174,7 +193,7 @@ class DataLoader(Generic[T_co]):
         if state is not None:
             iterator = self._resumed(state)
             self._state_to_load = None
-        elif self._iterator is not None and not self._iterator.crew.stopped:
+        elif self._iterator is not None and not self._iterator.pool.stopped:
             self._iterator.reset(self)
             return self._iterator
         else:
@@ -224,12 +243,15 @@ class DataLoader(Generic[T_co]):
     # -- stopping and going on ---------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this loader stands: numbers, and tensors with states of generators. A loader made
-        alike that is given it by ``load_state_dict`` begins its next pass with the very next batch.
+        """The position of this loader in its epoch.
 
-        An epoch that was left early counts as running until the next one begins. To continue a
-        training run to the bit, save ``torch.get_rng_state()`` too and set it again: a loader that
-        goes on leaves the default generator as it finds it.
+        A loader with the same arguments that loads it begins its next iteration with the next
+        batch. An epoch that was left early counts as running until the next one begins. To continue
+        a training run to the bit, save ``torch.get_rng_state()``, too, and set it again: a loader
+        that continues leaves the default generator unchanged.
+
+        Returns:
+            A dictionary of numbers, and of tensors with the states of generators.
 
         >>> import retrograd as torch
         >>> def loader():
@@ -257,11 +279,14 @@ class DataLoader(Generic[T_co]):
         return progress.state_dict(self._known_length(), self.persistent_workers)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Begin the next pass where ``state_dict`` was taken.
+        """Begins the next iteration where a state was saved.
 
-        Batches that were taken are not loaded again, except by workers, which draw random numbers
-        while they load, and from an iterable dataset. Workers that stay alive between epochs
-        (``persistent_workers``) start anew, so what they draw is as in the first epoch.
+        Earlier batches are not loaded again, except by workers, which draw random numbers while
+        they load, and from an iterable dataset. Workers that stay alive between epochs
+        (``persistent_workers``) are started again, so they draw the numbers of the first epoch.
+
+        Args:
+            state_dict: a state from ``state_dict``.
         """
         check_state(state_dict, self._known_length(), generators_of(self))
         self._state_to_load = dict(state_dict)

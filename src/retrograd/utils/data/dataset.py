@@ -11,25 +11,29 @@ from typing import Any, Generic, TypeVar
 
 from retrograd.tensor._indexing import getitem
 from retrograd.tensor._randoms import randperm
-from retrograd.tensor._rng import default_generator
+from retrograd.tensor._rng import Generator, default_generator
 from retrograd.tensor._tensor import Tensor
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Samples by their number: a subclass says in ``__getitem__`` which sample a number means, and
-    in ``__len__`` how many there are. ``__getitems__``, where there is one, is given the numbers
-    of a batch and returns the list of its samples.
+    """The base class of datasets whose samples have indices.
 
-    >>> import retrograd as torch
-    >>> class Squares(torch.utils.data.Dataset):
-    ...     def __getitem__(self, index):
-    ...         return index, index**2
-    ...     def __len__(self):
-    ...         return 5
-    >>> [squares for _, squares in torch.utils.data.DataLoader(Squares(), batch_size=3)]
-    [tensor([0, 1, 4]), tensor([ 9, 16])]
+    A subclass defines ``__getitem__``, which returns the sample at an index, and ``__len__``. If it
+    defines ``__getitems__``, that is called with the list of indices of a batch and returns a list
+    of samples.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Squares(torch.utils.data.Dataset):
+        ...     def __getitem__(self, index):
+        ...         return index, index**2
+        ...     def __len__(self):
+        ...         return 5
+        >>> [squares for _, squares in torch.utils.data.DataLoader(Squares(), batch_size=3)]
+        [tensor([0, 1, 4]), tensor([ 9, 16])]
     """
 
     def __getitem__(self, index: Any) -> T_co:
@@ -39,20 +43,24 @@ class Dataset(Generic[T_co]):
         return ConcatDataset([self, other])
 
 
+Samples = Dataset[T_co] | Sequence[T_co]  # what loaders and subsets take samples from
+
+
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
-    """Samples one after another, as from a stream: a subclass says in ``__iter__`` which.
+    """The base class of datasets that are streams of samples.
 
-    Each worker of a ``DataLoader`` goes through a copy of the dataset. ``get_worker_info`` tells
-    which worker that is, so that each can take its own part:
+    A subclass defines ``__iter__``, which yields the samples. Each worker of a ``DataLoader``
+    iterates over a copy of the dataset; with ``get_worker_info``, each can yield a part of its own:
 
-    >>> import retrograd as torch
-    >>> class Numbers(torch.utils.data.IterableDataset):
-    ...     def __iter__(self):
-    ...         worker = torch.utils.data.get_worker_info()
-    ...         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-    ...         return iter(range(first, 5, step))
-    >>> list(torch.utils.data.DataLoader(Numbers(), batch_size=2))
-    [tensor([0, 1]), tensor([2, 3]), tensor([4])]
+    Example:
+        >>> import retrograd as torch
+        >>> class Numbers(torch.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         worker = torch.utils.data.get_worker_info()
+        ...         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        ...         return iter(range(first, 5, step))
+        >>> list(torch.utils.data.DataLoader(Numbers(), batch_size=2))
+        [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
 
     def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
@@ -60,12 +68,17 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Tensors of the same length: sample ``i`` has the ``i``-th element of each.
+    """A dataset of tensors: sample i is a tuple of the i-th entry of each.
 
-    >>> import retrograd as torch
-    >>> data = torch.utils.data.TensorDataset(torch.tensor([[1, 2], [3, 4]]), torch.tensor([5, 6]))
-    >>> data[1]
-    (tensor([3, 4]), tensor(6))
+    Args:
+        tensors: tensors whose first dimension has the same size.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x, y = torch.tensor([[1, 2], [3, 4]]), torch.tensor([5, 6])
+        >>> data = torch.utils.data.TensorDataset(x, y)
+        >>> data[1]
+        (tensor([3, 4]), tensor(6))
     """
 
     tensors: tuple[Tensor, ...]
@@ -79,15 +92,20 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return tuple([getitem(tensor, index) for tensor in self.tensors])
 
     def __len__(self) -> int:
-        return self.tensors[0].size(0)  # type: ignore[no-any-return]
+        return self.tensors[0].size(0)
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets side by side: a sample is a tuple of theirs, or a dict if they are given by name.
+    """Datasets side by side: a sample is a tuple, or a dictionary, of their samples.
 
-    >>> import retrograd as torch
-    >>> torch.utils.data.StackDataset(square=[0, 1, 4], cube=[0, 1, 8])[2]
-    {'square': 4, 'cube': 8}
+    Args:
+        args: datasets of the same length, for samples that are tuples.
+        kwargs: datasets by name, for samples that are dictionaries.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.utils.data.StackDataset(square=[0, 1, 4], cube=[0, 1, 8])[2]
+        {'square': 4, 'cube': 8}
     """
 
     datasets: tuple[Any, ...] | dict[str, Any]
@@ -135,11 +153,15 @@ def _items(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Datasets one after another.
+    """Datasets one after the other.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.ConcatDataset([[1, 2], [3]]))
-    [1, 2, 3]
+    Args:
+        datasets: the datasets.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.ConcatDataset([[1, 2], [3]]))
+        [1, 2, 3]
     """
 
     datasets: list[Any]
@@ -147,7 +169,14 @@ class ConcatDataset(Dataset[T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Where each part ends."""
+        """The running sum of the lengths of datasets.
+
+        Args:
+            sequence: the datasets.
+
+        Returns:
+            A list of integers.
+        """
         return list(itertools.accumulate([len(part) for part in sequence]))
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -183,14 +212,18 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Iterable datasets one after another.
+    """Iterable datasets one after the other.
 
-    >>> import retrograd as torch
-    >>> class Numbers(torch.utils.data.IterableDataset):
-    ...     def __iter__(self):
-    ...         return iter(range(2))
-    >>> list(Numbers() + Numbers())
-    [0, 1, 0, 1]
+    Args:
+        datasets: the datasets.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Numbers(torch.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(2))
+        >>> list(torch.utils.data.ChainDataset([Numbers(), Numbers()]))
+        [0, 1, 0, 1]
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -212,17 +245,22 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class Subset(Dataset[T_co]):
-    """Some samples of a dataset, in an order of their own.
+    """Some samples of a dataset.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.Subset("abcd", [3, 0]))
-    ['d', 'a']
+    Args:
+        dataset: the dataset.
+        indices: the indices of the samples, in order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.Subset("abcd", [3, 0]))
+        ['d', 'a']
     """
 
     dataset: Any
     indices: Sequence[int]
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Samples[T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
         kind = type(self)
@@ -253,37 +291,47 @@ class Subset(Dataset[T_co]):
 
 
 def random_split(
-    dataset: Any, lengths: Sequence[int | float], generator: Any = default_generator
-) -> list[Subset[Any]]:
-    """Share a dataset out at random, into parts of given lengths, or fractions that add up to 1.
+    dataset: Samples[T], lengths: Sequence[int | float], generator: Generator = default_generator
+) -> list[Subset[T]]:
+    """Splits a dataset at random.
 
-    >>> import retrograd as torch
-    >>> generator = torch.Generator().manual_seed(42)
-    >>> parts = torch.utils.data.random_split(range(10), [0.7, 0.3], generator=generator)
-    >>> [part.indices for part in parts]
-    [[2, 6, 1, 8, 4, 5, 0], [9, 3, 7]]
+    Args:
+        dataset: the dataset.
+        lengths: the lengths of the parts, or fractions that add up to 1.
+        generator: random generator.
+
+    Returns:
+        A list of subsets.
+
+    Example:
+        >>> import retrograd as torch
+        >>> generator = torch.Generator().manual_seed(42)
+        >>> parts = torch.utils.data.random_split(range(10), [0.7, 0.3], generator=generator)
+        >>> [part.indices for part in parts]
+        [[2, 6, 1, 8, 4, 5, 0], [9, 3, 7]]
     """
+    samples: Any = dataset
     total = sum(lengths)
     if math.isclose(total, 1) and total <= 1:
-        lengths = _shares(len(dataset), lengths)
-    if sum(lengths) != len(dataset):
+        lengths = _shares(len(samples), lengths)
+    if sum(lengths) != len(samples):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = iter(randperm(len(dataset), generator=generator).tolist())
+    order = iter(randperm(len(samples), generator=generator).tolist())
     return [Subset(dataset, list(itertools.islice(order, int(length)))) for length in lengths]
 
 
 def _shares(count: int, fractions: Sequence[float]) -> list[int]:
     """How many samples of ``count`` each fraction gets; what rounding leaves goes to the first."""
-    for place, fraction in enumerate(fractions):
+    for index, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
-            raise ValueError(f"Fraction at index {place} is not between 0 and 1")
+            raise ValueError(f"Fraction at index {index} is not between 0 and 1")
     lengths = [math.floor(count * fraction) for fraction in fractions]
     for extra in range(count - sum(lengths)):
         lengths[extra % len(lengths)] += 1
-    for place, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         if length == 0:
             warnings.warn(
-                f"Length of split at index {place} is 0. This might result in an empty dataset.",
+                f"Length of split at index {index} is 0. This might result in an empty dataset.",
                 stacklevel=3,
             )
     return lengths

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sized
+from typing import Any
 
 from retrograd import distributed
 from retrograd.tensor._randoms import randperm
 from retrograd.tensor._rng import Generator
 from retrograd.utils.data.sampler import Sampler
 
-T_co = TypeVar("T_co", covariant=True)
 
+class DistributedSampler(Sampler[int]):
+    """The indices of the samples that one of several processes takes.
 
-class DistributedSampler(Sampler[T_co]):
-    """Every ``num_replicas``-th sample, from the ``rank``-th on, of an order that all processes
-    share. Call ``set_epoch`` before each epoch: the order depends on the seed and the epoch only.
+    All processes share an order, which depends only on the seed and the epoch. Each takes every
+    ``num_replicas``-th index of it.
 
-    >>> import retrograd as torch
-    >>> Part = torch.utils.data.DistributedSampler
-    >>> [list(Part(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
-    [[0, 2, 4], [1, 3, 0]]
+    Args:
+        dataset: the dataset.
+        num_replicas: number of processes; the size of the world by default.
+        rank: rank of this process; that in the world by default.
+        shuffle: shuffle the order in every epoch.
+        seed: seed of the order, the same in all processes.
+        drop_last: leave out the last samples if they do not divide evenly; otherwise some samples
+            are repeated.
+
+    Example:
+        >>> import retrograd as torch
+        >>> Part = torch.utils.data.DistributedSampler
+        >>> [list(Part(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
+        [[0, 2, 4], [1, 3, 0]]
     """
 
     def __init__(
-        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
+        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None,
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
         if num_replicas is None:
@@ -47,7 +57,7 @@ class DistributedSampler(Sampler[T_co]):
         self.num_samples = math.floor(share) if drop_last else math.ceil(share)
         self.total_size = self.num_samples * num_replicas
 
-    def __iter__(self) -> Iterator[T_co]:
+    def __iter__(self) -> Iterator[int]:
         count = len(self.dataset)
         order: Any = range(count)
         if self.shuffle:
@@ -55,13 +65,17 @@ class DistributedSampler(Sampler[T_co]):
             order = randperm(count, generator=generator).tolist()
         # Too few for equal shares: it begins again from the front. Too many: the rest is left out.
         mine = range(self.rank, self.total_size, self.num_replicas)
-        return iter([order[place % count] for place in mine])
+        return iter([order[index % count] for index in mine])
 
     def __len__(self) -> int:
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle for this epoch from now on."""
+        """Sets the epoch, on which the order depends. Call it before each epoch.
+
+        Args:
+            epoch: number of the epoch.
+        """
         self.epoch = epoch
 
 

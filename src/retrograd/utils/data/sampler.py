@@ -21,15 +21,18 @@ def draw_seed(generator: Any = None) -> int:
 
 
 class Sampler(Generic[T_co]):
-    """The numbers of samples in some order, or lists of them: a subclass says in ``__iter__``
-    which, and in ``__len__``, if it can, how many.
+    """The base class of samplers, which determine the order of samples.
 
-    >>> import retrograd as torch
-    >>> class Backwards(torch.utils.data.Sampler):
-    ...     def __iter__(self):
-    ...         return iter([2, 1, 0])
-    >>> list(torch.utils.data.DataLoader("abc", sampler=Backwards()))
-    [['c'], ['b'], ['a']]
+    A subclass defines ``__iter__``, which yields indices or lists of indices, and, if their number
+    is known, ``__len__``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> class Backwards(torch.utils.data.Sampler):
+        ...     def __iter__(self):
+        ...         return iter([2, 1, 0])
+        >>> list(torch.utils.data.DataLoader("abc", sampler=Backwards()))
+        [['c'], ['b'], ['a']]
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -37,11 +40,15 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """The samples in their own order.
+    """Indices in order: 0, 1, 2...
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.SequentialSampler("abc"))
-    [0, 1, 2]
+    Args:
+        data_source: the dataset.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.SequentialSampler("abc"))
+        [0, 1, 2]
     """
 
     def __init__(self, data_source: Sized) -> None:
@@ -55,12 +62,19 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The samples in random order, or, with ``replacement``, each time any of them.
+    """Indices in random order.
 
-    >>> import retrograd as torch
-    >>> order = torch.Generator().manual_seed(0)
-    >>> list(torch.utils.data.RandomSampler(range(5), generator=order))
-    [4, 0, 1, 3, 2]
+    Args:
+        data_source: the dataset.
+        replacement: draw each index independently, so that one may occur several times.
+        num_samples: number of indices to draw; the length of the dataset by default.
+        generator: random generator; the default one if None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> order = torch.Generator().manual_seed(0)
+        >>> list(torch.utils.data.RandomSampler(range(5), generator=order))
+        [4, 0, 1, 3, 2]
     """
 
     def __init__(
@@ -110,12 +124,17 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Some samples in random order.
+    """Given indices in random order.
 
-    >>> import retrograd as torch
-    >>> order = torch.Generator().manual_seed(0)
-    >>> list(torch.utils.data.SubsetRandomSampler([7, 8, 9], order))
-    [9, 7, 8]
+    Args:
+        indices: the indices.
+        generator: random generator; the default one if None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> order = torch.Generator().manual_seed(0)
+        >>> list(torch.utils.data.SubsetRandomSampler([7, 8, 9], order))
+        [9, 7, 8]
     """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
@@ -123,19 +142,26 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for place in randperm(len(self.indices), generator=self.generator).tolist():
-            yield self.indices[place]
+        for index in randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[index]
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Samples drawn with probabilities proportional to ``weights``.
+    """Indices drawn with given probabilities.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], 3))
-    [1, 1, 1]
+    Args:
+        weights: the probability of each index, up to a common factor.
+        num_samples: number of indices to draw.
+        replacement: whether an index may be drawn several times.
+        generator: random generator; the default one if None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], 3))
+        [1, 1, 1]
     """
 
     def __init__(
@@ -165,11 +191,17 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """What another sampler gives, in lists of ``batch_size``.
+    """Groups the indices of another sampler into batches.
 
-    >>> import retrograd as torch
-    >>> list(torch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
-    [[0, 1], [2, 3], [4]]
+    Args:
+        sampler: a sampler, or any iterable of indices.
+        batch_size: number of indices in a batch.
+        drop_last: leave out the last batch if it is smaller.
+
+    Example:
+        >>> import retrograd as torch
+        >>> list(torch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
     """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:

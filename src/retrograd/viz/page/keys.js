@@ -5,15 +5,15 @@ const ZOOM = 1.3; // by one key
 const KEYS = [
   [["→"], "one step on"],
   [["←"], "one step back"],
-  [["Home"], "before the first step"],
+  [["Home"], "beginning"],
   [["End"], "the last step"],
-  [["Space"], "play, and stop"],
+  [["Space"], "play, pause"],
   [["/"], "search"],
   [["↑", "↓"], "follow edges in the graph, lines in the source"],
-  [["n", "p"], "the next node of the picture, the previous one"],
-  [["Enter"], "open the picked group, or the picked node's step"],
-  [["Esc"], "close, let go, leave the group"],
-  [["+", "−", "0"], "zoom in, out, show all"],
+  [["n", "p"], "next, previous node of the picture"],
+  [["Enter"], "open the selected group, or go to the step of the selected node"],
+  [["Esc"], "close, deselect, leave the group"],
+  [["+", "−", "0"], "zoom in, zoom out, fit to window"],
   [["f"], "open groups while stepping"],
   [["t"], "light or dark"],
   [["?"], "these keys"],
@@ -116,7 +116,7 @@ function alongLines(page, direction) {
   page.pickLine(place);
   const made = page.story.byLine.get(lineKey(place)) ?? [];
   byId("live").textContent = `line ${place[1]}: ${page.story.lineText(place)}, `
-    + `made ${plural(made.length, "node", "nodes")}`;
+    + `computed ${plural(made.length, "node", "nodes")}`;
 }
 
 function enter(page) {

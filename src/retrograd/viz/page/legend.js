@@ -1,16 +1,16 @@
 // What the looks of the graph mean: in a word below it, and in a sentence in the help.
 
 const MEANINGS = {
-  operation: ["operation", "something that the program did; each step applies the rule of one"],
-  leaf: ["leaf", "a tensor that requires a gradient and that no operation made, such as a parameter"],
-  intermediate: ["result", "what an operation gave"],
-  data: ["data", "needs no gradient, and gets none"],
-  group: ["group", "many nodes folded into one; double click to look inside"],
+  operation: ["operation", "a recorded operation; each step applies the rule of one"],
+  leaf: ["leaf", "a tensor that requires a gradient and was not computed, such as a parameter"],
+  intermediate: ["result", "the result of an operation"],
+  data: ["data", "requires no gradient"],
+  group: ["group", "many nodes folded into one; double-click to open it"],
 };
 const STATE_MEANINGS = {
-  waiting: "the pass has not come here yet",
-  running: "the step that is shown: solid lines bring the gradient, dashed ones carry it on",
-  done: "the pass has been here",
+  waiting: "the pass has not reached it yet",
+  running: "the current step: gradients arrive along solid lines and leave along dashed ones",
+  done: "the pass has run it",
 };
 
 function showLegend(story) {

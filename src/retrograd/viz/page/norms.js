@@ -31,7 +31,7 @@ function normLine(logs, finite, place) {
     path += `${drawing ? "L" : "M"}${x} ${y.toFixed(1)}`;
     drawing = true;
   }
-  place.title = "How large the gradient is at each step, on a logarithmic scale: "
+  place.title = "Norm of the gradient at each step, on a logarithmic scale: "
     + `${short(10 ** low, "float")} to ${short(10 ** high, "float")}`;
   return svg("path", { d: path, "vector-effect": "non-scaling-stroke" });
 }

@@ -83,9 +83,9 @@ class Panel {
         + `${lost === 1 ? "was" : "were"} not kept.`) : null,
       this.card("Arrives", "arrives", h("p", { class: "says" }, this.words.arriving(step, pass)),
         ...this.incoming(step),
-        step.captured ? h("p", { class: "quiet" }, "It is taken out here, as was asked for.") : null),
+        step.captured ? h("p", { class: "quiet" }, "autograd.grad returns this gradient.") : null),
       step.rule ? this.rule(step.rule, Object.entries(step.options ?? {})) : null,
-      step.saved?.length ? this.card("Uses, kept from the forward run", "uses",
+      step.saved?.length ? this.card("Uses values saved in the forward pass", "uses",
         step.saved.map(({ name, value }) => this.named(name, value, "saved"))) : null,
       step.outgoing?.length ? this.card("Leaves", "leaves",
         step.outgoing.map((one) => this.leaving(one, step.item))) : null,
@@ -115,7 +115,7 @@ class Panel {
   incoming(step) {
     if (!step.arrived) return this.arriving(step, step.incoming ?? [], "incoming");
     return [...this.arriving(step, step.arrived, "arrived"),
-      h("p", { class: "quiet hooked" }, "A hook made of it:"),
+      h("p", { class: "quiet hooked" }, "A hook changed it to:"),
       ...step.incoming.map((value) => h("div", { class: "entry" }, valueView(value, "incoming")))];
   }
 
@@ -134,7 +134,7 @@ class Panel {
       return [this.sum(parts, values[0], role)];
     }
     return [...shown, h("details", { class: "parts", open: parts.length <= 3 },
-      h("summary", null, `the sum of ${parts.length} that arrived`),
+      h("summary", null, `the sum of ${parts.length} gradients`),
       parts.map(({ from, output, value }) => h("div", { class: "entry part" },
         h("span", { class: "which" }, "from ", this.link(from),
           values.length > 1 ? ` for output ${output ?? 0}` : null), valueView(value, "part"))))];
@@ -167,7 +167,7 @@ class Panel {
     const names = this.story.between(to, from).map((id) => this.story.items.get(id).name).filter(Boolean);
     return h("div", { class: "entry", data: { to } },
       h("span", { class: "which" }, "→ ", this.link(to), names.length === 1
-        ? [", which made ", code(names[0])] : null), valueView(value, "outgoing"));
+        ? [", which computed ", code(names[0])] : null), valueView(value, "outgoing"));
   }
 
   accumulation({ leaf, before, after }) {
@@ -279,7 +279,7 @@ class Panel {
       item.value ? this.named("value", item.value, "value") : null,
       item.grad ? this.named(".grad", item.grad, "grad") : null,
       isStep ? null : h("p", { class: "quiet" },
-        item.kind === "group" ? "" : "It has no step of its own in this pass.")));
+        item.kind === "group" ? "" : "It has no step in this pass.")));
   }
 
   /** A mark that belongs to no node and no line. */
@@ -298,7 +298,7 @@ class Panel {
       this.closeButton(),
       h("h3", null, h("bdi", null, this.story.placeText(place))),
       h("p", { class: "quiet" }, ids.length
-        ? `made ${plural(ids.length, "node", "nodes")}:` : "made nothing that a gradient goes through."),
+        ? `computed ${plural(ids.length, "node", "nodes")}:` : "computed nothing that gradients flow through."),
       h("ul", { class: "made-list" }, ids.slice(0, 50).map((id) => {
         const item = this.story.items.get(id);
         const at = times.items.get(id)?.[0];

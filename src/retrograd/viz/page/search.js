@@ -64,8 +64,8 @@ function option(page, id, number, take) {
 function footnote(count) {
   if (count && count <= MOST_FOUND) return [];
   return [h("li", { class: "quiet note", role: "presentation" },
-    count ? `${count.toLocaleString("en")} in all; the first ${MOST_FOUND} are listed`
-      : "Nothing has these words.")];
+    count ? `${count.toLocaleString("en")} matches; the first ${MOST_FOUND} are listed`
+      : "No matches.")];
 }
 
 function clearSearch(page) {

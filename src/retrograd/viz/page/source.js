@@ -72,7 +72,7 @@ class SourceView {
         (kind ? h("span", { class: `t-${kind}` }, text) : text)));
       const row = h("div", {
         class: made ? "line made" : "line", data: { line: number },
-        title: made ? `made ${plural(made, "node", "nodes")}` : null,
+        title: made ? `computed ${plural(made, "node", "nodes")}` : null,
       }, h("span", { class: "number" }, number), h("span", { class: "dot", "aria-hidden": "true" }), code);
       this.rows.set(number, { row, state: "none" });
       return row;

@@ -66,7 +66,7 @@ class Story {
     return place ? `${this.files[place[0]]?.name ?? "?"}:${place[1]}` : "";
   }
 
-  /** The positions (from 1) at which things run in a pass. Made once for each pass. */
+  /** The positions (from 1) at which things run in a pass. Computed once for each pass. */
   timesOf(number) {
     if (this.times[number]) return this.times[number];
     const times = { items: new Map(), lines: new Map() };

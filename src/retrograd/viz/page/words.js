@@ -1,4 +1,4 @@
-// What happens in a step, said in plain words. Sentences are lists of texts and elements.
+// Explanations of steps. Sentences are lists of texts and elements.
 
 const code = (text) => h("code", null, h("bdi", null, text));
 
@@ -14,7 +14,7 @@ class Words {
     return name ?? (roots.length > 1 ? "the results" : "the result");
   }
 
-  /** What an operation made, if it has a name, or the name of a leaf. */
+  /** The name of an operation's result, if it has one, or of a leaf. */
   made(id) {
     const item = this.story.items.get(id);
     if (!item || item.kind === "group") return null; // which of many is not known
@@ -26,41 +26,41 @@ class Words {
 
   /** Before the first step: what a gradient is, and what to do. */
   beginning(pass) {
-    return ["A gradient says how much ", this.root(pass), " changes when a value changes a little. "
-      + "This pass finds it for every value, from the end back to the leaves. Each step takes the "
-      + "gradient that arrives, applies the rule of one operation, and sends what comes of it on "
-      + "to the inputs of that operation."];
+    return ["A gradient says how much ", this.root(pass), " changes when a value changes slightly. "
+      + "This pass computes the gradient of every value, from the end back to the leaves. Each step "
+      + "takes the gradient that arrives at an operation, applies the operation's rule, and passes "
+      + "the results on to its inputs."];
   }
 
-  /** What it is that arrives. */
+  /** What arrives. */
   arriving(step, pass) {
     const item = this.story.items.get(step.item);
     const uses = step.parts?.length ?? 0;
     if (uses < 2 && (pass.roots ?? [pass.root]).includes(step.item) && item.kind !== "group") {
       const [given] = step.incoming;
       return given?.data?.length === 1 && given.data[0] === 1
-        ? ["The pass starts here, with 1: ", this.root(pass), " changes as much as itself."]
+        ? ["The pass starts here, with 1: the derivative of ", this.root(pass), " with respect to itself."]
         : ["The pass starts here, with the gradient that was given."];
     }
     const outputs = step.incoming?.length ?? 0;
     const isWeighted = pass.steps[0]?.incoming?.[0]?.shape?.length > 0;
-    const entries = step.incoming?.[0]?.shape?.length > 0 ? ", entry by entry" : "";
+    const entries = step.incoming?.[0]?.shape?.length > 0 ? ", element by element" : "";
     const what = this.made(step.item) ?? (item.kind === "leaf" ? "this leaf"
       : [outputs > 1 ? "each result of " : "the result of ",
         item.kind === "operation" ? code(item.label) : "this operation"]);
     return ["How much ", this.root(pass), isWeighted ? " (weighted as given)" : "", " changes when ",
-      what, ` does${entries}.`,
+      what, ` changes${entries}.`,
       uses > 1 && outputs === 1
-        ? ` It was used ${uses} times. Each use sends back its share, and the shares add up.` : ""];
+        ? ` It was used ${uses} times; the gradients of all uses are added.` : ""];
   }
 
-  /** What becomes of a gradient at a leaf. */
+  /** What happens to a gradient at a leaf. */
   accumulating({ before }) {
-    return before ? "The gradient is added to what .grad held before."
-      : "A leaf keeps its gradient: it is put into .grad, which was empty.";
+    return before ? "The gradient is added to the previous value of .grad."
+      : "A leaf keeps its gradient: it is stored in .grad, which was empty.";
   }
 
-  /** A step, for those who hear the page. */
+  /** A step, for screen readers. */
   spoken(step, position, total) {
     const item = this.story.items.get(step.item);
     const line = item.place ? `, line ${item.place[1]}` : "";

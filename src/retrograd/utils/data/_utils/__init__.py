@@ -4,7 +4,7 @@
 - ``fetch``: the samples of a batch from a dataset;
 - ``worker``: the loop of a process that loads data;
 - ``transport``: how batches come from there, their arrays in shared memory;
-- ``crew``: the processes of one iterator: started, heard, stopped.
+- ``pool``: the processes of one iterator: started, heard, stopped.
 """
 
 from retrograd.utils.data._utils import collate, fetch, worker

@@ -43,8 +43,8 @@ def _sequence_like(sample: Any, values: list[Any]) -> Any:
     try:
         if isinstance(sample, MutableSequence):
             filled = copy.copy(sample)
-            for place, value in enumerate(values):
-                filled[place] = value
+            for index, value in enumerate(values):
+                filled[index] = value
             return filled
         return type(sample)(values)
     except TypeError:  # it cannot be copied, or made from a list
@@ -55,11 +55,19 @@ def _sequence_like(sample: Any, values: list[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """A sample with its NumPy arrays as tensors: what a loader without batches gives.
+    """Converts the NumPy arrays of a sample to tensors, as a loader without batches does.
 
-    >>> import numpy as np
-    >>> default_convert({"x": np.array([0, 1]), "name": "a"})
-    {'x': tensor([0, 1]), 'name': 'a'}
+    Args:
+        data: a sample.
+
+    Returns:
+        The sample with tensors for arrays.
+
+    Example:
+        >>> import numpy as np
+        >>> from retrograd.utils.data import default_convert
+        >>> default_convert({"x": np.array([0, 1]), "name": "a"})
+        {'x': tensor([0, 1]), 'name': 'a'}
     """
     if isinstance(data, Tensor):
         return data
@@ -126,12 +134,12 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -
         raw = [sample._data for sample in batch]
         if _alike(raw):
             return new_tensor(_batches.stacked(raw))
-    for place, sample in enumerate(batch):
+    for index, sample in enumerate(batch):
         if not isinstance(sample, Tensor):
             name = type(sample).__qualname__
             if type(sample).__module__ != "builtins":
                 name = f"{type(sample).__module__}.{name}"
-            raise TypeError(f"expected Tensor as element {place} in argument 0, but got {name}")
+            raise TypeError(f"expected Tensor as element {index} in argument 0, but got {name}")
     return stack(batch, 0)
 
 
@@ -187,10 +195,20 @@ default_collate_fn_map: CollateMap = {
 
 
 def default_collate(batch: Any) -> Any:
-    """A batch from a list of samples: tensors, arrays and numbers get a new first dimension, words
-    stay in a list, and collections hold a batch for each of their parts.
+    """Combines a list of samples into a batch.
 
-    >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
-    {'x': tensor([1, 2]), 'name': ['a', 'b']}
+    Tensors, arrays and numbers are stacked along a new first dimension, strings are listed, and
+    collections become collections of batches.
+
+    Args:
+        batch: the samples.
+
+    Returns:
+        The batch.
+
+    Example:
+        >>> from retrograd.utils.data import default_collate
+        >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
+        {'x': tensor([1, 2]), 'name': ['a', 'b']}
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

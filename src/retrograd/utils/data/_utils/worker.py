@@ -39,12 +39,16 @@ _worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker of a ``DataLoader``: its number ``id``, ``num_workers``, its ``seed`` and its
-    copy of the ``dataset``. None in the main process.
+    """Information about the worker of a ``DataLoader`` in which this is called.
 
-    >>> import retrograd as torch
-    >>> torch.utils.data.get_worker_info() is None
-    True
+    Returns:
+        An object with the attributes ``id``, ``num_workers``, ``seed`` and ``dataset`` (the
+        worker's copy); None in the main process.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.utils.data.get_worker_info() is None
+        True
     """
     return _worker_info
 

@@ -36,7 +36,7 @@ def _run_worker(job: Job, worker_id: int, connection: Connection) -> None:
     work(job, worker_id, connection)
 
 
-class Crew:
+class WorkerPool:
     """Workers that load data."""
 
     def __init__(self, job: Job, context: Any) -> None:

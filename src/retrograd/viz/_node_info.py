@@ -1,8 +1,8 @@
-"""What a node remembers of the forward run, where that was recorded.
+"""Information on each node that ``viz.recording`` adds.
 
-A graph holds what its rules need, and no more: not the values of intermediate results, nor the
-constants that an operation was given, nor the Module that was running. ``viz.recording`` notes
-these on each node as it is made, and whatever draws or explains the graph looks here.
+A graph contains only what its rules need: no values of intermediate results, no constants, and not
+the module that was running. ``viz.recording`` stores these on each new node, for everything that
+draws or explains the graph.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ KEY = "retrograd.viz"  # in the metadata of a node
 
 @dataclass(slots=True)
 class Described:
-    """One tensor, as it was when an operation took it or gave it."""
+    """A tensor, as it was when an operation received or returned it."""
 
     shape: tuple[int, ...]
     dtype: str
-    value: Value | None  # None under transforms, where there is no array to look at
+    value: Value | None  # None under transforms, where there is no array
     identity: int  # the same tensor seen twice, and not written between, has the same
     name: str | None = None
     constant: bool = False  # data that needs no gradient
@@ -31,25 +31,25 @@ class Described:
 
 
 @dataclass(slots=True)
-class Made:
-    """One operation, as it was run."""
+class NodeInfo:
+    """One operation, as it ran."""
 
     outputs: tuple[Described, ...]
     inputs: tuple[Described | None, ...]  # in the order of next_nodes; None: not a tensor
-    module: str = ""  # path of the Module call it was made in, "layers.0.attention"
+    module: str = ""  # path of the module that was running, "layers.0.attention"
     module_types: tuple[str, ...] = ()  # class names along that path
 
 
-def made_of(node: Node) -> Made | None:
-    """What was noted on a node; None if it was made outside a recording. Changes nothing on it."""
+def recorded_info(node: Node) -> NodeInfo | None:
+    """The information on a node; None if it was created outside of a recording."""
     metadata = node.extras.metadata if node.extras is not None else None
     return metadata.get(KEY) if metadata else None
 
 
-def note(node: Node, made: Made) -> None:
-    """Put what was recorded on a node. (``node.metadata`` would have it run with care from then
-    on, which a note is no reason for.)"""
+def note(node: Node, info: NodeInfo) -> None:
+    """Store information on a node. (Accessing ``node.metadata`` would make the node take the slower
+    path in backward passes.)"""
     extras = node.get_extras()
     if extras.metadata is None:
         extras.metadata = {}
-    extras.metadata[KEY] = made
+    extras.metadata[KEY] = info

@@ -1,4 +1,4 @@
-"""The part of a graph between a loss and one tensor, and the ways through it."""
+"""The part of a graph between a loss and one tensor, and the paths through it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrograd.autograd._engine import Root
 from retrograd.autograd._explaining._amounts import Amount
 from retrograd.autograd._node import FREED, Node
 
-EXACT = 2**53  # counts of ways beyond it are floats: exact ones may have a million digits
+EXACT = 2**53  # counts of paths beyond it are floats: exact ones may have a million digits
 
 
 def next_numbers(node: Node) -> Sequence[int | None]:
@@ -38,8 +38,8 @@ def in_order(nodes: Iterable[Node]) -> list[Node]:
     return sorted(nodes, key=lambda node: node.order)
 
 
-class Ways:
-    """All ways from the roots of a pass to output ``number`` of ``target``."""
+class Paths:
+    """All paths from the roots of a pass to output ``number`` of ``target``."""
 
     def __init__(self, roots: Sequence[Root], target: Node, number: int | None) -> None:
         self.roots = roots
@@ -51,7 +51,7 @@ class Ways:
         self.count = self._count()
 
     def _count(self) -> float:
-        """How many ways there are, and on the way there the edges that lead to each node."""
+        """How many paths there are, and the edges that lead to each node on them."""
         counts: dict[Node, float] = dict.fromkeys(self.nodes, 0)
         for root in self.roots:
             if self.starts_at(root):
@@ -69,20 +69,20 @@ class Ways:
         return counts.get(self.target, 0)
 
     def starts_at(self, root: Root) -> bool:
-        """Whether a way starts at a root. (It may be another output of the target.)"""
+        """Whether a path starts at a root. (It may be another output of the target.)"""
         node, number, _ = root
         return node in self.needed and (node is not self.target or number == self.number)
 
     def all_nodes(self) -> set[Node]:
-        """The nodes that the roots lead to, on the way to the target or not."""
+        """The nodes that the roots lead to, on a path to the target or not."""
         return reachable([node for node, _, _ in self.roots])
 
     def can_run(self) -> bool:
-        """Whether all saved values on the way are there."""
+        """Whether all saved values on the paths are there."""
         return all(n.saved is not FREED or n is self.target for n in self.nodes)
 
     def used_up(self) -> bool:
-        """Whether there is a way on which no saved values are left: a pass may have come along."""
+        """Whether there is a path without any saved values left: a pass may have used it."""
         passed = set(self.starts)
         for node in self.nodes:
             if node is not self.target and node.saved is not None and node.saved is not FREED:
@@ -99,13 +99,13 @@ class Arrival(NamedTuple):
     amounts: tuple[Amount | None, ...]
 
 
-class Way(NamedTuple):
-    """A way from a root to the target, as a linked list: nodes are many, ways share their ends."""
+class PathLink(NamedTuple):
+    """A path from a root to the target, as a linked list, since paths share their ends."""
 
     node: Node
     arrivals: int  # how many edges end at the node
     sent: tuple[Amount | None, ...]  # to the node, by the one before it
-    rest: Way | None
+    rest: PathLink | None
 
 
 Arrivals = Callable[[Node], list[Arrival]]
@@ -120,18 +120,18 @@ def shares(arrivals: list[Arrival]) -> list[float]:
     return [norm / whole if whole else 1 / len(norms) for norm in norms]
 
 
-def strongest(ways: Ways, arrivals: Arrivals, count: int) -> list[tuple[Way, float]]:
-    """The ways that bring most, and the share of each: the product of its shares wherever
+def strongest(paths: Paths, arrivals: Arrivals, count: int) -> list[tuple[PathLink, float]]:
+    """The paths that bring most, and the share of each: the product of its shares wherever
     gradients are added up.
 
     The best share from the start to each node is found first, newest nodes first. With that
-    known, each way is followed from the target to a start without ever turning back, and what it
-    passes by is remembered for the ways after it.
+    known, each path is followed from the target to a start without ever turning back, and what it
+    passes by is remembered for the paths after it.
     """
-    best: dict[Node, float] = {}  # logarithms: shares of long ways are below what floats can hold
+    best: dict[Node, float] = {}  # logarithms: shares of long paths are below what floats can hold
 
     def options(node: Node) -> list[tuple[float, float, Arrival]]:
-        """For each arrival: the best share of a way through it, its own share, itself."""
+        """For each arrival: the best share of a path through it, its own share, itself."""
         found = []
         came = arrivals(node)
         for arrival, share in zip(came, shares(came) if len(came) != 1 else (1.0,), strict=True):
@@ -140,23 +140,23 @@ def strongest(ways: Ways, arrivals: Arrivals, count: int) -> list[tuple[Way, flo
             found.append((own + before, own, arrival))
         return found
 
-    for node in ways.nodes:
-        edges = ways.edges[node]
-        if len(edges) == 1 and node not in ways.starts:  # most nodes: there is no choice
+    for node in paths.nodes:
+        edges = paths.edges[node]
+        if len(edges) == 1 and node not in paths.starts:  # most nodes: there is no choice
             best[node] = best[edges[0][0]]
         else:  # where nothing arrives, only another output of the target is reached
             best[node] = max((score for score, _, _ in options(node)), default=-math.inf)
 
-    found: list[tuple[Way, float]] = []
-    waiting: list[tuple[float, float, Node, Way | None, Arrival | None]]
-    waiting = [(best[ways.target], 0.0, ways.target, None, None)]
+    found: list[tuple[PathLink, float]] = []
+    waiting: list[tuple[float, float, Node, PathLink | None, Arrival | None]]
+    waiting = [(best[paths.target], 0.0, paths.target, None, None)]
     while waiting and len(found) < count:
         _, log_share, node, rest, first = waiting.pop(0)
-        passed: list[tuple[float, float, Node, Way | None, Arrival | None]] = []
+        passed: list[tuple[float, float, Node, PathLink | None, Arrival | None]] = []
         while True:
-            edges = ways.edges[node]
-            if len(edges) == 1 and node not in ways.starts:  # no choice here either
-                rest, node = Way(node, 1, arrivals(node)[0].amounts, rest), edges[0][0]
+            edges = paths.edges[node]
+            if len(edges) == 1 and node not in paths.starts:  # no choice here either
+                rest, node = PathLink(node, 1, arrivals(node)[0].amounts, rest), edges[0][0]
                 continue
             choices = sorted(options(node), key=lambda choice: -choice[0])
             arrived = sum(len(arrival.amounts) for _, _, arrival in choices)
@@ -165,7 +165,7 @@ def strongest(ways: Ways, arrivals: Arrivals, count: int) -> list[tuple[Way, flo
             _, own, arrival = choices[0]
             for other, _, another in choices[1:]:
                 passed.append((log_share + other, log_share, node, rest, another))
-            rest = Way(node, arrived, arrival.amounts, rest)
+            rest = PathLink(node, arrived, arrival.amounts, rest)
             log_share, first = log_share + own, None
             if arrival.user is None:
                 break
@@ -175,9 +175,9 @@ def strongest(ways: Ways, arrivals: Arrivals, count: int) -> list[tuple[Way, flo
     return found
 
 
-def along(way: Way) -> Iterator[Way]:
-    """The places of a way, from its start to the target."""
-    place: Way | None = way
-    while place is not None:
-        yield place
-        place = place.rest
+def along(link: PathLink) -> Iterator[PathLink]:
+    """The links of a path, from its start to the target."""
+    current: PathLink | None = link
+    while current is not None:
+        yield current
+        current = current.rest

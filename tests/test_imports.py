@@ -1,0 +1,124 @@
+"""The layers of the package: imports point down, and docs/architecture.md draws them.
+
+``LAYERS`` is the only list. ``python tests/test_imports.py`` writes the drawing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "retrograd"
+PAGE = ROOT / "docs" / "architecture.md"
+
+# Top to bottom. A module may import modules of its own layer and of those below.
+LAYERS = (
+    ("__main__.py", "the command line"),
+    ("tour/ training/", "what it runs: a tour, and models to train"),
+    ("pipeline/ viz/", "models split across processes; pictures of graphs and passes"),
+    ("__init__.py", "the public package: `import retrograd`"),
+    ("files/ integrate.py optim/", "saving and loading; differential equations; optimizers"),
+    ("func/ nn/ utils/", "transforms; modules and layers; checkpointing and data loading"),
+    ("distributed/", "communication between processes, over MPI"),
+    ("cuda.py fft.py linalg.py", "PyTorch's namespaces: names, and where they are defined"),
+    ("random.py special.py", "(the same)"),
+    ("library.py", "declaring operations of one's own"),
+    ("tensor/", "the Tensor class: methods, indexing, creation"),
+    ("autograd/", "the graph, the backward pass, Function, modes, checks"),
+    ("ops/", "the table: every operation with its derivative"),
+    ("arrays/", "raw arrays: the only layer that imports NumPy and SciPy"),
+    ("_modes.py _source.py", "modes per thread; lines of the user's code"),
+    ("_errors.py", "errors that the command line reports in one line"),
+)
+SAME = "(the same)"  # part of the layer above it in the drawing
+BLOCK = re.compile(r"(## Layers\n.*?^```\n)(.*?)(^```$)", re.M | re.S)
+
+
+def heights() -> dict[str, int]:
+    """The number of the layer that each part of the package is in, counted from the top."""
+    numbers, number = {}, 0
+    for parts, description in LAYERS:
+        number += description != SAME
+        numbers.update({part.strip("/").removesuffix(".py"): number for part in parts.split()})
+    return numbers
+
+
+def drawing() -> str:
+    width = max(len(parts) for parts, _ in LAYERS) + 2
+    return "".join(f"{parts:{width}}{text}\n" for parts, text in LAYERS)
+
+
+def imported(source: str, parts: set[str]) -> Iterator[str]:
+    """The parts of the package that a module imports, anywhere in it. ``__init__`` stands for the
+    package itself."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "retrograd":
+            yield from (a.name if a.name in parts else "__init__" for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from _part(node.module or "")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _part(alias.name)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            name = node.args[0]
+            first = name.values[0] if isinstance(name, ast.JoinedStr) else name
+            if isinstance(first, ast.Constant) and first.value != "retrograd.":
+                yield from _part(str(first.value))
+
+
+def _part(module: str) -> Iterator[str]:
+    package, *rest = module.split(".")
+    if package == "retrograd":
+        yield rest[0] if rest else "__init__"
+
+
+def test_every_part_of_the_package_is_in_a_layer() -> None:
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert parts - {"__pycache__", "py"} == set(heights())
+
+
+def test_imports_point_down() -> None:
+    height = heights()
+    for path in PACKAGE.rglob("*.py"):
+        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        names = set(imported(path.read_text(encoding="utf-8"), set(height)))
+        above = [name for name in names if height[name] < height[part]]
+        assert not above, f"{path.relative_to(PACKAGE)} imports {above} from a layer above"
+
+
+def test_all_forms_of_import_are_seen() -> None:
+    for source, expected in {
+        "import retrograd": ["__init__"],
+        "import retrograd as torch": ["__init__"],
+        "import retrograd.nn.linear": ["nn"],
+        "from retrograd import nn, zeros": ["nn", "__init__"],
+        "from retrograd.nn import init": ["nn"],
+        "def f():\n    from retrograd.viz import draw": ["viz"],
+        "importlib.import_module('retrograd')": ["__init__"],
+        "importlib.import_module('retrograd.files')": ["files"],
+        "importlib.import_module(f'retrograd.nn.{name}')": ["nn"],
+        "import numpy": [],
+    }.items():
+        assert list(imported(source, set(heights()))) == expected, source
+
+
+def test_only_arrays_imports_numpy_and_scipy() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] != "arrays":
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"^\s*(import|from) (numpy|scipy)", text, re.M), path.name
+
+
+def test_the_drawing_shows_the_layers() -> None:
+    block = BLOCK.search(PAGE.read_text(encoding="utf-8"))
+    assert block is not None
+    assert block[2] == drawing(), "run python tests/test_imports.py"
+
+
+if __name__ == "__main__":
+    page = BLOCK.sub(lambda m: m[1] + drawing() + m[3], PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(page, encoding="utf-8")
