@@ -381,3 +381,15 @@ def test_a_generated_rule_takes_boxed_gradients_and_nests() -> None:
     np.testing.assert_allclose(slope(x), np.full((2, 3), 3.0))
     summed = retrograd.func.grad(lambda x: rows(x, factors).sum())
     np.testing.assert_allclose(summed(x), np.tile([1.0, 2.0, 3.0], (2, 1)))
+
+
+def test_a_gradient_through_two_generated_batches(torch: Any) -> None:
+    f = cube(torch, generate_vmap_rule=True).apply
+    func = torch.func
+
+    def of_row(row: Any) -> Any:
+        return func.vmap(f)(torch.ones(2, 3, dtype=row.dtype) * row.sum())
+
+    x = torch.tensor(X).reshape(1, 3)
+    got = func.grad(lambda x: func.vmap(of_row)(x).sum())(x)
+    np.testing.assert_allclose(numbers(torch, got), np.full((1, 3), 6 * 9 * X.sum() ** 2))

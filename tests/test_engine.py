@@ -621,6 +621,27 @@ def test_nodes_know_their_line():
         assert node.source == f"{__file__}:{line_of('both nodes')}: y = x.exp() * 2  # both nodes"
 
 
+def test_nodes_recorded_in_a_pass_know_the_line_of_the_pass_or_of_the_hook():
+    x = retrograd.ones(2, requires_grad=True)
+    y = x.exp()
+    made = []
+    y.register_hook(lambda g: made.append((g * 3).grad_fn))  # in the hook
+    z = (y * y).sum()
+    (g,) = retrograd.autograd.grad(z, x, create_graph=True)  # the pass
+    assert g.grad_fn.source.startswith(f"{__file__}:{line_of('the pass')}:")
+    assert made[0].source.startswith(f"{__file__}:{line_of('in the hook')}:")
+    packs = []
+
+    def unpack(value):
+        packs.append((value * 1).grad_fn)  # in unpack
+        return value
+
+    with retrograd.autograd.graph.saved_tensors_hooks(lambda value: value, unpack):
+        z = (x * x).sum()
+    retrograd.autograd.grad(z, x, create_graph=True)
+    assert packs[0].source.startswith(f"{__file__}:{line_of('in unpack')}:")
+
+
 def test_recursion_limit_is_left_alone():
     before = sys.getrecursionlimit()
     x = retrograd.ones(1, requires_grad=True)

@@ -95,11 +95,11 @@ def test_looking_changes_nothing(retain: bool) -> None:
     w.register_hook(lambda g: calls.append("hook"))
     nodes = [loss.grad_fn, h.grad_fn]
     before = (w.grad, w.grad.tolist(), h._meta.grad if h._meta else None,
-              [(n.extras, n.saved, n.extras and n.extras.careful) for n in nodes])  # fmt: skip
+              [(n.extras, n.saved, n.extras and n.extras.needs_visit) for n in nodes])  # fmt: skip
     first = str(explain(w, loss))
     assert str(explain(w, loss)) == first
     after = (w.grad, w.grad.tolist(), h._meta.grad if h._meta else None,
-             [(n.extras, n.saved, n.extras and n.extras.careful) for n in nodes])  # fmt: skip
+             [(n.extras, n.saved, n.extras and n.extras.needs_visit) for n in nodes])  # fmt: skip
     assert before[0] is after[0]
     assert before[1] == after[1]
     assert before[2] is after[2]

@@ -14,7 +14,7 @@ from test_table import Example, is_finite, is_smooth, small, watched_forwards, w
 
 import retrograd as torch
 from retrograd import nn
-from retrograd.autograd._history import fit
+from retrograd.autograd._operation_node import fit
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.viz import _words
 from retrograd.viz._formulas import formula, names_in

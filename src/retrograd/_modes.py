@@ -35,32 +35,38 @@ from typing import TYPE_CHECKING, Any
 
 Hooks = tuple[Callable[..., Any], Callable[..., Any]]
 
-PLAIN: dict[str, Any] = {
-    "grad_enabled": True,
-    "inference": False,
-    "anomaly": False,
-    "check_nan": True,
-    "multithreading": True,  # what is_multithreading_enabled answers; nothing depends on it
+
+class Modes:
+    """Everything that can be switched, and what it is in the plain state."""
+
+    grad_enabled: bool = True
+    inference: bool = False
+    anomaly: bool = False
+    check_nan: bool = True
+    multithreading: bool = True  # what is_multithreading_enabled answers; nothing depends on it
     # The (pack, unpack) pairs of saved_tensors_hooks, innermost last.
-    "saved_tensor_hooks": (),
-    "hooks_disabled": None,  # the message of disable_saved_tensors_hooks
-    "before_mutation": None,  # allow_mutation_on_saved_tensors: is told before a write
+    saved_tensor_hooks: tuple[Hooks, ...] = ()
+    hooks_disabled: str | None = None  # the message of disable_saved_tensors_hooks
+    # allow_mutation_on_saved_tensors: is told before a write
+    before_mutation: Callable[[Any], None] | None = None
     # Called in place of tensor/_calls.py:apply, with the same arguments: the last, which calls the
     # one before it.
-    "interceptors": (),
-    "levels": (),  # transforms that are open: forward mode, vmap; innermost last
+    interceptors: tuple[Callable[[Any, Any, dict[str, Any], Any], Any], ...] = ()
+    levels: tuple[Any, ...] = ()  # transforms that are open: forward mode, vmap; innermost last
     # Called in place of the loop of a backward pass, with the pass and that loop.
-    "pass_observer": None,
+    pass_observer: Callable[[Any, Callable[[Any], Any]], Any] | None = None
     # Who is told what no operation tells: writes in place, custom Functions, and tensors that
     # leave the graph. It is set along with an interceptor, which makes the state less plain.
-    "observer": None,
+    observer: Any = None
     # What watches over the function that is being differentiated by a function of ``func``. It has
     # nothing to say but to writes and to ``backward``, and so does not make the state less plain.
-    "running": None,
-    "checkpoint_group": None,  # the GraphExecGroup that passes belong to
-    "checkpoint_early_stop": None,  # set_checkpoint_early_stop
-    "checkpoint_debug": None,  # set_checkpoint_debug_enabled
-}
+    running: Any = None
+    checkpoint_group: Any = None  # the GraphExecGroup that passes belong to
+    checkpoint_early_stop: bool | None = None  # set_checkpoint_early_stop
+    checkpoint_debug: bool | None = None  # set_checkpoint_debug_enabled
+
+
+PLAIN: dict[str, Any] = {name: getattr(Modes, name) for name in Modes.__annotations__}
 # Modes that operations do not ask for, unless they are on the careful way for another reason.
 _APART = {"check_nan", "multithreading", "hooks_disabled", "pass_observer", "observer", "running",
           "checkpoint_group", "checkpoint_early_stop", "checkpoint_debug"}  # fmt: skip
@@ -73,33 +79,17 @@ class Key:
     __slots__ = ("__weakref__",)
 
 
-class State(weakref.ref):  # type: ignore[type-arg]
+class State(weakref.ref, Modes):  # type: ignore[type-arg]
     """The modes within a scope: a weak reference to its key."""
 
     if TYPE_CHECKING:
-        grad_enabled: bool
-        inference: bool
-        anomaly: bool
-        check_nan: bool
-        multithreading: bool
-        saved_tensor_hooks: tuple[Hooks, ...]
-        hooks_disabled: str | None
-        before_mutation: Callable[[Any], None] | None
-        interceptors: tuple[Callable[[Any, Any, dict[str, Any], Any], Any], ...]
-        levels: tuple[Any, ...]
-        pass_observer: Callable[[Any, Callable[[Any], Any]], Any] | None
-        observer: Any
-        running: Any
-        checkpoint_group: Any
-        checkpoint_early_stop: bool | None
-        checkpoint_debug: bool | None
-
-        plain: bool  # whether operations may take the fast way
+        plain: bool  # whether nothing is on: operations may take the fast path
+        only_levels: bool  # whether nothing is on but, perhaps, transforms
         changed: Any  # the modes that the scope sets: what is set outside of it ends at these
         # What stands for the state in ``switch.active``, if it is not plain.
         mark: weakref.ref[Key] | None
         own: Key | None  # a key that it has itself, and not a block
-        lowered: dict[int, State] | None  # what ``go_below`` makes of it, by the number
+        lowered: dict[int, State] | None  # what ``call_below`` makes of it, by the number
 
 
 class Frame(weakref.ref):  # type: ignore[type-arg]
@@ -123,31 +113,28 @@ class Switch:
         self.active: set[weakref.ref[Key]] = set()
 
 
-class ThreadModes(threading.local):
+def _classify(state: dict[str, Any]) -> None:
+    """Work out from the modes of a state how operations may be called in it."""
+    state["only_levels"] = only_levels = (
+        state["grad_enabled"]
+        and not state["inference"]
+        and not state["anomaly"]
+        and not state["saved_tensor_hooks"]
+        and state["before_mutation"] is None
+        and not state["interceptors"]
+    )
+    state["plain"] = only_levels and not state["levels"]
+
+
+class ThreadModes(threading.local, Modes):
     """The modes of the current thread. Each mode can be read as an attribute."""
 
     frame: Frame
-    if TYPE_CHECKING:
-        grad_enabled: bool
-        inference: bool
-        anomaly: bool
-        check_nan: bool
-        multithreading: bool
-        saved_tensor_hooks: tuple[Hooks, ...]
-        hooks_disabled: str | None
-        before_mutation: Callable[[Any], None] | None
-        interceptors: tuple[Callable[[Any, Any, dict[str, Any], Any], Any], ...]
-        levels: tuple[Any, ...]
-        pass_observer: Callable[[Any, Callable[[Any], Any]], Any] | None
-        observer: Any
-        running: Any
-        checkpoint_group: Any
-        checkpoint_early_stop: bool | None
-        checkpoint_debug: bool | None
 
     def __init__(self) -> None:
         state = State(PERMANENT)
-        state.__dict__.update(PLAIN, plain=True, changed=PLAIN, mark=None, own=None, lowered=None)
+        state.__dict__.update(PLAIN, changed=PLAIN, mark=None, own=None, lowered=None)
+        _classify(state.__dict__)
         frame = Frame(PERMANENT)
         frame.states, frame.outer, frame.shared, frame.tasks = [state], None, None, ()
         self.frame = frame
@@ -197,18 +184,6 @@ def free_in_forks(lock: Any) -> None:
         os.register_at_fork(after_in_child=lock._at_fork_reinit)
 
 
-def _is_plain(state: dict[str, Any]) -> bool:
-    return (
-        state["grad_enabled"]
-        and not state["inference"]
-        and not state["anomaly"]
-        and not state["saved_tensor_hooks"]
-        and state["before_mutation"] is None
-        and not state["interceptors"]
-        and not state["levels"]
-    )
-
-
 def recording_in(recorded: bool) -> bool:
     """Whether what users' code computes in a backward pass is recorded: if the pass is. Under
     transforms it is in any case, since the parts of values may have a history that goes on."""
@@ -224,7 +199,7 @@ def _changed(outer: State, changes: dict[str, Any], changed: Any) -> dict[str, A
     found = {**outer.__dict__, **changes}
     found.update(changed=changed, mark=None, own=None, lowered=None)
     if not changes.keys() <= _APART:
-        found["plain"] = _is_plain(found)
+        _classify(found)
     return found
 
 
@@ -401,7 +376,7 @@ def _unshare(frame: Frame) -> None:
 def _mark(state: State) -> None:
     """Let the mark of a state that has changed be what it should be."""
     state.lowered = None
-    state.plain = _is_plain(state.__dict__)
+    _classify(state.__dict__)
     if state.plain:
         if state.mark is not None:
             _active.discard(state.mark)
@@ -414,26 +389,45 @@ def _mark(state: State) -> None:
 
 # -- what is done often --------------------------------------------------------------------------
 
-# Who calls these has noted ``modes.frame`` and sets it again at the end, twice, one ``finally``
-# around the other: an interrupt can come in one of them only. That takes a quarter of the time.
+# These call a function with other modes, and put the frame back twice, by one ``finally`` around
+# the other: an interrupt can come in one of them only. That takes a quarter of the time of a scope.
 
 
-def go_into(task: Any) -> None:
-    """Begin a backward pass. As with ``sealed``, no mode that is set in it is set outside."""
+def call_in_pass(task: Any, function: Callable[[Any], Any]) -> Any:
+    """Run a backward pass, ``function(task)``. As with ``sealed``, no mode that is set in it is set
+    outside."""
     outer = modes.frame
-    inner = Frame(PERMANENT)
-    inner.states, inner.outer, inner.shared = [outer.states[-1]], outer, PLAIN
-    inner.tasks = (*outer.tasks, task)
-    modes.frame = inner
+    try:
+        try:
+            inner = Frame(PERMANENT)
+            inner.states, inner.outer, inner.shared = [outer.states[-1]], outer, PLAIN
+            inner.tasks = (*outer.tasks, task)
+            modes.frame = inner
+            return function(task)
+        finally:
+            modes.frame = outer
+    finally:
+        modes.frame = outer
 
 
 BELOW = ("levels", "interceptors")
 
 
-def go_below(number: int) -> None:
-    """Leave open only the transforms with a lower number, and let nobody intercept what they do, as
-    every operation under a transform does. ``come_back`` undoes it."""
+def call_below(number: int, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function with only the transforms open that have a lower number, and with nobody to
+    intercept what it does, as every operation under a transform is."""
     outer = modes.frame
+    try:
+        try:
+            _go_below(outer, number)
+            return function(*args)
+        finally:
+            _come_back(outer)
+    finally:
+        _come_back(outer)
+
+
+def _go_below(outer: Frame, number: int) -> None:
     now = outer.states[-1]
     lowered = now.lowered
     state = None if lowered is None else lowered.get(number)
@@ -446,8 +440,7 @@ def go_below(number: int) -> None:
         _active.difference_update(_marks(outer))
 
 
-def come_back(frame: Frame) -> None:
-    """Undo ``go_below``."""
+def _come_back(frame: Frame) -> None:
     mark = frame.states[-1].mark
     if mark is not None and mark not in _active:
         _active.update(_marks(frame))
@@ -462,7 +455,7 @@ def _lowered(now: State, number: int) -> State:
     own = state.__dict__
     own.update(now.__dict__)
     own.update(levels=levels, interceptors=(), changed=BELOW, own=None, lowered=None)
-    state.plain = not levels and _is_plain(own)
+    _classify(own)
     now.lowered = {**(now.lowered or {}), number: state}
     return state
 

@@ -10,6 +10,9 @@ import linecache
 import os
 import sys
 from types import CodeType, FrameType
+from typing import Any
+
+from retrograd._modes import modes
 
 Place = tuple[CodeType | None, int]
 
@@ -38,6 +41,24 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+class Call:
+    """A call in the user's code, as a frame shows it, without what a frame keeps alive."""
+
+    __slots__ = ("f_code", "f_lasti")
+
+    def __init__(self, frame: FrameType) -> None:
+        self.f_code = frame.f_code
+        self.f_lasti = frame.f_lasti
+
+
+def call_of_pass() -> Call | None:
+    """The call of the backward pass that is recording what a rule does. None if none is: what runs
+    then may be called from a hook."""
+    tasks = modes.frame.tasks
+    call: Call | None = tasks[-1].recording_for if tasks else None
+    return call
+
+
 class Known:
     """The piece of user code seen last. Most operations are called from the same one as the one
     before, and comparing code objects is faster than looking up a file name."""
@@ -47,8 +68,11 @@ class Known:
     def __init__(self) -> None:
         self.user_code: CodeType | None = None
 
-    def user_frame(self, frame: FrameType) -> FrameType:
-        """The user's frame that ``frame`` was called from, or ``frame`` itself."""
+    def user_frame(self, frame: FrameType) -> Any:
+        """The user's frame that ``frame`` was called from, or ``frame`` itself; or a ``Call``."""
+        call = call_of_pass()
+        if call is not None:
+            return call
         frame = user_frame(frame) or frame
         self.user_code = frame.f_code
         return frame
@@ -59,7 +83,7 @@ known = Known()
 
 def user_place(depth: int = 1) -> Place:
     """The place in the user's code that is being run, as seen from ``depth`` callers up."""
-    frame = user_frame(sys._getframe(depth))
+    frame = call_of_pass() or user_frame(sys._getframe(depth))
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 

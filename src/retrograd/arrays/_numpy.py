@@ -20,6 +20,8 @@ Raw = Any  # np.ndarray | np.generic; spelled Any because NumPy's own stubs diff
 ndarray = np.ndarray
 bool_type = np.bool_
 RAW_TYPES: tuple[type, ...] = (np.ndarray, np.generic)
+# The same, one by one: looking a type up is faster than asking whether it derives from another.
+RAW_CLASSES: frozenset[type] = frozenset({np.ndarray, *np.sctypeDict.values()})
 float32, float64, int64, bool_ = (np.dtype(n) for n in ("float32", "float64", "int64", "bool"))
 
 add_to = np.add  # add_to(total, x, total) adds in the memory of total

@@ -214,10 +214,12 @@ _OWN = frozenset({"needs_input_grad", "materialize_grads", "saved_tensors", "kep
 
 
 def _lift(level: BatchLevel, value: Any, dims: Any) -> Any:
-    def one(x: Any, dim: int | None) -> Any:
+    """A value under ``level``. ``dims``: None where it is the same for all entries."""
+
+    def one(x: Any, dim: int | None = None) -> Any:
         return wrap(Batched(level, x, dim is None)) if isinstance(x, Plug.tensor) else x
 
-    return nested(one, value, dims)
+    return nested(one, value) if dims is None else nested(one, value, dims)
 
 
 def _unpack(level: BatchLevel, x: Any) -> tuple[Any, int | None]:

@@ -23,7 +23,7 @@ from retrograd.autograd._history import (
     set_node,
 )
 from retrograd.autograd._node import AccumulateGrad, Node, Nowhere, orders
-from retrograd.autograd._operation_node import pack_value
+from retrograd.autograd._saved import pack_value
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import Plug, wrap
 
@@ -56,7 +56,7 @@ def connect(ctx: Any, args: tuple[Any, ...], edges: Sequence[Edge]) -> None:
     ctx.order = next(orders)  # after the edges: a node is newer than those its inputs came from
     ctx.next_nodes = tuple(node for node, _ in edges)
     if any(number is not None for _, number in edges):
-        ctx.more().next_numbers = tuple(number for _, number in edges)
+        ctx.get_extras().next_numbers = tuple(number for _, number in edges)
     ctx.input_infos = tuple(
         (a._data.shape, a._data.dtype) if t else None
         for a, t in zip(args, ctx.is_tensor, strict=True)

@@ -6,7 +6,7 @@ tangent is itself recorded, batched or differentiated, if those levels do that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
@@ -17,8 +17,8 @@ from retrograd.autograd._levels import as_tensor, keep_up
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear
-from retrograd.ops._lifted import Later, Level, Lifted, bare_option
-from retrograd.ops._operation import Operation, TensorLike, is_bare, raw, unrecorded
+from retrograd.ops._lifted import Later, Level, Lifted, bare_dtype_of, bare_option, run_on_bare
+from retrograd.ops._operation import Operation, TensorLike, raw, unrecorded
 
 
 class Dual(Lifted):
@@ -28,12 +28,18 @@ class Dual(Lifted):
     own first, which lies in memory as the value does. A view's is the same view of that.
     """
 
-    __slots__ = ("_seen", "_tangent", "owned", "part", "primal", "view_of")
+    __slots__ = ("_seen", "_tangent", "bare_dtype", "owned", "part", "primal", "view_of")
+
+    bare_dtype: Any
 
     def __init__(self, level: Level, primal: Any, tangent: Any) -> None:
         self.level = level
         self.primal = primal
         self._tangent = tangent
+        dtype = bare_dtype_of(primal)
+        if tangent is not None and bare_dtype_of(tangent) is not dtype:
+            dtype = None
+        self.bare_dtype = dtype
         self.owned = False
         # For a view: the value that it is a view of, and how; and the tangent of that by which
         # its own was found.
@@ -48,11 +54,6 @@ class Dual(Lifted):
         return self.primal
 
     @property
-    def of_arrays(self) -> bool:
-        tangent = self.tangent
-        return is_bare(self.primal) and (tangent is None or is_bare(tangent))
-
-    @property
     def moves(self) -> bool:
         return (self._tangent if self.view_of is None else self.tangent) is not None
 
@@ -62,10 +63,12 @@ class Dual(Lifted):
 
     def hold(self, as_tensor: Callable[[Any], Any]) -> None:
         self.primal = as_tensor(self.primal)
+        self.bare_dtype = None
 
     def become_view(self, of: Dual, take: Callable[[Any], Any]) -> None:
         """Note what the value is a view of, and how to take that view of a tangent."""
         self.view_of = (of, take)
+        self.bare_dtype = None
         # A tangent that is written shows in its views, which the one at hand may not be.
         self._seen = _UNSEEN if of.ways[-1].owned else of.tangent
 
@@ -171,12 +174,13 @@ class DualLevel(Level):
                 tangents.append(None)
         if options:
             options = {name: bare_option(self.primal_of(value)) for name, value in options.items()}
-        primals, tangents = self.in_kind(operation, primals, tangents, bool(written))
+        # A view of a bare value has no memory that anybody else could write to.
+        shares = operation.view and getattr(given[0], "bare_dtype", None) is None
+        primals, tangents = self.in_kind(operation, primals, tangents, shares or bool(written))
         found = call(operation, primals, options)
         outputs = list(found) if isinstance(found, (tuple, list)) else [found]
         moved: Any = (None,) * len(outputs)
-        moves = not modes.inference or self.in_inference
-        if moves and operation.differentiable and any([t is not None for t in tangents]):
+        if not self.stopped and operation.differentiable and any([t is not None for t in tangents]):
             moved = push_forward(operation, primals, tangents, options, outputs, not written)
             if written and not operation.view:
                 moved = [_apart(t, written) for t in moved]
@@ -184,22 +188,63 @@ class DualLevel(Level):
             Dual(self, y, t if raw(y).dtype.kind in "fc" else None)
             for y, t in zip(outputs, moved, strict=True)
         ])  # fmt: skip
-        if operation.view and operation.differentiable and isinstance(given[0], Dual):
+        if shares and operation.differentiable and isinstance(given[0], Dual):
             for i, result in enumerate(results):
                 result.become_view(given[0], taking(operation, options, i))
         return results if isinstance(found, (tuple, list)) else results[0]
 
+    def run_elementwise(
+        self, operation: Operation, args: Sequence[Any], options: dict[str, Any]
+    ) -> Lifted:
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        moves = False
+        for x in args:
+            if type(x) is Dual and x.level is self:
+                primal, tangent = x.primal, x._tangent
+                if isinstance(primal, TensorLike):
+                    if not primal._is_plain:
+                        return self._by_parts(operation, args, options)
+                    primal = primal._data
+                if tangent is not None:
+                    moves = True
+                    if isinstance(tangent, TensorLike):
+                        if not tangent._is_plain:
+                            return self._by_parts(operation, args, options)
+                        tangent = tangent._data
+                primals.append(primal)
+                tangents.append(tangent)
+            else:
+                primals.append(x)
+                tangents.append(None)
+        y = run_on_bare(operation, primals, options)
+        if not moves or not operation.differentiable or self.stopped:
+            return Dual(self, y, None)
+        (tangent,) = push_forward(operation, primals, tangents, options, (y,))
+        return Dual(self, y, tangent)
+
+    def _by_parts(self, operation: Operation, args: Sequence[Any], options: Any) -> Lifted:
+        found: Lifted = self.run(operation, tuple(args), options)
+        return found
+
+    @property
+    def stopped(self) -> bool:
+        """Whether tangents stop here, because of inference mode."""
+        return modes.frame.states[-1].inference and not self.in_inference
+
     def takes_whole(self, operation: Operation) -> bool:
         return operation.jvp is not None or operation.symmetric
 
+    def looks_at_no_mode(self, operation: Operation) -> bool:
+        return operation.tangent_by_family and not (operation.view or operation.random)
+
     def in_kind(
-        self, operation: Operation, primals: list[Any], tangents: list[Any], written: bool
+        self, operation: Operation, primals: list[Any], tangents: list[Any], shares: bool
     ) -> tuple[list[Any], list[Any]]:
         """Values and tangents for an operation to work on: bare, which is faster, or Tensors, where
         there is something to record, or memory to share, or a rule that may ask for Tensors."""
-        by_family = operation.jvp is None or operation.family == "elementwise"
-        if by_family and not (operation.view or written or modes.inference):
-            found = unrecorded([*primals, *tangents])
+        if operation.tangent_on_bare and not (shares or modes.inference):
+            found = unrecorded([*primals, *tangents], operation.converts)
             if found is not None:
                 return found[: len(primals)], found[len(primals) :]
         return [_tensor_of(x) for x in primals], [_tensor_of(t) for t in tangents]

@@ -9,19 +9,20 @@ once, without recursion, and only where gradients flow.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import go_into, modes, recording_in, sealed
+from retrograd._modes import call_in_pass, modes
+from retrograd._source import Call, call_of_pass, user_frame
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
 from retrograd.autograd._elsewhere import elsewhere
-from retrograd.autograd._history import fit_all, run_rules
-from retrograd.autograd._node import FREED, AccumulateGrad, Extras, Node
-from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise
+from retrograd.autograd._hooks import call_post_hooks, call_pre_hooks, call_tensor_hooks
+from retrograd.autograd._node import FREED, AccumulateGrad, Node
+from retrograd.autograd._operation_node import fit_all, run_rules
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 
@@ -35,6 +36,7 @@ class Task:
 
     __slots__ = (
         "__weakref__",
+        "call",
         "callbacks",
         "captured",
         "heap",
@@ -43,6 +45,7 @@ class Task:
         "observer",
         "reachable",
         "recorded",
+        "recording_for",
         "roots",
         "waiting",
         "wanted",
@@ -60,6 +63,10 @@ class Task:
         self.waiting: dict[Node, Any] = {}
         self.heap: list[tuple[int, Node]] = []  # the keys of waiting, newest first
         self.roots: Sequence[Root] = ()
+        # The user's call of a pass that is recorded, and the same while a rule runs: what that
+        # records belongs to the line of the call, which need not be looked for each time.
+        self.call: Call | None = None
+        self.recording_for: Call | None = None
         self.reachable: set[Node] | None = None
         # Is told of every node that runs: before, and of what it gave. None for most passes.
         self.observer: Any = None
@@ -103,38 +110,36 @@ def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
     """Run a backward pass from ``roots``; returns the gradients that were wanted. Whatever modes
     it, or a hook in it, leaves on or off are as before afterwards."""
     task.roots = roots
+    if task.recorded and not modes.saved_tensor_hooks:  # hooks may be anywhere in the user's code
+        frame = user_frame(sys._getframe(1))
+        task.call = call_of_pass() or (None if frame is None else Call(frame))
     depth = len(modes.frame.tasks)
     if depth and depth % DEPTH == 0:
-        found: dict[int, Any] = elsewhere(_run, task)
-        return found
-    return _run(task)
+        captured: dict[int, Any] = elsewhere(_run_in_thread, task)
+        return captured
+    return _run_in_thread(task)
 
 
-def _run(task: Task) -> dict[int, Any]:
-    frame = modes.frame
-    try:
-        try:
-            go_into(task)
-            observer = frame.states[-1].pass_observer
-            if observer is not None:
-                captured: dict[int, Any] = observer(task, _loop)
-            else:
-                captured = _loop(task)
-            while task.callbacks:
-                task.callbacks.pop(0)()
-            return captured
-        finally:
-            modes.frame = frame
-    finally:  # twice, in case of an interrupt in the first
-        modes.frame = frame
+def _run_in_thread(task: Task) -> dict[int, Any]:
+    captured: dict[int, Any] = call_in_pass(task, _run_observed)
+    return captured
+
+
+def _run_observed(task: Task) -> dict[int, Any]:
+    observer = modes.frame.states[-1].pass_observer
+    captured: dict[int, Any] = _loop(task) if observer is None else observer(task, _loop)
+    while task.callbacks:
+        task.callbacks.pop(0)()
+    return captured
 
 
 def _loop(task: Task) -> dict[int, Any]:
     for node, number, g in task.roots:
         deliver(task, node, number, g)
     waiting, heap, needed = task.waiting, task.heap, task.needed
+    wanted = task.wanted
     anomaly = modes.frame.states[-1].anomaly
-    plain = not (task.recorded or task.wanted or anomaly or task.observer is not None)
+    plain = not (task.recorded or anomaly or task.observer is not None)
     free = not task.keep_graph
     following: Node | None = None
     next_g: Any = None
@@ -160,7 +165,7 @@ def _loop(task: Task) -> dict[int, Any]:
         if needed is not None:
             next_nodes = [n if n in needed else None for n in next_nodes]
         extras = node.extras
-        if plain and (extras is None or not extras.careful):
+        if plain and (extras is None or not extras.needs_visit) and not (wanted and node in wanted):
             try:
                 received = nothing(node, next_nodes) if g is None else node.backward(g, next_nodes)
             except Exception as error:
@@ -269,7 +274,7 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     if observer is not None:
         observer.arrived(node, list(grads))
     if extras is not None and (extras.tensor_hooks or extras.retained):
-        tensor_hooks(task, extras, grads)
+        call_tensor_hooks(task, extras, grads)
     if node in task.wanted:
         for number, place in task.wanted[node]:
             task.captured[place] = grads[number]
@@ -278,7 +283,7 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
             observer.ends(node, grads, None)
         return (None,) * len(next_nodes)
     if extras is not None and extras.pre_hooks:
-        grads = pre_hooks(task, extras, grads)
+        grads = call_pre_hooks(task, extras, grads)
         if not several and grads[0] is None and not node.makes_zeros:
             return (None,) * len(next_nodes)
     if observer is not None:
@@ -287,16 +292,20 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
         if isinstance(node, AccumulateGrad) and extras and extras.post_hooks and not task.recorded:
             received = node.backward_shown(grads)
         else:
+            if extras is None or not extras.packed:
+                task.recording_for = task.call if node.operation is not None else None
             received = run_rules(node, grads if several else grads[0], next_nodes, task.recorded)
     except Exception as error:
         explain(node, error)
         raise
+    finally:
+        task.recording_for = None
     if modes.anomaly and modes.check_nan:
         check_nan(node, received)
     if not task.keep_graph:
         node.release()
     if extras is not None and extras.post_hooks:
-        received = post_hooks(task, extras, received, grads)
+        received = call_post_hooks(task, extras, received, grads)
     if observer is not None:
         observer.ends(node, grads, received)
     return received
@@ -309,105 +318,6 @@ def must_run(task: Task, node: Node, next_nodes: Sequence[Node | None]) -> bool:
     if isinstance(node, AccumulateGrad):
         return node not in task.wanted
     return any(n is not None for n in next_nodes) or not task.wanted.get(node, True)
-
-
-def shown(task: Task, g: Any) -> Any:
-    """A gradient as hooks see it."""
-    return g if g is None or task.recorded else wrap(g)
-
-
-def taken(task: Task, g: Any) -> Any:
-    """A gradient as a hook returned it, for the engine's use."""
-    return g if g is None or task.recorded else g._data
-
-
-def call_hook(task: Task, hook: Any, *args: Any) -> Any:
-    """Call user code as PyTorch does: recorded exactly if the pass is."""
-    with sealed(grad_enabled=recording_in(task.recorded)):
-        return hook(*args)
-
-
-def tensor_hooks(task: Task, extras: Extras, grads: list[Any]) -> None:
-    for number, hooks in (extras.tensor_hooks or {}).items():
-        for hook in list(hooks.values()):
-            if grads[number] is None:
-                continue
-            result = call_hook(task, hook, shown(task, grads[number]))
-            if result is not None:
-                grads[number] = replaced(task, grads[number], result, hook)
-    for number, reference in (extras.retained or {}).items():
-        tensor = reference()
-        if tensor is not None and grads[number] is not None:
-            retain(task, tensor._meta, grads[number])
-
-
-def retain(task: Task, meta: Any, g: Any) -> None:
-    """Add a gradient to the ``.grad`` of a result that keeps its own."""
-    if task.recorded:
-        meta.grad = elementwise.clone(g) if meta.grad is None else meta.grad + g
-    else:
-        meta.grad = wrap(arrays.copy(g) if meta.grad is None else meta.grad._data + g)
-
-
-def replaced(task: Task, old: Any, result: Any, hook: Any) -> Any:
-    """What a hook returned in place of a gradient, which must be of the same kind."""
-    if result is None:
-        return None
-    if not hasattr(result, "_node"):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-    if old is None:
-        raise RuntimeError("can't replace a None gradient with a non-None value")
-    dtypes = raw(old).dtype, raw(result).dtype
-    if dtypes[0] != dtypes[1]:
-        was, got = (_type_name(dtype) for dtype in dtypes)
-        raise RuntimeError(
-            f"hook '{_name(hook)}' has changed the type of value (was {was} got {got})"
-        )
-    if tuple(result.shape) != tuple(old.shape):
-        raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
-    return taken(task, result)
-
-
-def replaced_all(task: Task, old: Sequence[Any], result: Any, hook: Any) -> list[Any]:
-    """The same for all gradients of a node."""
-    if not isinstance(result, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
-    if len(result) != len(old):
-        raise RuntimeError(
-            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(result)}, "
-            f"but expected {len(old)})"
-        )
-    return [replaced(task, x, r, hook) for x, r in zip(old, result, strict=True)]
-
-
-def _name(hook: Any) -> str:
-    return getattr(hook, "__name__", None) or type(hook).__name__
-
-
-def _type_name(dtype: Any) -> str:
-    """PyTorch's older name of a tensor's type."""
-    word = arrays.dtypes.type_word(dtype)
-    return f"CPU{word}Type" if dtype.kind == "c" else f"torch.{word}Tensor"
-
-
-def pre_hooks(task: Task, extras: Extras, grads: list[Any]) -> list[Any]:
-    assert extras.pre_hooks is not None
-    for hook in list(extras.pre_hooks.values()):
-        result = call_hook(task, hook, tuple(shown(task, g) for g in grads))
-        if result is not None:
-            grads = replaced_all(task, grads, result, hook)
-    return grads
-
-
-def post_hooks(task: Task, extras: Extras, received: Sequence[Any], grads: list[Any]) -> Any:
-    assert extras.post_hooks is not None
-    for hook in list(extras.post_hooks.values()):
-        outgoing = tuple(shown(task, g) for g in received)
-        incoming = tuple(shown(task, g) for g in grads)
-        result = call_hook(task, hook, outgoing, incoming)
-        if result is not None:
-            received = replaced_all(task, received, result, hook)
-    return received
 
 
 def check_nan(node: Node, received: Sequence[Any]) -> None:

@@ -193,17 +193,12 @@ def _run(
     options: dict[str, Any], position: int,
 ) -> Any:  # fmt: skip
     """A rule, given ``t`` and whatever it names."""
-
-    def named(name: str) -> Any:
-        if name in op.inputs and op.inputs != ("tensors",):
-            return inputs[op.inputs.index(name)]
-        if name in op.output_names:
-            return outputs[op.output_names.index(name)]
-        if name == "shape":
-            return tuple(getattr(inputs[position], "shape", ()))
-        return False if name == "turned" else options[name]
-
-    return rule.function(t, *[named(name) for name in rule.names])
+    values = dict(options)
+    if op.inputs != ("tensors",):
+        values.update(zip(op.inputs, inputs, strict=True))
+    values.update(zip(op.output_names, outputs, strict=False))
+    shape = tuple(getattr(inputs[position], "shape", ())) if rule.names_shape else ()
+    return rule.function(t, *rule.arguments(values, shape))
 
 
 def transposed_twice(

@@ -27,7 +27,7 @@ from retrograd.autograd._node import (
     Node,
     orders,
 )
-from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._operation_node import OperationNode, run_rules
 from retrograd.autograd._versions import version_of
 from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Lifted, bare
@@ -178,7 +178,7 @@ def _picking(base: Any, base_node: Any, base_number: int | None, tensor: Any) ->
     node.saved = None
     node.extras = None
     if base_number is not None:
-        node.more().next_numbers = (base_number,)
+        node.get_extras().next_numbers = (base_number,)
     node.options = {"positions": arrays.positions(base._data, tensor._data)}
     node.infos = ((base._data.shape, base._data.dtype),)
     node.outputs = None
@@ -298,7 +298,7 @@ def move_retained(tensor: Any, node: Node, number: int | None = None) -> None:
     old: Node | None = tensor._node  # None after detach_()
     if old is not None and old.extras is not None and old.extras.retained:
         old.extras.retained.pop(tensor._number or 0, None)
-    extras = node.careful()
+    extras = node.extras_for_visit()
     extras.retained = {**(extras.retained or {}), number or 0: weakref.ref(tensor)}
 
 
@@ -425,11 +425,11 @@ class CopySlices(CallableNode):
         self.next_nodes = (base_node, *without(write.next_nodes, place))
         self.saved = None
         self.extras: Extras | None = None
-        self.careful()  # its release goes to the write
+        self.extras_for_visit()  # its release goes to the write
         write_numbers = write.extras.next_numbers if write.extras else None
         if base_number is not None or write_numbers is not None:
             numbers = write_numbers or (None,) * len(self.next_nodes)
-            self.more().next_numbers = (base_number, *without(numbers, place))
+            self.get_extras().next_numbers = (base_number, *without(numbers, place))
         self.write = write
         self.part = view._meta.view.part or Positions(base, view)
         self.code, self.lasti = write.code, write.lasti
@@ -476,57 +476,3 @@ class CopySlices(CallableNode):
 def without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
     """All values but the one at a place."""
     return (*values[:place], *values[place + 1 :])
-
-
-def run_rules(
-    node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
-) -> Sequence[Any]:
-    """Run a node, hooks apart: its rules, and then each gradient brought to the shape and dtype
-    of the input it belongs to."""
-    extras = node.extras
-    received = bare_rules(node, g, next_nodes, recorded)
-    return received if extras is None or extras.fit is None else fit_all(received, extras.fit)
-
-
-def bare_rules(
-    node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
-) -> Sequence[Any]:
-    """What the rules of a node give, as it is."""
-    extras = node.extras
-    if (
-        isinstance(node, OperationNode)
-        and extras is not None
-        and (extras.packed or extras.conjugate)
-    ):
-        return node.backward_by_name(g, next_nodes, recorded)
-    return node.backward_recorded(g, next_nodes) if recorded else node.backward(g, next_nodes)
-
-
-def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
-    """Each gradient brought to the shape and dtype of the input that it is for."""
-    return [
-        x if x is None or info is None else fit(x, *info)
-        for x, info in zip(received, infos, strict=True)
-    ]
-
-
-def _spread(g: Any, shape: tuple[int, ...]) -> Any:
-    """Bring a gradient that lacks dimensions, or elements along some, to a shape: that of what a
-    smaller value was written over, or of a value with more dimensions than the place it was put."""
-    if len(g.shape) < len(shape):
-        g = linear.reshape(g, (1,) * (len(shape) - len(g.shape)) + tuple(g.shape))
-    extra = len(g.shape) - len(shape)
-    most = tuple([1 if m == 1 else n for m, n in zip(g.shape[extra:], shape, strict=True)])
-    g = g if tuple(g.shape) == most else linear.sum_to_shape(g, most)
-    return g if most == shape else linear.expand(g, size=shape)
-
-
-def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Bring a gradient to a shape that was broadcast from and a dtype that was promoted from."""
-    if g.shape != shape:
-        g = _spread(g, tuple(shape))
-    if g.dtype is dtype:
-        return g
-    if raw(g).dtype.kind == "c" and dtype.kind != "c":
-        g = elementwise.real(g)
-    return g if raw(g).dtype == dtype else elementwise.to_dtype(g, dtype=dtype)

@@ -1,12 +1,26 @@
-"""Registries of hooks and the handles that take them out again."""
+"""Hooks: registries, the handles that take a hook out again, and how a backward pass calls them.
+
+Hooks see gradients as Tensors, and what they return replaces a gradient, if it is of the same shape
+and dtype.
+"""
 
 from __future__ import annotations
 
 import itertools
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrograd import arrays
+from retrograd._modes import recording_in, sealed
+from retrograd.autograd._wrap import wrap
+from retrograd.ops import elementwise
+from retrograd.ops._operation import raw
+
+if TYPE_CHECKING:
+    from retrograd.autograd._engine import Task
+    from retrograd.autograd._node import Extras
 
 _ids = itertools.count()
 
@@ -40,3 +54,100 @@ def add_hook(
     handle = RemovableHandle(registry)
     registry[handle.id] = fn
     return handle
+
+
+# -- in a backward pass ----------------------------------------------------------------------
+
+
+def as_seen(task: Task, g: Any) -> Any:
+    """A gradient as hooks see it."""
+    return g if g is None or task.recorded else wrap(g)
+
+
+def call_hook(task: Task, hook: Any, *args: Any) -> Any:
+    """Call user code as PyTorch does: recorded exactly if the pass is."""
+    with sealed(grad_enabled=recording_in(task.recorded)):
+        return hook(*args)
+
+
+def call_tensor_hooks(task: Task, extras: Extras, grads: list[Any]) -> None:
+    for number, hooks in (extras.tensor_hooks or {}).items():
+        for hook in list(hooks.values()):
+            if grads[number] is None:
+                continue
+            result = call_hook(task, hook, as_seen(task, grads[number]))
+            if result is not None:
+                grads[number] = checked(task, grads[number], result, hook)
+    for number, reference in (extras.retained or {}).items():
+        tensor = reference()
+        if tensor is not None and grads[number] is not None:
+            retain(task, tensor._meta, grads[number])
+
+
+def retain(task: Task, meta: Any, g: Any) -> None:
+    """Add a gradient to the ``.grad`` of a result that keeps its own."""
+    if task.recorded:
+        meta.grad = elementwise.clone(g) if meta.grad is None else meta.grad + g
+    else:
+        meta.grad = wrap(arrays.copy(g) if meta.grad is None else meta.grad._data + g)
+
+
+def checked(task: Task, old: Any, result: Any, hook: Any) -> Any:
+    """What a hook returned in place of a gradient, if it is of the same dtype and shape."""
+    if result is None:
+        return None
+    if not hasattr(result, "_node"):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if old is None:
+        raise RuntimeError("can't replace a None gradient with a non-None value")
+    dtypes = raw(old).dtype, raw(result).dtype
+    if dtypes[0] != dtypes[1]:
+        was, got = (_type_name(dtype) for dtype in dtypes)
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has changed the type of value (was {was} got {got})"
+        )
+    if tuple(result.shape) != tuple(old.shape):
+        raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
+    return result if task.recorded else result._data
+
+
+def checked_all(task: Task, old: Sequence[Any], result: Any, hook: Any) -> list[Any]:
+    """The same for all gradients of a node."""
+    if not isinstance(result, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(result).__name__}'")
+    if len(result) != len(old):
+        raise RuntimeError(
+            f"hook '{_name(hook)}' has returned an incorrect number of values (got {len(result)}, "
+            f"but expected {len(old)})"
+        )
+    return [checked(task, x, r, hook) for x, r in zip(old, result, strict=True)]
+
+
+def _name(hook: Any) -> str:
+    return getattr(hook, "__name__", None) or type(hook).__name__
+
+
+def _type_name(dtype: Any) -> str:
+    """PyTorch's older name of a tensor's type."""
+    word = arrays.dtypes.type_word(dtype)
+    return f"CPU{word}Type" if dtype.kind == "c" else f"torch.{word}Tensor"
+
+
+def call_pre_hooks(task: Task, extras: Extras, grads: list[Any]) -> list[Any]:
+    assert extras.pre_hooks is not None
+    for hook in list(extras.pre_hooks.values()):
+        result = call_hook(task, hook, tuple(as_seen(task, g) for g in grads))
+        if result is not None:
+            grads = checked_all(task, grads, result, hook)
+    return grads
+
+
+def call_post_hooks(task: Task, extras: Extras, received: Sequence[Any], grads: list[Any]) -> Any:
+    assert extras.post_hooks is not None
+    for hook in list(extras.post_hooks.values()):
+        outgoing = tuple(as_seen(task, g) for g in received)
+        incoming = tuple(as_seen(task, g) for g in grads)
+        result = call_hook(task, hook, outgoing, incoming)
+        if result is not None:
+            received = checked_all(task, received, result, hook)
+    return received

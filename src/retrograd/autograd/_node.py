@@ -53,14 +53,15 @@ SECOND_BACKWARD = (
 
 
 class Extras:
-    """What most nodes do without: several-output edges, broadcasting, hooks. For all the others
-    the engine checks one ``is None``. A node with hooks and the like is run with care."""
+    """What most nodes do without: edges to one of several outputs, broadcasting, hooks. For all
+    the others the engine checks one ``is None``."""
 
-    __slots__ = ("careful", "conjugate", "fit", "metadata", "next_numbers", "packed", "post_hooks",
-                 "pre_hooks", "retained", "tensor_hooks", "trace")  # fmt: skip
+    __slots__ = ("conjugate", "fit", "metadata", "needs_visit", "next_numbers", "packed",
+                 "post_hooks", "pre_hooks", "retained", "tensor_hooks", "trace")  # fmt: skip
 
     def __init__(self) -> None:
-        self.careful = False  # whether there is more to do than to fit and to address gradients
+        # Whether there is more to do than to fit gradients and to send them to the right output.
+        self.needs_visit = False
         # Which output of each next node the gradient is for; None where it has only one.
         self.next_numbers: tuple[int | None, ...] | None = None
         # The shape and dtype that each gradient must be brought to (broadcasting, promotion).
@@ -154,7 +155,7 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for whatever a user wants to note on the node."""
-        extras = self.careful()
+        extras = self.extras_for_visit()
         if extras.metadata is None:
             extras.metadata = {}
         return extras.metadata
@@ -182,7 +183,7 @@ class Node:
         Returns:
             A handle, whose ``remove()`` removes the hook.
         """
-        extras = self.careful()
+        extras = self.extras_for_visit()
         if extras.pre_hooks is None:
             extras.pre_hooks = OrderedDict()
         return add_hook(extras.pre_hooks, fn)
@@ -197,12 +198,12 @@ class Node:
         Returns:
             A handle, whose ``remove()`` removes the hook.
         """
-        extras = self.careful()
+        extras = self.extras_for_visit()
         if extras.post_hooks is None:
             extras.post_hooks = OrderedDict()
         return add_hook(extras.post_hooks, fn)
 
-    def more(self) -> Extras:
+    def get_extras(self) -> Extras:
         """The extras of this node, created if there are none.
 
         Returns:
@@ -212,14 +213,15 @@ class Node:
             self.extras = Extras()
         return self.extras
 
-    def careful(self) -> Extras:
-        """The extras of a node that the engine must run with all its checks from now on.
+    def extras_for_visit(self) -> Extras:
+        """The extras of a node that has more to do from now on than to run its rules: the engine
+        then runs it through ``visit``.
 
         Returns:
             The extras.
         """
-        extras = self.more()
-        extras.careful = True
+        extras = self.get_extras()
+        extras.needs_visit = True
         return extras
 
 
@@ -293,7 +295,7 @@ class AccumulateGrad(CallableNode):
         hooks = variable._meta.hooks
         self.extras = None
         if hooks:
-            self.careful().tensor_hooks = {0: hooks}
+            self.extras_for_visit().tensor_hooks = {0: hooks}
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"

@@ -10,8 +10,9 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
-from retrograd.autograd._history import CopySlices, bare_rules
+from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import Node
+from retrograd.autograd._operation_node import bare_rules
 from retrograd.autograd._wrap import Plug, wrap
 
 

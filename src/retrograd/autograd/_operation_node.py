@@ -10,43 +10,21 @@ import linecache
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from retrograd import _source, arrays
-from retrograd._modes import modes
-from retrograd.arrays import Raw
+from retrograd import arrays
 from retrograd.autograd._node import (
-    AMBIGUOUS,
     FREED,
-    NOWHERE,
     SECOND_BACKWARD,
     AccumulateGrad,
     CallableNode,
     Info,
     Node,
 )
-from retrograd.autograd._versions import UNCHANGING, Version
+from retrograd.autograd._saved import Packed, modified, show_saved
+from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation, Rule, raw
-
-
-class Packed:
-    """A saved value as a pack hook left it."""
-
-    __slots__ = ("packed", "unpack")
-
-    def __init__(self, packed: Any, unpack: Callable[[Any], Any]) -> None:
-        self.packed = packed
-        self.unpack = unpack
-
-    def tensor(self) -> Any:
-        result = self.unpack(self.packed)
-        if not hasattr(result, "_node"):
-            raise TypeError(
-                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                f"{type(result).__name__}"
-            )
-        return result
 
 
 class OperationNode(CallableNode):
@@ -91,32 +69,31 @@ class OperationNode(CallableNode):
         if self.extras is not None and self.extras.conjugate:
             values = {name: _conjugate(value) for name, value in values.items()}
             options = {name: _conjugate(value) for name, value in options.items()}
-        found = self.apply_rules(g, next_nodes, {**options, **values})
-        if found is NotImplemented:
+        gradients = self.apply_rules(g, next_nodes, {**options, **values})
+        if gradients is NotImplemented:
             return self.by_definition(g, next_nodes, recorded, saved)
-        return found
+        return gradients
 
     def apply_rules(
         self, g: Any, next_nodes: Sequence[Node | None], values: dict[str, Any]
     ) -> Sequence[Any]:
+        """Call the rules on the values that they name."""
         operation = self.operation
 
-        def run(rule: Rule, position: int) -> Any:
-            shapes = {"shape": self.shape_of_input(position)} if "shape" in rule.names else {}
-            known = {**values, **shapes}
-            if "turned" in rule.names:  # as in a pass that is neither recorded nor packed
-                known["turned"] = is_turn(next_nodes[position])  # type: ignore[arg-type]
-            return rule.function(g, *[known[name] for name in rule.names])
+        def call(rule: Rule, position: int) -> Any:
+            shape = self.infos[position][0] if rule.names_shape else None
+            transposed_next = is_transpose(next_nodes[position])
+            return rule.function(g, *rule.arguments(values, shape, transposed_next))
 
-        if operation.joint:
+        if operation.joint is not None:
             values["shapes"] = [shape for shape, _ in self.infos]
             values["needs"] = [n is not None for n in next_nodes]
-            gradients: Sequence[Any] = run(operation.joint, 0)
+            gradients: Sequence[Any] = call(operation.joint, 0)
             return gradients
-        return tuple(
-            None if n is None or rule is None else run(rule, i)
+        return tuple([
+            None if n is None or rule is None else call(rule, i)
             for i, (n, rule) in enumerate(zip(next_nodes, operation.rules, strict=True))
-        )
+        ])  # fmt: skip
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -126,9 +103,6 @@ class OperationNode(CallableNode):
         if self.operation.joint:
             return pairs
         return tuple(p for p, rule in zip(pairs, self.operation.rules, strict=True) if rule)
-
-    def shape_of_input(self, position: int) -> tuple[int, ...]:
-        return self.infos[position][0]
 
     # -- saved values ------------------------------------------------------------------------
 
@@ -194,95 +168,61 @@ def _conjugate(value: Any) -> Any:
     return elementwise.conj(value) if complex_array else value
 
 
-class SavedTensor:
-    """One saved value of a node, on which a pair of hooks can be set."""
-
-    __slots__ = ("_node", "_position")
-
-    def __init__(self, node: OperationNode, position: int) -> None:
-        self._node = node
-        self._position = position
-
-    def register_hooks(self, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
-        """Replace the value by ``pack(value)`` now, and unpack it whenever it is used."""
-        node, at = self._node, 3 * self._position
-        if node.saved is FREED:
-            raise RuntimeError(SECOND_BACKWARD)
-        if isinstance(node.saved[at], Packed):
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. "
-                "Hint: only one pair of hooks is allowed at a time."
-            )
-        packed = pack_value(node.saved_tensor(self._position), pack, unpack)
-        saved = list(node.saved)
-        saved[at : at + 3] = [packed, UNCHANGING, 0]
-        node.saved = tuple(saved)
-        node.careful().packed = True
+# -- running a node --------------------------------------------------------------------------
 
 
-def pack_value(tensor: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Packed:
-    """What is saved of a tensor when hooks are on."""
-    if not isinstance(tensor, (int, float, complex)):
-        before = tensor._version
-        packed = pack(tensor)
-        if tensor._version != before:
-            raise RuntimeError(
-                "A saved tensor pack hook is modifying its input in place. Tensors provided as "
-                "input to pack hook cannot be modified by in-place operations as this can lead to "
-                "unexpected side-effects. Please open an issue if you need to perform in-place "
-                "operations on the input to a pack hook."
-            )
-        return Packed(packed, unpack)
-    return Packed(tensor, lambda value: value)
+def run_rules(
+    node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
+) -> Sequence[Any]:
+    """Run a node, hooks apart: its rules, and then each gradient brought to the shape and dtype
+    of the input it belongs to."""
+    extras = node.extras
+    received = bare_rules(node, g, next_nodes, recorded)
+    return received if extras is None or extras.fit is None else fit_all(received, extras.fit)
 
 
-def modified(node: OperationNode) -> RuntimeError:
-    """The error for a saved value that was written since, naming the lines that did both."""
-    saves, rules = node.operation.saves, node.operation.rules
-    in_order_of_use = [n for rule in rules if rule for n in rule.names if n in saves] or saves
-    position = next(
-        i
-        for i in map(saves.index, in_order_of_use)
-        if node.saved[3 * i + 1].count != node.saved[3 * i + 2]
-    )
-    value, version, count = node.saved[3 * position : 3 * position + 3]
-    origin, number = node.origin_of_saved(position)
-    if origin is NOWHERE:
-        return RuntimeError(
-            "A view was created in no_grad mode and its base or another view of its base has been "
-            f"modified inplace with grad mode enabled. {AMBIGUOUS}"
-        )
-    maker = None
-    if origin is not None and not isinstance(origin, AccumulateGrad):
-        maker = maker_of(origin, number or 0)
-    return modified_error(node, value, version, count, maker)
+def bare_rules(
+    node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
+) -> Sequence[Any]:
+    """What the rules of a node give, as it is."""
+    extras = node.extras
+    if (
+        isinstance(node, OperationNode)
+        and extras is not None
+        and (extras.packed or extras.conjugate)
+    ):
+        return node.backward_by_name(g, next_nodes, recorded)
+    return node.backward_recorded(g, next_nodes) if recorded else node.backward(g, next_nodes)
 
 
-def maker_of(node: Node, number: int) -> str:
-    """Where a value came from, in the words of errors."""
-    return f"output {number} of {node.name().removesuffix('0').replace('Backward', '')}"
+def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
+    """Each gradient brought to the shape and dtype of the input that it is for."""
+    return [
+        x if x is None or info is None else fit(x, *info)
+        for x, info in zip(received, infos, strict=True)
+    ]
 
 
-def modified_error(
-    node: Node, value: Raw, version: Version, count: int, maker: str | None = None
-) -> RuntimeError:
-    """PyTorch's message, and two lines more: where the value was saved and where changed."""
-    hint = (
-        "Hint: the backtrace further above shows the operation that failed to compute its "
-        "gradient. The variable in question was changed in there or anywhere later. Good luck!"
-        if modes.anomaly
-        else "Hint: enable anomaly detection to find the operation that failed to compute its "
-        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
-    )
-    places = (("saved", node.source), ("changed", _source.describe(version.written_at)))
-    lines = "".join(f"\n  {what} at {line}" for what, line in places if line)
-    kind = arrays.dtypes.type_word(value.dtype)
-    return RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace "
-        f"operation: [torch.{kind}Tensor {list(value.shape)}]"
-        + (f", which is {maker}," if maker else "")
-        + f" is at version {version.count}; expected version {count} instead. {hint}{lines}"
-    )
+def _spread(g: Any, shape: tuple[int, ...]) -> Any:
+    """Bring a gradient that lacks dimensions, or elements along some, to a shape: that of what a
+    smaller value was written over, or of a value with more dimensions than the place it was put."""
+    if len(g.shape) < len(shape):
+        g = linear.reshape(g, (1,) * (len(shape) - len(g.shape)) + tuple(g.shape))
+    extra = len(g.shape) - len(shape)
+    most = tuple([1 if m == 1 else n for m, n in zip(g.shape[extra:], shape, strict=True)])
+    g = g if tuple(g.shape) == most else linear.sum_to_shape(g, most)
+    return g if most == shape else linear.expand(g, size=shape)
+
+
+def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Bring a gradient to a shape that was broadcast from and a dtype that was promoted from."""
+    if g.shape != shape:
+        g = _spread(g, tuple(shape))
+    if g.dtype is dtype:
+        return g
+    if raw(g).dtype.kind == "c" and dtype.kind != "c":
+        g = elementwise.real(g)
+    return g if raw(g).dtype == dtype else elementwise.to_dtype(g, dtype=dtype)
 
 
 # -- straight-line code for each kind of node ------------------------------------------------
@@ -311,22 +251,19 @@ def backward_source(operation: Operation) -> str:
             "        return node.by_definition(g, next_nodes, False)",
         ]
 
-    def argument(name: str, position: int) -> str:
-        special = {
-            "shape": f"node.infos[{position}][0]",
-            "turned": f"is_turn(n{position})",
-            "shapes": "[shape for shape, _ in node.infos]",
-            "needs": "[n is not None for n in next_nodes]",
-        }
-        return name if name in saves else special.get(name, f"node.options[{name!r}]")
-
     def call(function: str, rule: Rule, position: int) -> str:
-        return f"{function}({', '.join(['g', *(argument(n, position) for n in rule.names)])})"
+        values = {name: f"node.options[{name!r}]" for name in rule.names}
+        values["shapes"] = "[shape for shape, _ in node.infos]"
+        values["needs"] = "[n is not None for n in next_nodes]"
+        values.update((name, name) for name in saves)
+        shape, transposed_next = f"node.infos[{position}][0]", f"is_transpose(n{position})"
+        arguments = rule.arguments(values, shape, transposed_next)
+        return f"{function}({', '.join(['g', *arguments])})"
 
     if operation.joint and operation.fused:
         lines += [
-            f"    found = {call('joint', operation.joint, 0)}",
-            "    if found is not NotImplemented: return found",
+            f"    gradients = {call('joint', operation.joint, 0)}",
+            "    if gradients is not NotImplemented: return gradients",
             "    return node.by_definition(g, next_nodes, False)",
         ]
     elif operation.joint:
@@ -341,10 +278,10 @@ def backward_source(operation: Operation) -> str:
     return "\n".join(lines) + "\n"
 
 
-def is_turn(node: Node) -> bool:
-    """Whether a gradient is about to be transposed. The rule that makes it may then make it such
-    that it ends up row by row in memory, as parameters lie there."""
-    return node.operation is linear.t
+def is_transpose(node: Node | None) -> bool:
+    """Whether a gradient that goes to ``node`` is about to be transposed. The rule that makes it
+    may then make it such that it ends up row by row in memory, as parameters lie there."""
+    return node is not None and node.operation is linear.t
 
 
 def any_lifted(g: Any, *saved: Any) -> bool:
@@ -358,7 +295,9 @@ def compile_backward(operation: Operation) -> Callable[..., Any]:
     rules = {f"rule{i}": r for i, r in enumerate(operation.rules) if r}
     if operation.joint:
         rules["joint"] = operation.joint
-    names: dict[str, Any] = {"modified": modified, "is_turn": is_turn, "any_lifted": any_lifted}
+    names: dict[str, Any] = {
+        "modified": modified, "is_transpose": is_transpose, "any_lifted": any_lifted
+    }  # fmt: skip
     names.update((name, rule.function) for name, rule in rules.items())
     source, file = backward_source(operation), f"<backward of {operation.name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -375,28 +314,8 @@ def node_class(operation: Operation) -> type[OperationNode]:
     if not _kept:
         _kept.append(arrays.allocator.keep_freed_memory())  # gradients come and go, all of a size
     for name in operation.saves:
-        _show_saved(name)
+        show_saved(OperationNode, name)
     return type(operation.node_name, (OperationNode,), {"__slots__": (), "operation": operation})
 
 
 Operation.make_node_class = staticmethod(node_class)
-
-
-def _show_saved(name: str) -> None:
-    """Give nodes that save ``name`` the attributes ``_saved_name`` and ``_raw_saved_name``."""
-
-    def position(node: OperationNode, prefix: str) -> int:
-        if name not in node.operation.saves:
-            raise AttributeError(f"'{node.name()}' object has no attribute '{prefix}{name}'")
-        return node.operation.saves.index(name)
-
-    def value(node: OperationNode) -> Any:
-        saved = node.saved_tensor(position(node, "_saved_"))
-        return wrap(arrays.asarray(saved)) if isinstance(saved, (int, float, complex)) else saved
-
-    def handle(node: OperationNode) -> SavedTensor:
-        return SavedTensor(node, position(node, "_raw_saved_"))
-
-    if not hasattr(OperationNode, f"_saved_{name}"):
-        setattr(OperationNode, f"_saved_{name}", property(value))
-        setattr(OperationNode, f"_raw_saved_{name}", property(handle))

@@ -55,11 +55,10 @@ class Part(PartOfBase):
         """The transpose of the view operation alone."""
         rule = self.operation.rules[0]
         assert rule is not None
-        values = {**self.options, "shape": self.shape}
         if self.operation.output_names != ("result",):
             number, count = self.output
             g = tuple([g if i == number else None for i in range(count)])
-        return rule.function(g, *[values[name] for name in rule.names])
+        return rule.function(g, *rule.arguments(self.options, self.shape))
 
     def take(self, x: Any) -> Any:
         for step in reversed(list(self.steps())):

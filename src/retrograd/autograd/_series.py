@@ -98,10 +98,6 @@ class Series(Lifted):
         return tuple(self.known)
 
     @property
-    def of_arrays(self) -> bool:
-        return all(c is None or is_bare(c) for c in self.known)
-
-    @property
     def moves(self) -> bool:
         if self.view_of is not None:
             self.refresh()

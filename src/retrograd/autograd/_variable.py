@@ -251,7 +251,7 @@ class Variable(TensorLike):
         if node is None or meta_of(self).retains:
             return
         meta_of(self).retains = True
-        extras = node.careful()
+        extras = node.extras_for_visit()
         extras.retained = {**(extras.retained or {}), self.output_nr: weakref.ref(self)}
 
     @property
@@ -296,7 +296,7 @@ class Variable(TensorLike):
                 "cannot register a hook on a view that was taken in no_grad mode: it has no "
                 "gradient. Take the view in grad mode, or register the hook on its base."
             )
-        extras = node.careful()
+        extras = node.extras_for_visit()
         if extras.tensor_hooks is None:
             extras.tensor_hooks = {}
         if self._node is not None:

@@ -18,9 +18,10 @@ from retrograd import arrays
 from retrograd._modes import modes, recording_in, sealed, within
 from retrograd._source import user_place
 from retrograd.autograd import _custom_results as custom_results
-from retrograd.autograd._history import edge, fit
+from retrograd.autograd._history import edge
 from retrograd.autograd._node import FREED, SECOND_BACKWARD, Node, orders
-from retrograd.autograd._operation_node import Packed, maker_of, modified_error
+from retrograd.autograd._operation_node import fit
+from retrograd.autograd._saved import Packed, maker_of, modified_error
 from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._lifted import Lifted
@@ -213,7 +214,8 @@ class FunctionCtx(Node):
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         several = self.outputs is not None
         grads = [x if x is None else wrap(x) for x in (g if several else [g])]
-        if several and self.function.boxed_grads_call and not (self.extras and self.extras.careful):
+        visited = self.extras is not None and self.extras.needs_visit
+        if several and self.function.boxed_grads_call and not visited:
             g.clear()  # so that what backward takes out of its list is free
         received = self._call_backward(grads, next_nodes, False)
         return [x if x is None else x._data for x in received]
@@ -614,7 +616,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             return outputs
         many = outputs if isinstance(outputs, tuple) else (outputs,)
         failing = _Error(edges)
-        failing.careful()
+        failing.extras_for_visit()
         blocked = []
         for output in many:
             if isinstance(output, Plug.tensor):
@@ -651,7 +653,7 @@ class _Error(Node):
         self.saved = None
         self.extras = None
         if any(number is not None for _, number in edges):
-            self.more().next_numbers = tuple(number for _, number in edges)
+            self.get_extras().next_numbers = tuple(number for _, number in edges)
         self.code, self.lasti = user_place(3)
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:

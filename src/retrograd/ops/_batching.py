@@ -8,7 +8,7 @@ an operation is run entry by entry, and says so once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
@@ -16,28 +16,27 @@ from retrograd._modes import modes, within
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Refused
 from retrograd.ops._dims import numel
-from retrograd.ops._lifted import Level, Lifted, bare_option
-from retrograd.ops._operation import Operation, detached, is_bare, raw, unrecorded
+from retrograd.ops._lifted import Level, Lifted, bare_dtype_of, bare_option, run_on_bare
+from retrograd.ops._operation import NUMBERS, Operation, TensorLike, detached, raw, unrecorded
 
 
 class Batched(Lifted):
     """A value for each entry of a batch, stacked along the first dimension of one value."""
 
-    __slots__ = ("dim", "same", "value")
+    __slots__ = ("bare_dtype", "dim", "same", "value")
+
+    bare_dtype: Any
 
     def __init__(self, level: Level, value: Any, same: bool = False, dim: int = 0) -> None:
         self.level = level
         self.value = value
         self.same = same  # one value for all entries, without the dimension
         self.dim = dim  # where the user had the batch, which custom operations are told
+        self.bare_dtype = bare_dtype_of(value)
 
     @property
     def inner(self) -> Any:
         return self.value
-
-    @property
-    def of_arrays(self) -> bool:
-        return is_bare(self.value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,6 +57,7 @@ class Batched(Lifted):
 
     def hold(self, as_tensor: Callable[[Any], Any]) -> None:
         self.value = as_tensor(self.value)
+        self.bare_dtype = None
 
     def item(self) -> Any:
         if self.same:
@@ -137,12 +137,47 @@ class BatchLevel(Level):
         alone = of_elements and len(given) == 1 and self.owns(given[0])
         return Batched(self, found, same, given[0].dim if alone else 0)
 
+    def run_elementwise(
+        self, operation: Operation, args: Sequence[Any], options: dict[str, Any]
+    ) -> Lifted:
+        """Where dimensions line up as they are: otherwise ``run`` aligns them."""
+        values: list[Any] = []
+        rank, dim, same = -1, 0, True  # the rank of an entry
+        for x in args if is_pointwise(operation) else ():
+            if type(x) is Batched and x.level is self:
+                value = x.value
+                if isinstance(value, TensorLike):
+                    if not value._is_plain:
+                        break
+                    value = value._data
+                if not x.same:
+                    own = len(value.shape) - 1
+                    if rank not in (-1, own):
+                        break
+                    rank, dim, same = own, x.dim, False
+                values.append(value)
+            else:
+                values.append(x)
+        else:
+            if values and (same or len(args) == 1 or not _any_above(args, values, rank)):
+                try:
+                    y = run_on_bare(operation, values, options)
+                except ValueError:
+                    pass  # which ``run`` explains
+                else:
+                    return Batched(self, y, same, dim if len(args) == 1 else 0)
+        found: Lifted = self.run(operation, tuple(args), options)
+        return found
+
     def takes_whole(self, operation: Operation) -> bool:
         rule = rule_of(operation)
         return rule is not entry_by_entry and rule is not definition_on
 
     def records_whole(self, operation: Operation) -> bool:
         return rule_of(operation) is not entry_by_entry
+
+    def looks_at_no_mode(self, operation: Operation) -> bool:
+        return not operation.random and is_done_by_dims(operation)
 
     def check_random(self) -> None:
         """Refuse to draw random numbers, unless it was said what that is to mean."""
@@ -220,6 +255,15 @@ class BatchLevel(Level):
         return linear.reshape(x.value, (self.size, *(1,) * missing, *x.shape))
 
 
+def _any_above(args: Sequence[Any], values: Sequence[Any], rank: int) -> bool:
+    """Whether a value that is the same for all entries has more dimensions than an entry."""
+    return any([
+        len(value.shape) > rank
+        for x, value in zip(args, values, strict=True)
+        if (x is value or x.same) and type(value) not in NUMBERS
+    ])  # fmt: skip
+
+
 def batches_of(x: Any) -> list[BatchLevel]:
     """The batches that a value has entries of, the outermost first."""
     found: list[Any] = []
@@ -253,6 +297,22 @@ def rule_of(op: Operation) -> Rule:
     from retrograd.ops._batching_rules import find_rule  # with the rules of what is always loaded
 
     return find_rule(op)
+
+
+@cache
+def is_pointwise(op: Operation) -> bool:
+    """Whether a batch needs no more than aligned dimensions."""
+    from retrograd.ops._batching_dims import pointwise
+
+    return rule_of(op) is pointwise
+
+
+@cache
+def is_done_by_dims(op: Operation) -> bool:
+    """Whether the batch is one more dimension, and nothing but operations on values is needed."""
+    from retrograd.ops._batching_dims import along_dimensions, folding, leading, pointwise
+
+    return rule_of(op) in (pointwise, leading, folding, along_dimensions)
 
 
 def call(op: Operation, args: list[Any], options: dict[str, Any]) -> Any:

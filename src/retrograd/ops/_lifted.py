@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from retrograd._modes import come_back, go_below, modes, within
-from retrograd.arrays import Raw
+from retrograd._modes import call_below, modes, within
+from retrograd.arrays import LARGE, Raw, is_raw, shared
+from retrograd.arrays import float32 as FLOAT32
+from retrograd.arrays import float64 as FLOAT64
 
 
 class TensorLike:
@@ -50,6 +52,10 @@ class Lifted:
     __slots__ = ("level",)
 
     level: Level
+    # The float dtype, if the value is *bare*: made of nothing but arrays of one float dtype, or of
+    # Tensors that are nothing more. What elementwise operations do to it depends on no mode. Kinds
+    # of values that may be bare have a slot for it.
+    bare_dtype: Any = None
     operations: ClassVar[dict[str, Any]] = {}  # by NumPy's names; supplied by ``operators``
 
     @property
@@ -68,11 +74,6 @@ class Lifted:
         return (self.inner,)
 
     @property
-    def of_arrays(self) -> bool:
-        """Whether its parts are arrays that nobody records."""
-        return False
-
-    @property
     def shape(self) -> tuple[int, ...]:
         shape: tuple[int, ...] = raw(self.inner).shape
         return shape
@@ -80,7 +81,8 @@ class Lifted:
     @property
     def dtype(self) -> Any:
         """As arrays have it."""
-        return raw(self.inner).dtype
+        dtype = self.bare_dtype
+        return raw(self.inner).dtype if dtype is None else dtype
 
     @property
     def ndim(self) -> int:
@@ -212,30 +214,27 @@ class Level:
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """An operation on arguments of which some are lifted to this level.
 
-        While it does that, only the transforms outside are open. To elementwise operations on
-        arrays it makes no difference what is open.
+        While it does that, only the transforms outside are open.
         """
         if operation.definition is not None and not self.takes_whole(operation):
             return self.by_definition(operation, args, options)
-        now = modes.frame.states[-1]
-        if operation.of_elements and not now.interceptors and only_arrays(args, options):
-            return self.run_on_parts(operation, args, options)
-        running = now.running
-        if running is not None and self in running.unrecorded and now.grad_enabled:
-            with within(grad_enabled=False):
-                return self.run(operation, args, options)
-        frame = modes.frame
         try:
-            try:
-                go_below(self.number)
+            now = modes.frame.states[-1]
+            if now.only_levels and self.looks_at_no_mode(operation) and bare_level(args) is self:
                 return self.run_on_parts(operation, args, options)
-            except LooksAtValues as error:
-                error.operation = error.operation or operation.name
-                raise
-            finally:
-                come_back(frame)
-        finally:  # twice, in case of an interrupt in the first
-            come_back(frame)
+            running = now.running
+            if running is not None and self in running.unrecorded and now.grad_enabled:
+                with within(grad_enabled=False):
+                    return self.run(operation, args, options)
+            return call_below(self.number, self.run_on_parts, operation, args, options)
+        except LooksAtValues as error:
+            error.operation = error.operation or operation.name
+            raise
+
+    def looks_at_no_mode(self, operation: Any) -> bool:
+        """Whether an operation on bare values is done by operations on their parts alone, so that
+        it does not matter which transforms are open meanwhile."""
+        return False
 
     def look(self, how: str) -> None:
         """Note that somebody looks at a value of this level."""
@@ -261,6 +260,12 @@ class Level:
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """As ``run``, by operations on the parts of what is lifted."""
+        raise NotImplementedError
+
+    def run_elementwise(
+        self, operation: Any, args: Sequence[Any], options: dict[str, Any]
+    ) -> Lifted:
+        """As ``run``, for an elementwise operation on bare values: no mode is looked at."""
         raise NotImplementedError
 
     def below(self, x: Any) -> tuple[Any, bool]:
@@ -298,12 +303,55 @@ class Level:
         raise NotImplementedError
 
 
-def only_arrays(args: Iterable[Any], options: dict[str, Any]) -> bool:
-    """Whether all that is lifted among the arguments of an operation is made of arrays."""
+# -- elementwise operations on bare values -----------------------------------------------------
+
+
+def bare_dtype_of(x: Any) -> Any:
+    """The float dtype of a bare value: an array, or a lifted value of nothing but arrays, perhaps
+    in a Tensor that is not recorded. None if it is anything else."""
+    if isinstance(x, TensorLike):
+        if not x._is_plain:
+            return None
+        x = x._data
+    if isinstance(x, Lifted):
+        return x.bare_dtype
+    dtype = x.dtype if is_raw(x) else None
+    return dtype if dtype is FLOAT32 or dtype is FLOAT64 else None
+
+
+def bare_level(args: Iterable[Any]) -> Level | None:
+    """The innermost transform among arguments that are bare values of one dtype, and Python
+    numbers. None if they are not, or if none of them is lifted."""
+    level: Level | None = None
+    dtype = None
     for x in args:
-        if isinstance(x, Lifted) and not x.of_arrays:
-            return False
-    return not any([isinstance(x, (Lifted, tuple)) for x in options.values()])
+        if isinstance(x, Lifted):
+            own = x.bare_dtype
+            if level is None or x.level.number > level.number:
+                level = x.level
+        elif type(x) is float or type(x) is int:
+            continue
+        else:
+            own = getattr(x, "dtype", None)
+        if own is None or (dtype is not None and own is not dtype):
+            return None
+        dtype = own
+    return level
+
+
+def run_on_bare(operation: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """An operation on bare values of one dtype, and Python numbers."""
+    level: Level | None = None
+    for x in args:
+        if isinstance(x, Lifted) and (level is None or x.level.number > level.number):
+            level = x.level
+    if level is None:
+        if operation.heavy and args[0].size > LARGE:
+            return shared(operation.forward, args[0])
+        return operation.forward(*args, **options)
+    if operation.of_elements:
+        return level.run_elementwise(operation, args, options)
+    return level.run(operation, tuple(args), options)
 
 
 def tracer() -> Any:

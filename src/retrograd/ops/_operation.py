@@ -6,6 +6,7 @@ names in its parameters. What a rule names is what a graph node keeps for it:
 - the name of an input (``self``, ``other``): the value of that input;
 - ``result``: the value of the output (of an operation with several, the name of one of them);
 - ``shape``: the shape of the input that the rule is for;
+- ``transposed_next``: whether the gradient is about to be transposed, by the node that it goes to;
 - the name of an option (``dim``, ``keepdim``): its value.
 
 Rules are written with operators and with operations, which take raw arrays and Tensors alike. On
@@ -48,14 +49,14 @@ What users call and read is declared here too: ``public``, ``alias``, ``in_place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd.arrays import Raw
 from retrograd.ops._batching_declarations import Batching
-from retrograd.ops._lifted import Lifted, highest_level
+from retrograd.ops._lifted import Lifted, bare_level, highest_level
 from retrograd.ops._lifted import TensorLike as TensorLike
 from retrograd.ops._lifted import raw as raw
 from retrograd.ops._public import declare
@@ -93,12 +94,15 @@ class Planned(NamedTuple):
 
 
 FLOAT32, FLOAT64 = arrays.float32, arrays.float64
+NUMBERS = frozenset({float, int, bool, str, type(None)})
+ARRAYS_AND_NUMBERS = frozenset({float, int, *arrays.RAW_CLASSES})
 
 
-def unrecorded(values: Iterable[Any]) -> list[Any] | None:
+def unrecorded(values: Iterable[Any], converts: bool = True) -> list[Any] | None:
     """Values without the Tensors round them, if that makes no difference to an operation that gives
     no views: none of them is recorded, and all are of one float dtype, so that none is converted.
-    None if it does. What is computed on bare values skips all that is about recording."""
+    None if it does. What is computed on bare values skips all that is about recording.
+    ``converts``: whether the operation would convert values of several dtypes to one."""
     found: list[Any] = []
     dtype = None
     for x in values:
@@ -113,7 +117,7 @@ def unrecorded(values: Iterable[Any]) -> list[Any] | None:
         own = getattr(x, "dtype", None)
         if dtype is None and (own is FLOAT32 or own is FLOAT64):
             dtype = own
-        elif own is not dtype or dtype is None:
+        elif own is None or own.kind == "c" or (converts and (own is not dtype or dtype is None)):
             return None
         if isinstance(x, Lifted) and x.level.closed:
             return None
@@ -123,7 +127,7 @@ def unrecorded(values: Iterable[Any]) -> list[Any] | None:
 
 def is_bare(x: Any) -> bool:
     """Whether a part of a lifted value is an array that nobody records, with or without a Tensor
-    round it: what is done to it does not depend on any mode."""
+    round it."""
     if isinstance(x, TensorLike):
         return x._is_plain and arrays.is_raw(x._data)
     return arrays.is_raw(x)
@@ -164,12 +168,25 @@ def code_of(function: Callable[..., Any]) -> Any:
 class Rule:
     """A derivative rule and the names of what it needs besides ``g``."""
 
-    __slots__ = ("function", "names")
+    __slots__ = ("function", "names", "names_shape")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         code = code_of(function)
         self.function = function
         self.names = code.co_varnames[1 : code.co_argcount]
+        self.names_shape = "shape" in self.names
+
+    def arguments(
+        self, values: Mapping[str, Any], shape: Any = None, transposed_next: Any = False
+    ) -> list[Any]:
+        """What the rule names besides ``g``: inputs, outputs and options out of ``values``, the
+        shape of the input that it is for, and whether its gradient is about to be transposed."""
+        return [
+            shape if name == "shape"
+            else transposed_next if name == "transposed_next"
+            else values[name]
+            for name in self.names
+        ]  # fmt: skip
 
 
 class Operation:
@@ -183,14 +200,16 @@ class Operation:
     # Supplied by the layers above.
     make_node_class: ClassVar[Callable[[Operation], Any]]
     bind: ClassVar[Callable[[Operation], Any] | None] = None
+    bind_at_level: ClassVar[Callable[[Operation], Any]]
     # Calls an operation and writes the result over its first operand.
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
-    __slots__ = ("_node_class", "adjoint", "batch", "broadcasts", "check", "definition",
-                 "differentiable", "doc", "dtypes", "fits", "forward", "function", "fused",
-                 "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by", "node_name",
-                 "number", "of_elements", "options", "output_names", "random", "rearranges",
-                 "reason", "rules", "saves", "symmetric", "view", "words", "writes")  # fmt: skip
+    __slots__ = ("_at_level", "_node_class", "adjoint", "batch", "broadcasts", "check",
+                 "definition", "differentiable", "doc", "dtypes", "fits", "forward", "function",
+                 "fused", "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by",
+                 "node_name", "number", "of_elements", "options", "output_names", "random",
+                 "rearranges", "reason", "rules", "saves", "symmetric", "view", "words",
+                 "writes")  # fmt: skip
 
     def __init__(
         self,
@@ -259,8 +278,10 @@ class Operation:
         # Whether it, and its rules, do to elements what they do, in memory of their own.
         aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
         drawn = random or batch == "random overwrite"
-        self.of_elements = aligned and not (view or drawn or jvp or adjoint or callable(batch))
+        by_family = self.family == "elementwise" if jvp else not adjoint
+        self.of_elements = aligned and by_family and not (view or drawn or callable(batch))
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
+        self._at_level: Callable[..., Any] | None = None
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
@@ -286,6 +307,32 @@ class Operation:
         return needed
 
     @property
+    def at_level(self) -> Callable[..., Any] | None:
+        """What to call on Tensors of bare values under transforms, made when first needed. None if
+        the operation needs more to be known."""
+        if self._at_level is None:
+            if self.view or self.random or self.definition is not None:
+                return None
+            self._at_level = Operation.bind_at_level(self)
+        return self._at_level
+
+    @property
+    def tangent_on_bare(self) -> bool:
+        """Whether its tangents can be computed of bare values. A ``jvp`` may ask for Tensors."""
+        return self.jvp is None or self.family == "elementwise"
+
+    @property
+    def tangent_by_family(self) -> bool:
+        """Whether tangents follow from the family, without differentiating a rule."""
+        families = ("elementwise", "linear", "multilinear", "reduction", "selecting")
+        return self.tangent_on_bare and self.family in families and not self.adjoint
+
+    @property
+    def converts(self) -> bool:
+        """Whether operands of several dtypes are converted to one."""
+        return self.dtypes not in ("same", "free", "real")
+
+    @property
     def node_class(self) -> Any:
         """The class of nodes that record this operation, made when first needed."""
         if self._node_class is None:
@@ -293,16 +340,27 @@ class Operation:
         return self._node_class
 
     def __call__(operation, /, *args: Any, **options: Any) -> Any:  # noqa: N805 - options may be called self
+        only_arrays = not options
         for a in args:
+            if type(a) in ARRAYS_AND_NUMBERS:
+                continue
             if isinstance(a, TensorLike) or (type(a) in (list, tuple) and _any_tensor(a)):
                 if type(args[0]) is Target:
                     return Planned(operation, args, options)
                 assert operation.function is not None, "the tensor layer is not loaded"
                 return operation.function(*args, **options)
-        if switch.active and modes.levels:
+            only_arrays = False
+        if switch.active and not (only_arrays and not operation.random) and modes.levels:
+            if operation.of_elements and not (options and any_arrays(options)):
+                level = bare_level(args)
+                if level is not None:
+                    return level.run_elementwise(operation, args, options)
             innermost = modes.levels[-1] if operation.random else None
             level = innermost or highest_level((*args, *options.values()))
             if level is not None:
+                number = operation.number
+                if number is not None and type(args[-1]) in (bool, int, float, complex):
+                    return number(*args[:-1], **{**options, operation.inputs[-1]: args[-1]})
                 return level.run(operation, args, options)
         if operation.heavy and args[0].size > arrays.LARGE:
             return arrays.shared(operation.forward, args[0])
@@ -314,6 +372,16 @@ class Operation:
 
 def _any_tensor(values: Any) -> bool:
     return any(isinstance(v, TensorLike) for v in values)
+
+
+def any_arrays(options: dict[str, Any]) -> bool:
+    """Whether some option is more than a number, a word or several numbers."""
+    for value in options.values():
+        if type(value) not in NUMBERS and not (
+            type(value) is tuple and all([type(v) in NUMBERS for v in value])
+        ):
+            return True
+    return False
 
 
 TABLE: dict[str, Operation] = {}

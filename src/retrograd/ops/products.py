@@ -7,7 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._operation import Multilinear, multilinear, raw
+from retrograd.ops._operation import Multilinear, Target, TensorLike, multilinear, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 
@@ -33,7 +33,7 @@ mv: Multilinear = multilinear(
 mm: Multilinear = multilinear(
     "mm", arrays.mm,
     {"self": lambda g, mat2: mm(g, transposed(mat2)),
-     "mat2": lambda g, self, turned: turned_mm(self, g, turned)},
+     "mat2": lambda g, self, transposed_next: transposed_mm(self, g, transposed_next)},
     check=kernel("addmm_impl_cpu_", "b"), batch="product",
 )  # fmt: skip
 bmm: Multilinear = multilinear(
@@ -44,9 +44,10 @@ bmm: Multilinear = multilinear(
 )  # fmt: skip
 
 
-def turned_mm(a: Any, b: Any, turned: bool) -> Any:
-    """The transpose of ``a`` times ``b``. If ``turned``, it lies column by column in memory."""
-    return linear.t(mm(linear.t(b), a)) if turned else mm(linear.t(a), b)
+def transposed_mm(a: Any, b: Any, transposed_next: bool) -> Any:
+    """The transpose of ``a`` times ``b``. If that is about to be transposed, it lies column by
+    column in memory."""
+    return linear.t(mm(linear.t(b), a)) if transposed_next else mm(linear.t(a), b)
 
 
 def _outer(self: Any, vec2: Any) -> Any:
@@ -196,15 +197,22 @@ def matmul(self: Any, other: Any) -> Any:
     Vectors count as a row on the left and as a column on the right, and lose that dimension. The
     steps are PyTorch's, since the graph shows them.
     """
-    if not (hasattr(self, "shape") and hasattr(other, "shape")):
-        raise _not_a_tensor("matmul", input=self, other=other)
-    left, right = raw(self).ndim, raw(other).ndim
+    tensors = isinstance(self, TensorLike) and isinstance(other, TensorLike)
+    a, b = (self._data, other._data) if tensors else (raw(self), raw(other))
+    try:
+        left, right = a.ndim, b.ndim
+    except AttributeError:
+        raise _not_a_tensor("matmul", input=self, other=other) from None
+    if left == 2 and right == 2:
+        if a.shape[1] != b.shape[0] or a.dtype is not b.dtype:
+            return _mm(self, other)  # which says what is wrong
+        # The operation would ask for tensors again, in a tenth of the time of a small product.
+        direct = mm.function if tensors and type(self) is not Target else None
+        return mm(self, other) if direct is None else direct(self, other)
     if not left or not right:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {left}D and {right}D"
         )
-    if left == 2 and right == 2:
-        return _mm(self, other)
     if right == 1 and left <= 2:
         return _dot(self, other) if left == 1 else _mv(self, other)
     if left == 1 and right == 2:

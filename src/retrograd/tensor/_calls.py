@@ -10,19 +10,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, within
+from retrograd._modes import modes
 from retrograd._source import is_own, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import become_view, edge, meta_of
 from retrograd.autograd._levels import as_tensor, value_of
 from retrograd.autograd._node import Node, orders
-from retrograd.autograd._operation_node import OperationNode, Packed, pack_value
+from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._parts import Part
+from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues, tracer
-from retrograd.ops._operation import Operation
+from retrograd.ops._operation import Operation, any_arrays
 from retrograd.tensor._tensor import Tensor
 
 Number = (bool, int, float, complex)
@@ -101,8 +102,14 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     now = modes.frame.states[-1]
     if now.interceptors:
         return now.interceptors[-1](op, args, options, computed)
-    if now.levels and (level := level_for(op, args, options)) is not None:
-        return apply_lifted(level, op, args, options, computed)
+    if now.levels:
+        if now.only_levels and computed is None and are_bare(args, options):
+            at_level = op.at_level
+            if at_level is not None:
+                return at_level(*args, **options)
+        level = level_for(op, args, options)
+        if level is not None:
+            return apply_lifted(level, op, args, options, computed)
     if not now.grad_enabled and not now.inference and computed is None:
         result = unrecorded(op, args, options)
         if result is not None:
@@ -122,7 +129,7 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
             output = op.forward(*raws, **options)
     except LooksAtValues:
         if any_ended([*operands, *options.values()]):
-            return apply(op, *settled(args, options))
+            return apply(op, *without_ended(args, options))
         raise
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
@@ -132,6 +139,31 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
 
 
 # -- under transforms ------------------------------------------------------------------------
+
+
+def are_bare(args: Sequence[Any], options: dict[str, Any]) -> bool:
+    """Whether operands are bare values of one transform, its constants and Python numbers, so that
+    an elementwise operation on them can be called as one on arrays is. Constants with a history
+    must not be: what is done to them is recorded by the levels below."""
+    level: Level | None = None
+    for x in args:
+        if isinstance(x, Tensor):
+            meta, data = x._meta, x._data
+            if meta is not None and (meta.view is not None or meta.inference):
+                return False
+            if isinstance(data, Lifted):
+                if data.bare_dtype is None:
+                    return False
+                own = data.level
+                if own is not level:
+                    if level is not None or own.closed:
+                        return False
+                    level = own
+            elif x._node is not None or (meta is not None and meta.requires_grad):
+                return False
+        elif type(x) is not float and type(x) is not int and x is not None:
+            return False
+    return level is not None and not (options and any_arrays(options))
 
 
 def level_for(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Level | None:
@@ -157,13 +189,20 @@ def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
     return highest
 
 
+def apply_by_level(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Call ``op`` on Tensors of which some belong to a transform, whatever they are like."""
+    level = level_for(op, args, options)
+    assert level is not None
+    return apply_lifted(level, op, args, options)
+
+
 def apply_lifted(
     level: Level, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any = None
 ) -> Any:
     """Call ``op`` on Tensors of which some belong to a transform. For it, Tensors of the levels
     below are constants, history and all; what is recorded here lies above it."""
     if level.closed:
-        return apply(op, *settled(args, options))
+        return apply(op, *without_ended(args, options))
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
@@ -193,6 +232,10 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
     levels: what the definition computes from constants is none of the transform's business."""
     raws = [x._data if isinstance(x, Tensor) else x for x in operands]
     check_lifted(op, raws, options)
+    assert op.definition is not None
+    if modes.now.only_levels and are_bare(operands, options) and not any_requires_grad(operands):
+        found = op.definition(*raws, **options)
+        return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
     prepared = prepare(op, raws, options)
     if prepared is not raws:
         operands = [
@@ -201,7 +244,6 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
             else elementwise.to_dtype(x, dtype=p.dtype)
             for x, r, p in zip(operands, raws, prepared, strict=True)
         ]  # fmt: skip
-    assert op.definition is not None
     found = op.definition(*operands, **options)
     return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
 
@@ -239,17 +281,19 @@ def any_ended(values: Sequence[Any]) -> bool:
     return any(isinstance(x, Lifted) and x.level.closed for x in found)
 
 
-def settled(args: Sequence[Any], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def without_ended(
+    args: Sequence[Any], options: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
     """Arguments with what is left of values whose transform has ended."""
 
-    def settle(x: Any) -> Any:
+    def left_of(x: Any) -> Any:
         if type(x) in (list, tuple):
-            return type(x)(map(settle, x))
+            return type(x)(map(left_of, x))
         data = x._data if isinstance(x, Tensor) else x
         ended = isinstance(data, Lifted) and data.level.closed
         return data.level.left_of(data) if ended else x
 
-    return [settle(x) for x in args], {name: settle(x) for name, x in options.items()}
+    return [left_of(x) for x in args], {name: left_of(x) for name, x in options.items()}
 
 
 def unrecorded(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Tensor | None:
@@ -375,13 +419,14 @@ def make_node(
     node.code, node.lasti = user_place(2)
     numbers = tuple([number for _, number in edges])
     if numbers.count(None) != len(numbers):
-        node.more().next_numbers = numbers
+        node.get_extras().next_numbers = numbers
     if op.fits:
-        node.more().fit = tuple([info if info[1] is not None else None for info in node.infos])
+        infos = [info if info[1] is not None else None for info in node.infos]
+        node.get_extras().fit = tuple(infos)
     if not op.adjoint and any_complex(node.infos, raws, options):
-        node.careful().conjugate = True
+        node.extras_for_visit().conjugate = True
     if modes.anomaly:
-        node.careful().trace = forward_trace()
+        node.extras_for_visit().trace = forward_trace()
     return node
 
 
@@ -451,20 +496,6 @@ def watch(tensor: Tensor) -> Version:
             "instead of `torch.inference_mode()`."
         )
     return version_of(tensor)
-
-
-def pack_saved(node: OperationNode) -> None:
-    """Pass what a node saved through the innermost pair of saved_tensors_hooks."""
-    pack, unpack = modes.saved_tensor_hooks[-1]
-    packed: list[Any] = []
-    with within(saved_tensor_hooks=()):  # what a hook computes is not packed itself
-        for i in range(len(node.operation.saves)):
-            tensor = node.saved_tensor(i)
-            is_tensor = isinstance(tensor, Tensor)  # or a Python number, or nothing
-            entry = pack_value(tensor, pack, unpack) if is_tensor else tensor
-            packed += (entry, UNCHANGING, 0)
-    node.saved = tuple(packed)
-    node.careful().packed = any(isinstance(x, Packed) for x in packed)
 
 
 def forward_trace() -> str:

@@ -1,16 +1,19 @@
-"""Fast ways to call an operation, for float tensors with nothing special switched on.
+"""Fast paths to call an operation, for float tensors with nothing special switched on.
 
 ``f(x)``, ``f(x, **options)`` and ``f(x, y)`` make up most programs. Each does what ``apply`` does
 in fewer steps: compute, make the Tensor, ask where the operands came from, make the node. Whatever
-a fast way is not sure about it leaves to the careful one. Steps that they share are written out in
-each: a call would take as long as several of them.
+a fast path is not sure about it leaves to ``apply``. Steps that they share are written out in each:
+a call would take as long as several of them.
+
+Under transforms the same code records operations on bare values. Only what computes the result is
+another function there (``AT_LEVEL``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from sys import _getframe
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
@@ -18,6 +21,7 @@ from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
 from retrograd.autograd._node import orders
 from retrograd.autograd._versions import UNCHANGING, Version
+from retrograd.ops._lifted import run_on_bare
 from retrograd.ops._operation import Operation
 from retrograd.ops._refusals import takes_floats
 from retrograd.tensor._calls import (
@@ -25,6 +29,7 @@ from retrograd.tensor._calls import (
     FLOAT64,
     any_requires_grad,
     apply,
+    apply_by_level,
     is_operand,
     operands_of,
     watch,
@@ -38,17 +43,39 @@ NUMBER: Any = object()  # stands for the meta of an operand that is a Python num
 new = object.__new__  # makes a Tensor without going through its constructor for users
 
 
-def unary(op: Operation) -> Callable[..., Any]:
+class Setting(NamedTuple):
+    """Where a fast path is taken: with no mode on, or under transforms."""
+
+    active: Any  # if there is something in it, the fast path is not right
+    apply: Callable[..., Any]  # what is called instead
+    forward: Callable[[Operation], Callable[..., Any]]  # what computes the result
+    constant: Callable[[Any, Any], Any]  # a number as an operand beside another
+
+
+PLAIN = Setting(switch.active, apply, lambda op: op.forward, arrays.constant)
+
+
+def forward_at_level(op: Operation) -> Callable[..., Any]:
+    """The forward of an operation on bare values under transforms."""
+
+    def forward(*values: Any, **options: Any) -> Any:
+        return run_on_bare(op, values, options)
+
+    return forward
+
+
+def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
-    forward, kind = op.forward, None
+    active, apply, make_forward, _ = setting
+    forward, kind = make_forward(op), None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     constant = not op.differentiable
-    if op.heavy:
+    if op.heavy and setting is PLAIN:
         forward = by_threads_if_large(forward)
     if op.view or names_shape(op):
-        return one_input(op)
+        return one_input(op, setting)
     if op.dtypes in ("real", "free") or op.output_names != ("result",) or len(op.saves) > 1:
-        return general(op)
+        return general(op, setting)
 
     def function(self: Any) -> Any:
         nonlocal kind
@@ -57,7 +84,7 @@ def unary(op: Operation) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+        if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, (self,), {})
         try:
             y = forward(x)
@@ -87,7 +114,7 @@ def unary(op: Operation) -> Callable[..., Any]:
                 version = self._version_counter or watch(self)
                 node.saved = (x, version, version.count)
         if meta is not None and meta.number is not None:
-            node.more().next_numbers = (meta.number,)
+            node.get_extras().next_numbers = (meta.number,)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -108,14 +135,15 @@ def by_threads_if_large(forward: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: shared(forward, x) if x.size > LARGE else forward(x)
 
 
-def one_input(op: Operation) -> Callable[..., Any]:
+def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
     kind = None
-    forward, is_view, keeps_type = op.forward, op.view, op.dtypes in ("same", "sum")
+    active, apply, make_forward, _ = setting
+    forward, is_view, keeps_type = make_forward(op), op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
     constant = not op.differentiable
     if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
-        return general(op)
+        return general(op, setting)
 
     def function(self: Any, /, **options: Any) -> Any:
         nonlocal kind
@@ -124,7 +152,7 @@ def one_input(op: Operation) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if switch.active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+        if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
             return apply(op, (self,), options)
         if not keeps_type:
             for v in options.values():
@@ -159,7 +187,7 @@ def one_input(op: Operation) -> Callable[..., Any]:
             version = self._version_counter or watch(self)
             node.saved = (x, version, version.count)
         if self._meta is not None and self._meta.number is not None:
-            node.more().next_numbers = (self._meta.number,)
+            node.get_extras().next_numbers = (self._meta.number,)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -198,7 +226,7 @@ def several_views(op: Operation) -> Callable[..., Any]:
             node.infos = ((x.shape, dtype),)
             node.outputs = tuple([(piece.shape, dtype) for piece in pieces])
             if self._meta is not None and self._meta.number is not None:
-                node.more().next_numbers = (self._meta.number,)
+                node.get_extras().next_numbers = (self._meta.number,)
             frame = known.user_frame(_getframe(1))
             node.code, node.lasti = frame.f_code, frame.f_lasti
         results = []
@@ -216,14 +244,17 @@ def several_views(op: Operation) -> Callable[..., Any]:
     return function
 
 
-def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
+def binary(
+    op: Operation, setting: Setting = PLAIN, as_operator: bool = False
+) -> Callable[..., Any]:
     """``op(x, y)`` for an operation without options; ``y`` may be a Python number.
 
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
-    forward, broadcasts, saves = op.forward, op.broadcasts, bool(op.saves)
+    active, apply, make_forward, constant_of = setting
+    forward, broadcasts, saves = make_forward(op), op.broadcasts, bool(op.saves)
     if names_shape(op):
-        return general(op)
+        return general(op, setting)
     kind, constant, takes_numbers = None, not op.differentiable, op.number is None
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
     # The fast way knows operations that save nothing, or both operands, each at least for the
@@ -233,7 +264,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
 
     def function(self: Any, other: Any) -> Any:
         nonlocal kind
-        if switch.active:
+        if active:
             return slowly(self, other)
         try:
             x = self._data
@@ -252,7 +283,7 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
             elif (type(other) is float or type(other) is int) and takes_numbers:
                 if dtype is not FLOAT32 and dtype is not FLOAT64:
                     return slowly(self, other)
-                y = arrays.constant(other, x)
+                y = constant_of(other, x)
                 result = new(Tensor)
                 result._data = forward(x, y)
                 other_node, meta = None, NUMBER
@@ -291,12 +322,12 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
         else:
             node.saved = None
         if broadcasts and meta is not NUMBER and x.shape != y.shape:
-            node.more().fit = ((x.shape, dtype), (y.shape, dtype))
+            node.get_extras().fit = ((x.shape, dtype), (y.shape, dtype))
         if (self._meta is not None and self._meta.number is not None) or (
             other_node is not None and other._meta is not None and other._meta.number is not None
         ):
             other_number = None if other_node is None else other._number
-            node.more().next_numbers = (self._number, other_number)
+            node.get_extras().next_numbers = (self._number, other_number)
         frame = _getframe(1)
         node.code = code = frame.f_code
         if code is not known.user_code:
@@ -313,10 +344,11 @@ def binary(op: Operation, as_operator: bool = False) -> Callable[..., Any]:
     return function if fits or not saves else slowly
 
 
-def general(op: Operation) -> Callable[..., Any]:
+def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """Any other call: arrays positional, options by keyword. Several inputs, outputs and saved
     values, as long as there is nothing to convert."""
-    forward, check, several_inputs = op.forward, op.check, op.inputs == ("tensors",)
+    active, apply, make_forward, _ = setting
+    forward, check, several_inputs = make_forward(op), op.check, op.inputs == ("tensors",)
     check_floats = not takes_floats(check)
     may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
     recordable, single = op.differentiable, op.output_names == ("result",)
@@ -334,7 +366,7 @@ def general(op: Operation) -> Callable[..., Any]:
 
     def function(*args: Any, **options: Any) -> Any:
         nonlocal kind
-        if switch.active or op.view:
+        if active or op.view:
             return apply(op, args, options)
         if with_number is not None and type(args[-1]) in (float, int, bool):
             options[last] = args[-1]
@@ -437,13 +469,13 @@ def record(
             saved += (tensor._data, version, version.count)
         node.saved = tuple(saved)
     if fits:
-        node.more().fit = tuple([info if info[1] is not None else None for info in infos])
+        node.get_extras().fit = tuple([info if info[1] is not None else None for info in infos])
     numbers = [
         None if n is None or x._meta is None else x._meta.number
         for n, x in zip(nodes, operands, strict=True)
     ]
     if numbers.count(None) != len(numbers):
-        node.more().next_numbers = tuple(numbers)
+        node.get_extras().next_numbers = tuple(numbers)
     frame = known.user_frame(_getframe(2))
     node.code, node.lasti = frame.f_code, frame.f_lasti
 
@@ -461,21 +493,36 @@ def by_definition(op: Operation) -> Callable[..., Any]:
     return function
 
 
+AT_LEVEL = Setting((), apply_by_level, forward_at_level, lambda number, beside: number)
+
+
+def builder_for(op: Operation) -> Callable[..., Callable[..., Any]]:
+    """Which of the functions above makes the function of an operation."""
+    if op.definition is not None and not op.has_rules and op.family != "constant":
+        return by_definition
+    if op.inputs == ("self",) and not op.options:
+        return unary
+    if len(op.inputs) == 1 and op.view and not op.output_names:
+        return several_views
+    if len(op.inputs) == 1 and op.inputs != ("tensors",):
+        return one_input
+    if len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
+        return binary
+    return general
+
+
 def bind(op: Operation) -> Callable[..., Any]:
     """The function that users and rules call on Tensors for an operation of the table."""
-    builder = general
-    if op.definition is not None and not op.has_rules and op.family != "constant":
-        builder = by_definition
-    elif op.inputs == ("self",) and not op.options:
-        builder = unary
-    elif len(op.inputs) == 1 and op.view and not op.output_names:
-        builder = several_views
-    elif len(op.inputs) == 1 and op.inputs != ("tensors",):
-        builder = one_input
-    elif len(op.inputs) == 2 and not op.options and op.inputs[0] == "self":
-        builder = binary
-    function = builder(op)
+    function = builder_for(op)(op)
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.doc
     op.function = function
     return function
+
+
+def bind_at_level(op: Operation) -> Callable[..., Any]:
+    """The function to call on Tensors of bare values under transforms."""
+    return builder_for(op)(op, AT_LEVEL)
+
+
+Operation.bind_at_level = staticmethod(bind_at_level)

@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.autograd._history import check_write, rebase
+from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation, Planned, Target
 from retrograd.tensor._calls import (
@@ -17,7 +18,6 @@ from retrograd.tensor._calls import (
     in_pytorchs_words,
     level_of,
     make_node,
-    pack_saved,
     save_values,
 )
 from retrograd.tensor._lifted_writes import write_lifted

@@ -19,6 +19,7 @@ from retrograd.autograd._history import (
     set_node,
 )
 from retrograd.autograd._levels import as_tensor, is_of
+from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise
@@ -31,7 +32,6 @@ from retrograd.tensor._calls import (
     for_number,
     lifted_to,
     make_node,
-    pack_saved,
     prepare,
     save_values,
 )
@@ -77,6 +77,7 @@ def write_lifted(
     result = level.run(op, tuple(raws), options)
     check_result(op, target._data, result)
     level.check_write(target._data, result)
+    result.hold(as_tensor)  # its parts are operands of writes now
     values = dict(zip(op.inputs, raws, strict=True))
     if node is not None and op.inputs[0] in op.saves:  # what was there is about to go
         values[op.inputs[0]] = level.run(elementwise.clone, (raws[0],), {})

@@ -59,7 +59,7 @@ def _alpha(plain: Operation, scaled: Operation, name: str, alias: str = "") -> C
 add = _alpha(elementwise.add, elementwise.add_scaled, "add")
 sub = _alpha(elementwise.sub, elementwise.sub_scaled, "sub", "subtract")
 _pow_scalar, _rsub = _function(elementwise.pow_scalar), _function(elementwise.rsub)
-_mm, _div = _function(products.mm), _function(elementwise.div)
+_div = _function(elementwise.div)
 _where, _clamp = _function(elementwise.where), _function(elementwise.clamp)
 _masked_fill = _function(elementwise.masked_fill)
 
@@ -314,12 +314,9 @@ def matmul(self: Tensor, other: Any) -> Any:
     """``self @ other``."""
     if switch.active and modes.interceptors and isinstance(other, Tensor):
         return self.matmul(other)  # which says so to those who intercept operations
-    if isinstance(other, Tensor):
-        x, y = self._data, other._data
-        if x.ndim == y.ndim == 2 and x.shape[1] == y.shape[0] and x.dtype is y.dtype:
-            return _mm(self, other)
-    known = isinstance(other, Tensor) or (arrays.is_raw(other) and other.ndim)
-    return products.matmul(self, other) if known else NotImplemented
+    if isinstance(other, Tensor) or (arrays.is_raw(other) and other.ndim):
+        return products.matmul(self, other)
+    return NotImplemented
 
 
 def invert(self: Tensor) -> Any:

@@ -16,7 +16,8 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
-from retrograd.autograd._operation_node import OperationNode, Packed
+from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._saved import Packed
 from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd.function import FunctionCtx
 from retrograd.ops._lifted import Lifted

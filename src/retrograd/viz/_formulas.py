@@ -93,8 +93,8 @@ class Printer:
 
     def body_of_helper(self, call: ast.Call) -> ast.expr | None:
         name, function = name_of(call.func), self.meaning(call.func)
-        plain = SAME | ZERO | TURNED | PRODUCTS | FALSE | TRUE | {"turned_mm", "_outer", "numel"}
-        plain |= set(AS_OPERATORS)
+        plain = SAME | ZERO | TURNED | PRODUCTS | FALSE | TRUE | set(AS_OPERATORS)
+        plain |= {"transposed_mm", "_outer", "numel"}
         if name in plain or isinstance(function, Operation) or not _is_ours(function):
             return None
         body = expression_of(function)
@@ -243,7 +243,7 @@ class Printer:
             return f"{self.inside(args[0], ATOM)}ᵀ", ATOM
         if name in PRODUCTS and len(args) == 2:
             return f"{self.inside(args[0], PRODUCT)} @ {self.inside(args[1], SIGN)}", PRODUCT
-        if name == "turned_mm":
+        if name == "transposed_mm":
             return f"{self.inside(args[0], ATOM)}ᵀ @ {self.inside(args[1], SIGN)}", PRODUCT
         if name == "_outer" and len(args) == 2:
             return f"{self.inside(args[0], PRODUCT)} ⊗ {self.inside(args[1], SIGN)}", PRODUCT

@@ -49,7 +49,7 @@ def recorded_info(node: Node) -> NodeInfo | None:
 def note(node: Node, info: NodeInfo) -> None:
     """Store information on a node. (Accessing ``node.metadata`` would make the node take the slower
     path in backward passes.)"""
-    extras = node.more()
+    extras = node.get_extras()
     if extras.metadata is None:
         extras.metadata = {}
     extras.metadata[KEY] = info

@@ -17,7 +17,8 @@ from retrograd._source import Place
 from retrograd.autograd._engine import Root, Task
 from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
-from retrograd.autograd._operation_node import OperationNode, Packed
+from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._saved import Packed
 from retrograd.autograd.function import FunctionCtx
 from retrograd.ops._operation import raw
 from retrograd.viz._values import Value

@@ -164,9 +164,9 @@ def _added_up(a: Any, b: Any) -> Any:
 addmm_of = _affine(
     "addmm", products.mm, ("mat1", "mat2"),
     lambda g, mat2, alpha: _scaled(products.mm(g, moving.t(mat2)), alpha),
-    lambda g, mat1, alpha, turned: _scaled(products.turned_mm(mat1, g, turned), alpha),
-    batch=_addmm_batch,
-    check=kernel("addmm_impl_cpu_", "b"),
+    lambda g, mat1, alpha, transposed_next: _scaled(
+        products.transposed_mm(mat1, g, transposed_next), alpha),
+    batch=_addmm_batch, check=kernel("addmm_impl_cpu_", "b"),
 )  # fmt: skip
 addmv_of = _affine(
     "addmv", products.mv, ("mat", "vec"),

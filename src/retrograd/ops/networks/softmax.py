@@ -26,7 +26,7 @@ def _from_largest(x: Any, dim: int) -> Any:
     not depend on what is subtracted, so that is a constant."""
     if 0 in x.shape:
         return x
-    return x - detached(amax_dim(x, dim=(dim,) if x.shape else (), keepdim=True))
+    return x - amax_dim(detached(x), dim=(dim,) if x.shape else (), keepdim=True)
 
 
 def _ratio(x: Any, dim: int) -> Any:

@@ -25,7 +25,7 @@ from retrograd._modes import Scope, modes, within
 from retrograd._source import Place
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import AccumulateGrad, Node
-from retrograd.autograd._operation_node import Packed, modified_error, pack_value
+from retrograd.autograd._saved import Packed, modified_error, pack_value
 from retrograd.autograd._versions import UNCHANGING, Version
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.autograd.graph import saved_tensors_hooks

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from retrograd._modes import Scope, modes, within
+from retrograd.autograd._saved import pack_saved
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
     any_requires_grad,
@@ -13,7 +14,6 @@ from retrograd.tensor._calls import (
     checked,
     for_number,
     make_node,
-    pack_saved,
     save_values,
 )
 from retrograd.tensor._tensor import Tensor

@@ -21,7 +21,7 @@ from retrograd._modes import modes, within
 from retrograd._source import user_place
 from retrograd.autograd._engine import current_task
 from retrograd.autograd._node import FREED, SECOND_BACKWARD, Node, orders
-from retrograd.autograd._operation_node import modified_error
+from retrograd.autograd._saved import modified_error
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.func._trees import flatten, unflatten
@@ -136,7 +136,7 @@ class CheckpointLoopBackward(Node):
         self.code, self.lasti = user_place(3)
         numbers = tuple(number for _, number in loop.edges)
         if any(number is not None for number in numbers):
-            self.more().next_numbers = numbers
+            self.get_extras().next_numbers = numbers
         self.own = own  # the parts of the state that are outputs of this node
         infos = tuple((parts[j]._data.shape, parts[j]._data.dtype) for j in own)
         self.outputs = infos if len(infos) > 1 else None

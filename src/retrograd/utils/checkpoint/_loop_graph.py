@@ -50,7 +50,7 @@ class Passage(Node):
         self.saved = self.extras = self.code = None
         self.lasti = 0
         if onward[1] is not None:
-            self.more().next_numbers = (onward[1],)
+            self.get_extras().next_numbers = (onward[1],)
 
     def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         return (g,)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import AccumulateGrad, Node
-from retrograd.autograd._operation_node import Packed, pack_value
+from retrograd.autograd._saved import Packed, pack_value
 from retrograd.autograd._versions import Version, version_of
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.func._trees import Shape, describe, flatten, unflatten
