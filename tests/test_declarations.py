@@ -251,3 +251,11 @@ def test_other_families_can_be_declared() -> None:
     assert (torch.func.vmap(product)(x[None], x[None])[0] - x @ x).abs().max() < 1e-12
     for operation in (*declared, product):
         withdraw(operation)
+
+
+def test_a_declared_operation_has_a_line_in_the_stubs(bell: Any) -> None:
+    stubs = pytest.importorskip("generate_stubs")
+    lines = stubs.definition("bell", stubs.function_signatures("torch", "bell", torch.bell))
+    assert lines == ["def bell(input: Tensor, *, out: Tensor | None = None) -> Tensor: ..."]
+    lines = stubs.definition("bell_", stubs.method_signatures("bell_"))
+    assert lines == ["def bell_(self) -> Self: ..."]

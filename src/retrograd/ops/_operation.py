@@ -84,6 +84,10 @@ class Target(TensorLike):
     def dtype(self) -> Any:
         return self.tensor.dtype
 
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self.tensor.requires_grad)
+
 
 class Planned(NamedTuple):
     """A call of an operation on a Target, still to be made."""
@@ -209,7 +213,7 @@ class Operation:
                  "fused", "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by",
                  "node_name", "number", "of_elements", "options", "output_names", "random",
                  "rearranges", "reason", "rules", "saves", "symmetric", "view", "words",
-                 "writes")  # fmt: skip
+                 "writes", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -280,6 +284,7 @@ class Operation:
         drawn = random or batch == "random overwrite"
         by_family = self.family == "elementwise" if jvp else not adjoint
         self.of_elements = aligned and by_family and not (view or drawn or callable(batch))
+        self.written: Operation | None = None  # the same with another node, for writing in place
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._at_level: Callable[..., Any] | None = None
         self._node_class: Any = None
@@ -346,7 +351,7 @@ class Operation:
                 continue
             if isinstance(a, TensorLike) or (type(a) in (list, tuple) and _any_tensor(a)):
                 if type(args[0]) is Target:
-                    return Planned(operation, args, options)
+                    return Planned(operation.written or operation, args, options)
                 assert operation.function is not None, "the tensor layer is not loaded"
                 return operation.function(*args, **options)
             only_arrays = False

@@ -21,24 +21,23 @@ from retrograd.ops._operation import Composite, Elementwise, Operation, composit
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.elementwise import ge, le, logical_or, lt, sigmoid, tanh, where, zero
+from retrograd.ops.networks._inplace import with_inplace
 
 _PAIR = ("grad_output", "self")
 
 
-def _written(operation: Operation, *operands: Any, **options: Any) -> Any:
-    """``operands[0]``, overwritten with the result of an operation."""
-    assert Operation.write is not None, "the tensor layer is not loaded"
-    return Operation.write(operation, list(operands), options)
-
-
 def _recorded_as(operation: Operation, name: str, rule: Callable[..., Any], node: str) -> Composite:
-    """The same function with a node and a rule of its own: when it is written in place, or where
-    PyTorch gives it another name."""
+    """The same function with a node and a rule of its own, where PyTorch gives it another name."""
     return composite(
         name, lambda *inputs, **options: operation(*inputs, **options), operation.forward,
         operation.inputs, rules={"self": rule}, node=node, check=operation.check,
         batch="pointwise",
     )  # fmt: skip
+
+
+def _written_as(operation: Operation, rule: Callable[..., Any], node: str) -> None:
+    """Give an operation a node and a rule of its own for when it is written in place."""
+    operation.written = _recorded_as(operation, f"{operation.name}_written", rule, node)
 
 
 def _slope(
@@ -81,29 +80,22 @@ threshold_op = elementwise(
     lambda g, self, threshold: threshold_slope(g, self, threshold=threshold),
     check=_not_for("threshold_cpu", "bc"),
 )  # fmt: skip
-threshold_written = _recorded_as(
-    threshold_op, "threshold_written",
-    lambda g, self, threshold: threshold_slope(g, self, threshold=threshold), "ThresholdBackward1",
+_written_as(
+    threshold_op, lambda g, self, threshold: threshold_slope(g, self, threshold=threshold),
+    "ThresholdBackward1",
 )  # fmt: skip
 
 
-@public("torch functional", out="computed")
-def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+@public("torch functional", in_place="torch functional", out="computed")
+@with_inplace
+def threshold(input: Any, threshold: float, value: float) -> Any:
     """``input`` where it is above ``threshold``, ``value`` elsewhere.
 
     >>> import retrograd as torch
     >>> torch.nn.functional.threshold(torch.tensor([0.5, 1.5]), 1.0, 9.0)
     tensor([9.0000, 1.5000])
     """
-    if inplace:
-        return threshold_(input, threshold, value)
     return threshold_op(input, threshold=threshold, value=value)
-
-
-@public("torch functional")
-def threshold_(input: Any, threshold: float, value: float) -> Any:
-    """In-place version of ``threshold``."""
-    return _written(threshold_written, input, threshold=threshold, value=value)
 
 
 @public("functional")
@@ -158,8 +150,9 @@ def _check_limits(input: Any, min_val: float, max_val: float) -> None:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
 
 
-@public("functional")
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+@public("functional", in_place="functional")
+@with_inplace
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """``input`` moved between two bounds.
 
     >>> import retrograd as torch
@@ -168,28 +161,20 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    if inplace:
-        return hardtanh_(input, min_val, max_val)
     _check_limits(input, min_val, max_val)
     return hardtanh_op(input, min_val=min_val, max_val=max_val)
 
 
 @public("functional")
-def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """In-place version of ``hardtanh``."""
-    _check_limits(input, min_val, max_val)
-    return _written(hardtanh_op, input, min_val=min_val, max_val=max_val)
-
-
-@public("functional")
-def relu6(input: Any, inplace: bool = False) -> Any:
+@with_inplace
+def relu6(input: Any) -> Any:
     """``input`` moved between 0 and 6.
 
     >>> import retrograd as torch
     >>> torch.nn.functional.relu6(torch.tensor([-1.0, 8.0]))
     tensor([0., 6.])
     """
-    return hardtanh(input, 0, 6, inplace)
+    return hardtanh(input, 0, 6)
 
 
 def _hardswish_slope(grad_output: Any, self: Any) -> Any:
@@ -209,14 +194,15 @@ hardswish_op = elementwise(
 
 
 @public("functional")
-def hardswish(input: Any, inplace: bool = False) -> Any:
+@with_inplace
+def hardswish(input: Any) -> Any:
     """``input * relu6(input + 3) / 6``.
 
     >>> import retrograd as torch
     >>> torch.nn.functional.hardswish(torch.tensor([-4.0, 0.0, 1.5]))
     tensor([-0.0000, 0.0000, 1.1250])
     """
-    return _written(hardswish_op, input) if inplace else hardswish_op(input)
+    return hardswish_op(input)
 
 
 def _no_second(g: Any) -> Any:
@@ -236,14 +222,15 @@ hardsigmoid_op = elementwise(
 
 
 @public("functional")
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+@with_inplace
+def hardsigmoid(input: Any) -> Any:
     """``relu6(input + 3) / 6``.
 
     >>> import retrograd as torch
     >>> torch.nn.functional.hardsigmoid(torch.tensor([-4.0, 0.0]))
     tensor([0.0000, 0.5000])
     """
-    return _written(hardsigmoid_op, input) if inplace else hardsigmoid_op(input)
+    return hardsigmoid_op(input)
 
 
 # -- shrinking -------------------------------------------------------------------------------

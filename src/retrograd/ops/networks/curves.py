@@ -10,7 +10,8 @@ from retrograd.ops._operation import composite, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops.elementwise import abs, exp, gt, sgn, sigmoid, tanh, where
-from retrograd.ops.networks.activations import _PAIR, _slope, _written
+from retrograd.ops.networks._inplace import with_inplace
+from retrograd.ops.networks.activations import _PAIR, _slope
 from retrograd.ops.pointwise.special import erf
 
 # -- gelu ------------------------------------------------------------------------------------
@@ -91,7 +92,8 @@ mish_op = elementwise(
 
 
 @public("functional")
-def silu(input: Any, inplace: bool = False) -> Any:
+@with_inplace
+def silu(input: Any) -> Any:
     """``input * sigmoid(input)``, also called swish.
 
     >>> import retrograd as torch
@@ -99,18 +101,19 @@ def silu(input: Any, inplace: bool = False) -> Any:
     tensor([-0.2689,  0.0000,  0.7311])
     """
     without_complex_history("silu", input)
-    return _written(silu_op, input) if inplace else silu_op(input)
+    return silu_op(input)
 
 
 @public("functional")
-def mish(input: Any, inplace: bool = False) -> Any:
+@with_inplace
+def mish(input: Any) -> Any:
     """``input * tanh(softplus(input))``.
 
     >>> import retrograd as torch
     >>> torch.nn.functional.mish(torch.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.3034,  0.0000,  0.8651])
     """
-    return _written(mish_op, input) if inplace else mish_op(input)
+    return mish_op(input)
 
 
 # -- softplus, logsigmoid --------------------------------------------------------------------

@@ -18,7 +18,8 @@ from retrograd.ops._randomness import drawn, open_batches
 from retrograd.ops._refusals import kernel
 from retrograd.ops.elementwise import exp, gt, le, lt, where, zero, zeros_like
 from retrograd.ops.linear import reshape
-from retrograd.ops.networks.activations import _recorded_as, _slope, _written
+from retrograd.ops.networks._inplace import with_inplace
+from retrograd.ops.networks.activations import _recorded_as, _slope, _written_as
 
 # -- leaky_relu ------------------------------------------------------------------------------
 
@@ -55,28 +56,19 @@ leaky_relu_op = elementwise(
     lambda g, self, negative_slope: leaky_relu_slope(g, self, negative_slope=negative_slope),
     check=kernel("leaky_relu_cpu", "biuc"),
 )  # fmt: skip
-leaky_relu_written = _recorded_as(
-    leaky_relu_op, "leaky_relu_written", _of_leaky_result, "LeakyReluBackward1"
-)
+_written_as(leaky_relu_op, _of_leaky_result, "LeakyReluBackward1")
 
 
-@public("functional")
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+@public("functional", in_place="functional")
+@with_inplace
+def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """``input`` where positive, ``input * negative_slope`` elsewhere.
 
     >>> import retrograd as torch
     >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.5000,  2.0000])
     """
-    if inplace:
-        return leaky_relu_(input, negative_slope)
     return leaky_relu_op(input, negative_slope=negative_slope)
-
-
-@public("functional")
-def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
-    """In-place version of ``leaky_relu``."""
-    return _written(leaky_relu_written, input, negative_slope=negative_slope)
 
 
 # -- prelu: a leaky one whose slope is learned -----------------------------------------------
@@ -158,7 +150,7 @@ rrelu_op = composite(
     _rrelu, inputs=("self", "noise"), rules={"self": _rrelu_rule}, node="RreluWithNoiseBackward0",
     batch="pointwise",
 )  # fmt: skip
-rrelu_written = _recorded_as(rrelu_op, "rrelu_written", _of_rrelu_result, "RreluWithNoiseBackward1")
+_written_as(rrelu_op, _of_rrelu_result, "RreluWithNoiseBackward1")
 
 
 def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
@@ -175,11 +167,11 @@ def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
     return where(x <= 0, noise, zeros_like(noise) + 1)
 
 
-@public("torch functional")
+@public("torch functional", in_place="torch functional")
+@with_inplace
 def rrelu(
-    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False,
-    inplace: bool = False,
-) -> Any:  # fmt: skip
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Any:
     """``leaky_relu`` with a slope that is drawn for each element while training, and is the mean of
     the bounds otherwise.
 
@@ -187,19 +179,8 @@ def rrelu(
     >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5000,  2.0000])
     """
-    if inplace:
-        return rrelu_(input, lower, upper, training)
     noise = _noise(input, lower, upper, training)
     return rrelu_op(input, noise, lower=lower, upper=upper, training=training)
-
-
-@public("torch functional")
-def rrelu_(
-    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
-) -> Any:
-    """In-place version of ``rrelu``."""
-    noise = _noise(input, lower, upper, training)
-    return _written(rrelu_written, input, noise, lower=lower, upper=upper, training=training)
 
 
 # -- elu and its kin -------------------------------------------------------------------------
@@ -257,65 +238,44 @@ elu_slope_of_result = _slope(
 )  # fmt: skip
 elu_op = elementwise("elu", _elu, _elu_rule, check=kernel("elu_cpu", "biuc"))
 celu_op = _recorded_as(elu_op, "celu", _elu_rule, "CeluBackward0")
-elu_written = _recorded_as(elu_op, "elu_written", _of_elu_result, "EluBackward1")
-celu_written = _recorded_as(elu_op, "celu_written", _of_elu_result, "CeluBackward1")
+_written_as(elu_op, _of_elu_result, "EluBackward1")
+_written_as(celu_op, _of_elu_result, "CeluBackward1")
 
 
-@public("functional")
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+@public("functional", in_place="functional")
+@with_inplace
+def elu(input: Any, alpha: float = 1.0) -> Any:
     """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere.
 
     >>> import retrograd as torch
     >>> torch.nn.functional.elu(torch.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    if inplace:
-        return elu_(input, alpha)
     return elu_op(input, alpha=alpha, scale=1, input_scale=1)
 
 
-@public("functional")
-def elu_(input: Any, alpha: float = 1.0) -> Any:
-    """In-place version of ``elu``."""
-    return _written(elu_written, input, alpha=alpha, scale=1, input_scale=1)
-
-
-@public("torch functional")
-def selu(input: Any, inplace: bool = False) -> Any:
+@public("torch functional", in_place="torch functional")
+@with_inplace
+def selu(input: Any) -> Any:
     """``elu`` scaled so that a network of it normalizes itself.
 
     >>> import retrograd as torch
     >>> torch.selu(torch.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
-    if inplace:
-        return selu_(input)
     return elu_op(input, alpha=_SELU_ALPHA, scale=_SELU_SCALE, input_scale=1)
 
 
-@public("torch functional")
-def selu_(input: Any) -> Any:
-    """In-place version of ``selu``."""
-    return _written(elu_written, input, alpha=_SELU_ALPHA, scale=_SELU_SCALE, input_scale=1)
-
-
-@public("torch functional")
-def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+@public("torch functional", in_place="torch functional")
+@with_inplace
+def celu(input: Any, alpha: float = 1.0) -> Any:
     """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere: without a kink.
 
     >>> import retrograd as torch
     >>> torch.celu(torch.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.4323,  2.0000])
     """
-    if inplace:
-        return celu_(input, alpha)
     return celu_op(input, alpha=alpha, scale=1, input_scale=_inverse(alpha))
-
-
-@public("torch functional")
-def celu_(input: Any, alpha: float = 1.0) -> Any:
-    """In-place version of ``celu``."""
-    return _written(celu_written, input, alpha=alpha, scale=1, input_scale=_inverse(alpha))
 
 
 def _inverse(alpha: float) -> float:
