@@ -125,14 +125,16 @@ def _named(op: Operation) -> Callable[..., Any]:
 def signature(face: Face, function: Callable[..., Any]) -> inspect.Signature:
     """How a public function is called."""
     kinds = inspect.Parameter
-    parameters = list(inspect.signature(function).parameters.values())
+    found = inspect.signature(function)
+    parameters = list(found.parameters.values())
     if parameters and parameters[0].name == "self":
         parameters[0] = parameters[0].replace(name="input", kind=kinds.POSITIONAL_OR_KEYWORD)
     if face.out != "no" and not face.writes:
         out = kinds("out", kinds.KEYWORD_ONLY, default=None, annotation="Any")
         end = -1 if parameters and parameters[-1].kind is kinds.VAR_KEYWORD else len(parameters)
         parameters.insert(end, out)
-    return inspect.Signature(parameters, return_annotation="Any")
+    returned = "Any" if found.return_annotation is found.empty else found.return_annotation
+    return inspect.Signature(parameters, return_annotation=returned)
 
 
 def _of_operation(op: Operation) -> list[inspect.Parameter]:
