@@ -59,6 +59,7 @@ def _rsub(self: Raw, other: Any) -> Raw:
 
 add = elementwise(
     "add", arrays.add, lambda g: g, lambda g: g, dtypes="promote",
+    words="A sum passes the gradient to both inputs unchanged.",
     doc="""``input + alpha * other``.
 
     >>> import retrograd as torch
@@ -68,6 +69,7 @@ add = elementwise(
 )  # fmt: skip
 sub = elementwise(
     "sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote", check=no_bool_subtraction,
+    words="A difference passes the gradient on: unchanged to the first, negated to the second.",
     doc="""``input - alpha * other``.
 
     >>> import retrograd as torch
@@ -78,20 +80,24 @@ sub = elementwise(
 add_scaled = elementwise(
     "add_scaled", _add, lambda g: g, lambda g, alpha: g * alpha,
     node="AddBackward0", dtypes="promote",
+    words="A sum passes the gradient on: unchanged to the first, times alpha to the second.",
 )  # fmt: skip
 sub_scaled = elementwise(
     "sub_scaled", _sub, lambda g: g, lambda g, alpha: -g * alpha,
     node="SubBackward0", dtypes="promote", check=no_bool_subtraction,
+    words="A difference passes the gradient on; the second input gets it times −alpha.",
 )  # fmt: skip
 rsub = elementwise(
     "rsub", _rsub, lambda g: -g, node="RsubBackward1", dtypes="promote",
     check=no_bool_subtraction,
+    words="The input is subtracted: it gets the gradient negated.",
 )  # fmt: skip
 mul = multilinear(
     "mul", arrays.multiply,
     {"self": lambda g, other: g * other, "other": lambda g, self: g * self}, dtypes="promote",
     broadcasts=True,
     public="torch method", alias="multiply", in_place=True,
+    words="Each input gets the incoming gradient times the other input.",
     doc="""``input * other``.
 
     >>> import retrograd as torch
@@ -114,10 +120,13 @@ div = elementwise(
     lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other),
     jvp=_div_tangent, dtypes="float",
     reason="the quotient rule has a sign where the divisor is zero; a sum of slopes is NaN there",
+    words="The numerator gets the gradient divided by the denominator; the denominator gets it "
+          "times −self/other².",
 )  # fmt: skip
 neg = elementwise(
     "neg", arrays.negative, lambda g: -g,
     public="torch method", alias="negative", in_place="torch method",
+    words="The gradient is negated.",
     doc="""Each element with the other sign.
 
     >>> import retrograd as torch
@@ -212,17 +221,21 @@ def _check_power_of_number(exponent: Raw, self: Any) -> None:
 pow_scalar = elementwise(
     "pow_scalar", _power, _pow_scalar_rule, node="PowBackward0", dtypes="promote",
     check=_check_power,
+    words="The derivative of a power is exponent · self^(exponent − 1).",
 )  # fmt: skip
 pow_tensor = Elementwise(
     "pow_tensor", arrays.power, inputs=("self", "exponent"),
     rules={"self": _pow_base_rule, "exponent": _pow_exponent_rule},
     node="PowBackward1", dtypes="promote", check=kernel("pow", "b"),
+    words="The base gets the derivative of a power, the exponent that of an exponential: the "
+          "result times the logarithm of the base.",
 )  # fmt: skip
 pow_of_number = Elementwise(
     "pow_of_number", lambda exponent, self: arrays.power(operand(self, exponent.dtype), exponent),
     inputs=("exponent",),
     rules={"exponent": _pow_of_number_rule}, node="PowBackward2", dtypes="promote",
     check=_check_power_of_number,
+    words="The derivative of an exponential is its result times the logarithm of the base.",
 )  # fmt: skip
 
 
@@ -236,6 +249,7 @@ def power_of_number(base: Any, exponent: Any) -> Any:
 sqrt = elementwise(
     "sqrt", arrays.sqrt, lambda g, result: g / (result + result), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    words="The derivative of a square root is one over twice the root.",
     doc="""The square root of each element.
 
     >>> import retrograd as torch
@@ -247,6 +261,7 @@ rsqrt = elementwise(
     "rsqrt", lambda self: 1 / arrays.sqrt(self),
     lambda g, result: -0.5 * g * (result * result * result), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    words="The derivative of one over the root: minus half its third power.",
     doc="""1 over the square root of each element.
 
     >>> import retrograd as torch
@@ -262,6 +277,7 @@ _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 exp = elementwise(
     "exp", arrays.exp, lambda g, result: g * result, dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    words="The derivative of exp is its result: the gradient is multiplied by it.",
     doc="""e to the power of each element.
 
     >>> import retrograd as torch
@@ -292,6 +308,8 @@ expm1 = elementwise(
 log = elementwise(
     "log", arrays.log, lambda g, self: g / self, dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    words="The derivative of the logarithm is one over the input: small inputs get large "
+          "gradients.",
     doc="""The natural logarithm of each element.
 
     >>> import retrograd as torch
@@ -335,6 +353,7 @@ log1p = elementwise(
 sin = elementwise(
     "sin", arrays.sin, lambda g, self: g * cos(self), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    words="The derivative of the sine is the cosine.",
     doc="""The sine of each element.
 
     >>> import retrograd as torch
@@ -345,6 +364,7 @@ sin = elementwise(
 cos: Elementwise = elementwise(
     "cos", arrays.cos, lambda g, self: -g * sin(self), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    words="The derivative of the cosine is minus the sine.",
     doc="""The cosine of each element.
 
     >>> import retrograd as torch
@@ -439,6 +459,7 @@ cosh: Elementwise = elementwise(
 tanh = elementwise(
     "tanh", arrays.tanh, lambda g, result: g - g * (result * result), dtypes="float",
     public="torch method functional", in_place="torch method",
+    words="The derivative of tanh is 1 − result²: near 1 in the middle, near 0 where it saturates.",
     doc="""The hyperbolic tangent of each element.
 
     >>> import retrograd as torch
@@ -491,6 +512,8 @@ atanh = elementwise(
 sigmoid = elementwise(
     "sigmoid", arrays.sigmoid, lambda g, result: g * (result - result * result), dtypes="float",
     public="torch method special.expit functional", in_place="torch method", heavy=True,
+    words="The derivative of the sigmoid is result · (1 − result): at most a quarter, and near 0 "
+          "where it saturates.",
     doc="""``1 / (1 + exp(-x))``.
 
     >>> import retrograd as torch
@@ -509,6 +532,7 @@ relu = elementwise(
     check=both(refuses("b", "Boolean inputs not supported for relu", RuntimeError),
                refuses("c", "clamp is not supported for complex types")),
     public="torch method", in_place="torch method", out="no",
+    words="Where the result is positive the gradient passes unchanged; elsewhere it is zero.",
     doc="""Each element that is positive, 0 for the others.
 
     >>> import retrograd as torch
@@ -543,6 +567,8 @@ abs = elementwise(
     "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True,
     check=kernel("abs_cpu", "b"),
     public="torch method", alias="absolute", out="computed, or complex",
+    words="The gradient passes where the input is positive, and is negated where it is negative; "
+          "at zero it is zero.",
     doc="""The absolute value of each element.
 
     >>> import retrograd as torch
@@ -625,6 +651,7 @@ maximum = elementwise(
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)), dtypes="promote",
     check=refuses("c", "maximum not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors", doc="The greater of two elements; NaN if one is.",
+    words="The gradient goes to the larger of the two; where they are equal each gets half.",
 )  # fmt: skip
 minimum = elementwise(
     "minimum", lambda self, other: arrays.minimum(other, self),
@@ -632,6 +659,7 @@ minimum = elementwise(
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)), dtypes="promote",
     check=refuses("c", "minimum not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors", doc="The smaller of two elements; NaN if one is.",
+    words="The gradient goes to the smaller of the two; where they are equal each gets half.",
 )  # fmt: skip
 
 
@@ -676,8 +704,9 @@ def _check_clamp_tensor(self: Raw, min: Any = None, max: Any = None) -> None:
 
 
 clamp = elementwise(
-    "clamp", _clamp, _clamp_rule, node="ClampBackward1", dtypes="promote", check=_check_clamp
-)
+    "clamp", _clamp, _clamp_rule, node="ClampBackward1", dtypes="promote", check=_check_clamp,
+    words="Within the limits the gradient passes unchanged; beyond them it is zero.",
+)  # fmt: skip
 clamp_tensor = Elementwise(
     "clamp_tensor", arrays.clip, inputs=("self", "min", "max"),
     rules={"self": _clamp_rule, "min": _clamp_min_rule, "max": _clamp_max_rule},
@@ -689,6 +718,7 @@ where: Elementwise = Elementwise(
         "self": lambda g, condition: where(condition, g, zeros_like(g)),
         "other": lambda g, condition: where(condition, zeros_like(g), g),
     }, dtypes="where",
+    words="Each element of the gradient goes to the input that the element was taken from.",
 )  # fmt: skip
 
 
@@ -719,10 +749,12 @@ masked_fill = composite(
         "value": lambda g, mask: where(mask, g, zeros_like(g)),
     }, node="MaskedFillBackward1", dtypes="free", check=_check_fill,
     in_place=True, writes="one value, some",
+    words="The gradient is zero where the mask was filled, and passes elsewhere.",
     number=Elementwise(
         "masked_fill_number", _masked_fill, inputs=("self", "mask"),
         rules={"self": lambda g, mask: where(mask, zeros_like(g), g)},
         node="MaskedFillBackward0", dtypes="free", check=_check_fill, writes="one value, some",
+        words="The gradient is zero where the mask was filled, and passes elsewhere.",
     ),
 )  # fmt: skip
 
@@ -742,7 +774,10 @@ imag = linear(
 
 # -- copies ----------------------------------------------------------------------------------
 
-clone = elementwise("clone", arrays.copy, lambda g: g, rearranges=True)
+clone = elementwise(
+    "clone", arrays.copy, lambda g: g, rearranges=True,
+    words="A copy passes the gradient unchanged.",
+)  # fmt: skip
 zeros_like: Constant = constant(
     "zeros_like", lambda self: arrays.zeros_like(self), batch="leading"
 )
@@ -755,6 +790,7 @@ def _cast(self: Raw, dtype: Any) -> Raw:
 to_dtype: Linear = linear(
     "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, broadcasts=True,
     dtypes="free", rearranges=True,
+    words="Only the dtype changes: the gradient passes, in the dtype of the input.",
 )  # fmt: skip
 
 
@@ -777,6 +813,7 @@ copy = Linear(
     rules={"self": lambda g, shape: new_zeros(g, shape), "src": lambda g: g},
     dtypes="free", adjoint=True, broadcasts=True, node="CopyBackwards", check=_check_copy,
     batch="overwrite",
+    words="The old values were overwritten and get zero; the source gets the whole gradient.",
 )  # fmt: skip
 
 
@@ -789,15 +826,18 @@ fill = Linear(
     rules={"self": lambda g, shape: new_zeros(g, shape), "value": lambda g: g},
     dtypes="free", adjoint=True, broadcasts=True, node="FillBackward3",
     writes="a value read before", batch="overwrite",
+    words="The old values were overwritten and get zero; the value gets the sum of the gradient.",
 )  # fmt: skip
 fill_number = linear(
     "fill_number", _fill, lambda g, shape: new_zeros(g, shape), offset="value", broadcasts=True,
     dtypes="free", node="FillBackward2", writes="one value",
     batch="overwrite",
+    words="The old values were overwritten: they get zero.",
 )  # fmt: skip
 zero = linear(
     "zero", lambda self: arrays.zeros_like(self), lambda g: zeros_like(g), broadcasts=True,
     writes="one value",
+    words="The old values were overwritten: they get zero.",
 )  # fmt: skip
 
 # -- comparisons and logic: constant wherever they have a derivative at all ------------------

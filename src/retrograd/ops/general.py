@@ -73,6 +73,7 @@ def _any_zero(x: Any) -> bool:
 
 
 prod_all = reduction(
-    "prod", _prod, _prod_rule, dtypes="sum", batch=AllElements("prod_dim", row=1)
-)
+    "prod", _prod, _prod_rule, dtypes="sum", batch=AllElements("prod_dim", row=1),
+    words="Each element gets the gradient times the product of all the others.",
+)  # fmt: skip
 prod_dim = reduction("prod_dim", _prod_dim, _prod_dim_rule, node="ProdBackward1", dtypes="sum")

@@ -17,6 +17,7 @@ from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._dims import infer, numel, one_dim
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Composite, Linear, composite, linear, raw
+from retrograd.ops._words import CUT, JOINED, MOVED, PADDED, RESHAPED
 from retrograd.ops.elementwise import new_zeros as new_zeros
 
 # -- primitives ------------------------------------------------------------------------------
@@ -120,44 +121,60 @@ def _rearranging(name: str, forward: Any, transpose: Any, view: bool = True, **f
 
 
 view = _rearranging(
-    "view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", batch="reshape"
-)
+    "view", _view, lambda g, shape: reshape(g, shape), node="ViewBackward0", batch="reshape",
+    words=RESHAPED,
+)  # fmt: skip
 reshape_alias = _rearranging(
     "reshape_alias", _view, lambda g, shape: reshape(g, shape), node="ReshapeAliasBackward0",
     batch="reshape",
+    words=RESHAPED,
 )  # fmt: skip
 # Of an array that nobody else can see, and so, for all that anybody can tell, no view.
 unsafe_view = _rearranging(
     "unsafe_view", _view, lambda g, shape: reshape(g, shape), node="UnsafeViewBackward0",
     view=False, batch="reshape",
+    words=RESHAPED,
 )  # fmt: skip
 permute: Linear = _rearranging(
     "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims)),
     batch=Dims(scalars=False, order="dims"),
+    words=MOVED,
 )  # fmt: skip
 transpose: Linear = _rearranging(
     "transpose", _transpose,
     lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1),
+    words=MOVED,
 )  # fmt: skip
-t: Linear = _rearranging("t", lambda self: arrays.permute(self, None), lambda g: t(g))
+t: Linear = _rearranging(
+    "t", lambda self: arrays.permute(self, None), lambda g: t(g),
+    words="The transpose of the gradient.",
+)  # fmt: skip
 expand = _rearranging(
     "expand", _expand, lambda g, shape: sum_to_shape(g, shape),
     batch=Dims(scalars=False, aligned="size"),
+    words="An element that was repeated gets the sum of the gradients of its copies.",
 )  # fmt: skip
 unsqueeze = _rearranging(
-    "unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)), batch=Dims(scalars=False)
-)
-squeeze: Linear = _rearranging("squeeze", _squeeze, lambda g, shape: reshape(g, shape))
+    "unsqueeze", _unsqueeze, lambda g, dim: squeeze(g, dims=(dim,)), batch=Dims(scalars=False),
+    words=RESHAPED,
+)  # fmt: skip
+squeeze: Linear = _rearranging(
+    "squeeze", _squeeze, lambda g, shape: reshape(g, shape),
+    words=RESHAPED,
+)  # fmt: skip
 squeeze_dim = _rearranging(
-    "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1"
-)
+    "squeeze_dim", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward1",
+    words=RESHAPED,
+)  # fmt: skip
 squeeze_dims = _rearranging(
-    "squeeze_dims", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward2"
-)
+    "squeeze_dims", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward2",
+    words=RESHAPED,
+)  # fmt: skip
 # Of an array that nobody else can see, as unsafe_view.
 unsafe_squeeze = _rearranging(
     "unsafe_squeeze", _squeeze, lambda g, shape: reshape(g, shape), node="SqueezeBackward4",
     view=False,
+    words=RESHAPED,
 )  # fmt: skip
 alias = linear("alias", _alias, lambda g: g, view=True, batch="leading")
 view_as_real = linear(
@@ -204,15 +221,18 @@ def _unbind_transpose(g: Sequence[Any], shape: Any, dim: int) -> Any:
 
 
 split = Linear(
-    "split", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=(), view=True
-)
+    "split", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=(), view=True,
+    words=CUT,
+)  # fmt: skip
 split_with_sizes = Linear(
     "split_with_sizes", _split, inputs=("self",), rules={"self": _split_transpose}, outputs=(),
     view=True,
+    words=CUT,
 )  # fmt: skip
 unbind = Linear(
-    "unbind", _unbind, inputs=("self",), rules={"self": _unbind_transpose}, outputs=(), view=True
-)
+    "unbind", _unbind, inputs=("self",), rules={"self": _unbind_transpose}, outputs=(), view=True,
+    words=CUT,
+)  # fmt: skip
 
 
 def _cat(tensors: Sequence[Raw], dim: int) -> Raw:
@@ -236,10 +256,14 @@ def _stack_transpose(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> lis
     return [select(g, dim=dim, index=i) for i in range(len(shapes))]
 
 
-cat = Linear("cat", _cat, inputs=("tensors",), joint=_cat_transpose, dtypes="promote")
+cat = Linear(
+    "cat", _cat, inputs=("tensors",), joint=_cat_transpose, dtypes="promote",
+    words=JOINED,
+)  # fmt: skip
 stack = Linear(
     "stack", _stack, inputs=("tensors",), joint=_stack_transpose, dtypes="promote",
     batch=Dims(scalars=False),
+    words="The gradient is split: each input gets its own slice.",
 )  # fmt: skip
 
 # -- basic indexing: select one, or take a slice ---------------------------------------------
@@ -262,10 +286,12 @@ select = linear(
     lambda g, shape, dim, index: put_zeros(
         g, shape=tuple(shape), where=(slice(None),) * dim + (index, ...)
     ), view=True,
+    words=PADDED,
 )  # fmt: skip
 slice_ = linear(
     "slice", _slice,
     lambda g, shape, where: put_zeros(g, shape=tuple(shape), where=where), view=True,
+    words=PADDED,
 )  # fmt: skip
 
 
@@ -304,6 +330,7 @@ take_flat = composite(
     rules={"self": lambda g, shape, positions:
            add_flat(g, shape=tuple(shape), positions=positions)},
     node="AsStridedBackward0",
+    words="The gradient goes to the selected elements of the base, others get zero.",
 )  # fmt: skip
 add_flat: Composite = composite(
     "add_flat", add_positions, _add_flat, batch="definition",
@@ -349,16 +376,24 @@ def _count(shape: Sequence[int], dim: Sequence[int]) -> int:
 sum_all = linear(
     "sum", arrays.sum_all, lambda g, shape: expand(g, size=tuple(shape)), dtypes="sum",
     batch=AllElements("sum_dim"),
+    words="Every element that was summed gets the gradient of the sum.",
 )  # fmt: skip
-sum_dim = linear("sum_dim", _sum_dim, _spread, node="SumBackward1", dtypes="sum")
+sum_dim = linear(
+    "sum_dim", _sum_dim, _spread, node="SumBackward1", dtypes="sum",
+    words="Every element that was summed gets the gradient of its sum.",
+)  # fmt: skip
 mean_all = linear(
     "mean", _mean, lambda g, shape: expand(g / (numel(shape) or 1), size=tuple(shape)),
     batch=AllElements("mean_dim"),
+    words="Every element gets the same share: the gradient of the mean divided by the number of "
+          "elements.",
 )  # fmt: skip
 mean_dim = linear(
     "mean_dim", _mean_dim,
     lambda g, shape, dim, keepdim: _spread(g / (_count(shape, dim) or 1), shape, dim, keepdim),
     node="MeanBackward1",
+    words="Every element gets the gradient of its mean, divided by the number of elements "
+          "averaged.",
 )  # fmt: skip
 
 
@@ -374,10 +409,14 @@ def _flip(self: Raw, dims: tuple[int, ...]) -> Raw:
     return arrays.flip(self, dims)
 
 
-flip: Linear = linear("flip", _flip, lambda g, dims: flip(g, dims=dims))
+flip: Linear = linear(
+    "flip", _flip, lambda g, dims: flip(g, dims=dims),
+    words="The gradient is flipped back.",
+)  # fmt: skip
 cumsum = linear(
     "cumsum", _cumsum, lambda g, dim: cumsum_from_end(g, dim=dim), dtypes="sum",
     check=lambda self, dim: one_dim(dim, self.ndim),
+    words="An element is part of all later sums: it gets the sum of their gradients.",
 )  # fmt: skip
 cumsum_from_end: Linear = linear(
     "cumsum_from_end", _cumsum_from_end, lambda g, dim: cumsum(g, dim=dim)
@@ -410,6 +449,8 @@ def _index_add_zeros(self: Raw, shape: tuple[int, ...], where: tuple[Any, ...]) 
 index = linear(
     "index", _index,
     lambda g, shape, where: index_add_zeros(g, shape=tuple(shape), where=where),
+    words="Each selected element gets its gradient; one selected several times gets the sum, all "
+          "others get zero.",
 )  # fmt: skip
 index_add_zeros: Linear = linear(
     "index_add_zeros", _index_add_zeros, lambda g, where: index(g, where=where),
@@ -429,6 +470,7 @@ gather: Linear = Linear(
     "gather", _gather, inputs=("self", "index"),
     rules={"self": lambda g, index, shape, dim:
            scatter_zeros(g, shape=tuple(shape), dim=dim, places=raw(index))},
+    words="Each gathered element gets its gradient; if it was gathered several times, the sum.",
 )  # fmt: skip
 scatter_zeros: Linear = linear(
     "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, places, dim=dim),
@@ -477,4 +519,5 @@ index_put = Linear(
     "index_put", _index_put, inputs=("self", "values"),
     rules={"self": _without, "values": _put_values},
     dtypes="first", broadcasts=True, writes="one value, some, elements of others",
+    words="Where values were written, they get the gradient; elsewhere the old values do.",
 )  # fmt: skip

@@ -24,23 +24,30 @@ dot = multilinear(
     "dot", arrays.matmul,
     {"self": lambda g, tensor: g * tensor, "tensor": lambda g, self: g * self},
     check=kernel("dot", "b"), batch="product",
+    words="Each vector gets the gradient times the other vector.",
 )  # fmt: skip
 mv: Multilinear = multilinear(
     "mv", arrays.matmul,
     {"self": lambda g, vec: _outer(g, vec), "vec": lambda g, self: mv(transposed(self), g)},
     check=kernel("addmv_impl_cpu", "b"), batch="product",
+    words="The matrix gets the outer product of gradient and vector; the vector gets the "
+          "transposed matrix times the gradient.",
 )  # fmt: skip
 mm: Multilinear = multilinear(
     "mm", arrays.mm,
     {"self": lambda g, mat2: mm(g, transposed(mat2)),
      "mat2": lambda g, self, transposed_next: transposed_mm(self, g, transposed_next)},
     check=kernel("addmm_impl_cpu_", "b"), batch="product",
+    words="Matrix product: each factor gets the product of the gradient and the transpose of the "
+          "other factor.",
 )  # fmt: skip
 bmm: Multilinear = multilinear(
     "bmm", arrays.matmul,
     {"self": lambda g, mat2: bmm(g, transposed(mat2)),
      "mat2": lambda g, self: bmm(transposed(self), g)},
     check=kernel("bmm", "b"), batch="product",
+    words="A matrix product for each entry of the batch: each factor gets the gradient times the "
+          "other factor, transposed.",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from retrograd.ops import linear
 from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._operation import Selecting, Selection, composite, constant, raw
 from retrograd.ops._tangents import by_slopes, ones_like
+from retrograd.ops._words import EXTREME, PICKED
 from retrograd.ops.elementwise import (
     eq,
     isnan,
@@ -76,13 +77,21 @@ def _amin(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
 
 EQUALS, EQUALS_DIM = Selection(_mean_of_equals, _evenly), Selection(_mean_of_equals_dim, evenly_dim)
 max_all = Selecting(
-    "max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1", batch=AllElements("amax")
-)
+    "max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1", batch=AllElements("amax"),
+    words=EXTREME,
+)  # fmt: skip
 min_all = Selecting(
-    "min", lambda self: arrays.amin(self), EQUALS, node="MinBackward1", batch=AllElements("amin")
-)
-amax_dim = Selecting("amax", _amax, EQUALS_DIM)
-amin_dim = Selecting("amin", _amin, EQUALS_DIM)
+    "min", lambda self: arrays.amin(self), EQUALS, node="MinBackward1", batch=AllElements("amin"),
+    words=EXTREME,
+)  # fmt: skip
+amax_dim = Selecting(
+    "amax", _amax, EQUALS_DIM,
+    words=EXTREME,
+)  # fmt: skip
+amin_dim = Selecting(
+    "amin", _amin, EQUALS_DIM,
+    words=EXTREME,
+)  # fmt: skip
 
 # -- elements along a dimension, with their indices ----------------------------------------------
 
@@ -127,8 +136,14 @@ def _at(self: Raw, extreme: Any, choose: Any, dim: int, keepdim: bool) -> tuple[
     return extreme(self, dim, keepdim), choose(self, dim, keepdim)
 
 
-max_dim = with_indices("max_dim", "MaxBackward0", _max_dim)
-min_dim = with_indices("min_dim", "MinBackward0", _min_dim)
+max_dim = with_indices(
+    "max_dim", "MaxBackward0", _max_dim,
+    words=PICKED,
+)  # fmt: skip
+min_dim = with_indices(
+    "min_dim", "MinBackward0", _min_dim,
+    words=PICKED,
+)  # fmt: skip
 
 # -- where the extremes are, and truths ----------------------------------------------------------
 

@@ -108,9 +108,8 @@ def words(operation: Operation) -> str:
     >>> words(elementwise.relu)
     'Where the result is positive the gradient passes unchanged; elsewhere it is zero.'
     """
-    known = _words.WORDS.get(operation.name)
-    if known is not None:
-        return known
+    if operation.words:
+        return operation.words
     right = [f.partition(" = ")[2] for f in formulas(operation) if f]
     if right and all(x == "grad" for x in right):
         return _words.UNCHANGED

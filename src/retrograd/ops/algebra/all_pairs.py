@@ -115,6 +115,7 @@ def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[A
 cdist_of = composite(
     "cdist", _cdist_of, _cdist, inputs=("x1", "x2"), joint=_cdist_rule, fused=True,
     batch=Leading((2, 2)),
+    words="Each distance passes a gradient to its two points, along the line between them.",
 )  # fmt: skip
 euclidean = composite(
     "euclidean_dist", _euclidean_of,

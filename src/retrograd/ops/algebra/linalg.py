@@ -136,6 +136,7 @@ linalg_det = Operation(
     "linalg_det", _det, inputs=("A",), rules={"A": _det_rule}, outputs=("result", "LU", "pivots"),
     adjoint=True, batch="leading", jvp=_det_tangent,
     reason="for singular matrices the derivative goes by cofactors, not through the LU factors",
+    words="The gradient times the determinant times the inverse, transposed.",
 )  # fmt: skip
 
 

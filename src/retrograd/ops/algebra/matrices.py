@@ -166,7 +166,10 @@ addmm_of = _affine(
     lambda g, mat2, alpha: _scaled(products.mm(g, moving.t(mat2)), alpha),
     lambda g, mat1, alpha, transposed_next: _scaled(
         products.transposed_mm(mat1, g, transposed_next), alpha),
-    batch=_addmm_batch, check=kernel("addmm_impl_cpu_", "b"),
+    batch=_addmm_batch,
+    check=kernel("addmm_impl_cpu_", "b"),
+    words="The added term (the bias) gets the gradient itself; each factor of the matrix product "
+          "gets it times the other factor, transposed.",
 )  # fmt: skip
 addmv_of = _affine(
     "addmv", products.mv, ("mat", "vec"),
@@ -185,6 +188,8 @@ baddbmm_of = _affine(
     lambda g, batch2, alpha: _scaled(products.bmm(g, transposed(batch2)), alpha),
     lambda g, batch1, alpha: _scaled(products.bmm(transposed(batch1), g), alpha),
     check=kernel("baddbmm", "b"),
+    words="The added term gets the gradient itself; each factor of the matrix products gets it "
+          "times the other factor, transposed.",
 )  # fmt: skip
 addbmm_of = _affine(
     "addbmm", _added_up, ("batch1", "batch2"),

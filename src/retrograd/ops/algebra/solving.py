@@ -124,6 +124,8 @@ linalg_solve = Operation(
     "linalg_solve_ex", _solve, inputs=("A", "B"), joint=_solve_rule,
     outputs=("result", "LU", "pivots", "info"), jvp=_solve_tangent, batch=_solve_batch,
     reason="the inverse of a product; the tangent reuses the LU factors of the forward",
+    words="The right side gets the solution with the transposed matrix; the matrix gets minus the "
+          "outer product of that and the solution.",
 )  # fmt: skip
 
 
@@ -210,6 +212,7 @@ linalg_inv = MatrixFunction(
     "linalg_inv_ex", _inverse, inputs=("A",),
     rules={"A": lambda g, inverse: -(transposed(inverse) @ (g[0] @ transposed(inverse)))},
     outputs=("inverse", "info"), batch="leading",
+    words="The derivative of the inverse: minus the inverse on both sides, transposed.",
 )  # fmt: skip
 
 

@@ -231,6 +231,7 @@ def _rnn_tangent(
 rnn = composite(
     "rnn_layer", _rnn_of, _rnn, inputs=("gates", "hidden", "weight"), joint=_rnn_rule,
     jvp=_rnn_tangent, batch="leading", check=_check, reason=_LINEAR_STEPS,
+    words="The gradient goes back through time, step by step.",
 )  # fmt: skip
 
 # -- long short-term memory ----------------------------------------------------------------------
@@ -348,6 +349,8 @@ lstm = composite(
     "lstm_layer", _lstm_of, _lstm, inputs=("gates", "hidden", "cell", "weight", "projection"),
     joint=_lstm_rule, outputs=("output", "cells", "active"), jvp=_lstm_tangent, batch="leading",
     check=_check, reason=_LINEAR_STEPS,
+    words="The gradient goes back through time, step by step: through the gates of each step to "
+          "its inputs, and through the state to the step before.",
 )  # fmt: skip
 
 # -- gated recurrent units -----------------------------------------------------------------------
@@ -453,4 +456,5 @@ gru = composite(
     "gru_layer", _gru_of, _gru, inputs=("gates", "hidden", "weight", "bias"), joint=_gru_rule,
     outputs=("output", "active", "seen"), jvp=_gru_tangent, batch="leading", check=_check,
     reason=_LINEAR_STEPS,
+    words="The gradient goes back through time, step by step, through the gates of each.",
 )  # fmt: skip

@@ -31,7 +31,7 @@ def _recorded_as(operation: Operation, name: str, rule: Callable[..., Any], node
     return composite(
         name, lambda *inputs, **options: operation(*inputs, **options), operation.forward,
         operation.inputs, rules={"self": rule}, node=node, check=operation.check,
-        batch="pointwise",
+        words=operation.words, batch="pointwise",
     )  # fmt: skip
 
 

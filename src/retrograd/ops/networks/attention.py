@@ -96,6 +96,8 @@ attention = composite(
     "scaled_dot_product_attention", _attention_of, _attention, inputs=("query", "key", "value"),
     joint=_attention_rule, fused=True, outputs=("output", "logsumexp"), dtypes="free",
     node="ScaledDotProductFlashAttentionForCpuBackward0", batch=_attention_of_many,
+    words="The values get the gradient, weighted by the attention; the scores get it through "
+          "softmax, and pass it on to queries and keys as a matrix product does.",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from retrograd.ops._lifted import bare
 from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._words import NORM
 from retrograd.ops.elementwise import clone, rsqrt
 from retrograd.ops.networks._normal import (
     Layout,
@@ -211,6 +212,7 @@ native_batch_norm = composite(
     "native_batch_norm", _batch_norm_definition, _batch_norm, inputs=("input", "weight", "bias"),
     joint=_batch_norm_rule, fused=True, outputs=("result", "result1", "result2"), dtypes="free",
     check=_check_batch_norm,
+    words=NORM,
 )  # fmt: skip
 
 
@@ -336,6 +338,7 @@ native_group_norm = composite(
     "native_group_norm", _group_norm_definition, _group_norm, inputs=("input", "weight", "bias"),
     joint=_group_norm_rule, fused=True, outputs=("result", "result1", "result2"), dtypes="free",
     check=_check_group_norm,
+    words=NORM,
 )  # fmt: skip
 
 

@@ -189,11 +189,13 @@ def _nll_rule(
     )
 
 
-def _nll_operation(name: str, node: str, word: str) -> Operation:
+def _nll_operation(name: str, node: str, word: str, where: str) -> Operation:
     return composite(
         name, _nll_definition, _nll, inputs=("self", "target", "weight"),
         outputs=("result", "total_weight"), rules={"self": _nll_rule}, node=node,
         check=lambda self, target, weight, **options: _check_nll(self, target, weight, word),
+        words="The gradient, negated and divided by the number of elements averaged, goes to the "
+              f"element of the target class {where}; all others get zero.",
     )  # fmt: skip
 
 
@@ -209,8 +211,12 @@ def _check_nll(self: Raw, target: Raw, weight: Raw | None, word: str) -> None:
         raise RuntimeError("expected scalar type {} but found {}".format(*words))
 
 
-nll_op: Operation = _nll_operation("nll_loss", "NllLossBackward0", "nll_loss_out_frame")
-nll_2d_op = _nll_operation("nll_loss_2d", "NllLoss2DBackward0", "nll_loss2d_forward_out_frame")
+nll_op: Operation = _nll_operation(
+    "nll_loss", "NllLossBackward0", "nll_loss_out_frame", "of each row"
+)
+nll_2d_op = _nll_operation(
+    "nll_loss_2d", "NllLoss2DBackward0", "nll_loss2d_forward_out_frame", "at each position"
+)
 
 
 def _check_nll_shapes(input: Any, target: Any, weight: Any) -> None:
@@ -423,6 +429,8 @@ def _bce(self: Any, target: Any, weight: Any, reduction: str) -> Any:
 bce_op = composite(
     "binary_cross_entropy", _bce, inputs=("self", "target", "weight"),
     rules={"self": _bce_rule, "target": _bce_target_rule}, check=_check_bce,
+    words="The difference of prediction and target over self · (1 − self), times the gradient of "
+          "each element.",
 )  # fmt: skip
 
 
@@ -500,6 +508,7 @@ bce_logits_op = composite(
     rules={"self": _bce_logits_rule, "target": _bce_logits_target_rule}, dtypes="promote",
     broadcasts=True,
     check=lambda self, *others, **options: kernel("log_sigmoid_cpu", "biuc")(self),
+    words="The difference between sigmoid and target, times the gradient of each element.",
 )  # fmt: skip
 
 

@@ -153,6 +153,9 @@ correlation: Multilinear = multilinear(
 convolution = composite(
     "convolution", _with_bias, _convolution, inputs=("input", "weight", "bias"),
     joint=_gradients,
+    words="The input gets the transposed convolution of the gradient; the weight gets the sum of "
+          "products of gradient and input at each offset; the bias gets the sum of the gradient "
+          "over all dimensions except the channels.",
 )  # fmt: skip
 
 

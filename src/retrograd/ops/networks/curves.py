@@ -9,6 +9,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._operation import composite, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, without_complex_history
+from retrograd.ops._words import DERIVATIVE
 from retrograd.ops.elementwise import abs, exp, gt, sgn, sigmoid, tanh, where
 from retrograd.ops.networks._inplace import with_inplace
 from retrograd.ops.networks.activations import _PAIR, _slope
@@ -44,6 +45,7 @@ gelu_slope = _slope("gelu_slope", _gelu_slope_defined, _gelu_slope)
 gelu_op = elementwise(
     "gelu", _gelu, lambda g, self, approximate: gelu_slope(g, self, approximate=approximate),
     check=kernel("GeluKernelImpl", "biuc"),
+    words=DERIVATIVE,
 )  # fmt: skip
 
 
@@ -80,6 +82,7 @@ silu_slope = _slope(
 silu_op = elementwise(
     "silu", lambda self: arrays.networks.silu(self), lambda g, self: silu_slope(g, self),
     check=kernel("silu_cpu", "biu"),
+    words=DERIVATIVE,
 )  # fmt: skip
 mish_slope = _slope(
     "mish_slope", _mish_slope,
@@ -88,6 +91,7 @@ mish_slope = _slope(
 mish_op = elementwise(
     "mish", lambda self: arrays.networks.mish(self), lambda g, self: mish_slope(g, self),
     check=kernel("mish_cpu", "biuc"),
+    words=DERIVATIVE,
 )  # fmt: skip
 
 
@@ -138,6 +142,7 @@ softplus_op = elementwise(
     "softplus", _softplus,
     lambda g, self, beta, threshold: softplus_slope(g, self, beta=beta, threshold=threshold),
     check=kernel("softplus_cpu", "biuc"),
+    words="The derivative of softplus is the sigmoid of the input.",
 )  # fmt: skip
 
 

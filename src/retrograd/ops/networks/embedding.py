@@ -153,6 +153,8 @@ def _look_up_of_many(
 embedding_rows = Linear(
     "embedding", _look_up, inputs=("weight", "indices"), rules={"weight": _embedding_rule},
     batch=_look_up_of_many,
+    words="Each row of the table that was looked up gets the sum of the gradients of its uses; all "
+          "others get zero.",
 )  # fmt: skip
 
 

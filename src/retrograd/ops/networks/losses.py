@@ -18,6 +18,7 @@ from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import composite, elementwise, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
+from retrograd.ops._words import ROBUST
 from retrograd.ops.elementwise import abs as absolute
 from retrograd.ops.elementwise import (
     exp,
@@ -155,6 +156,7 @@ mse_op = composite(
         "target": lambda g, self, target, reduction: _mse_rule(g, target, self, reduction),
     },
     dtypes="promote", broadcasts=True, check=kernel("mse_cpu", "biuc"),
+    words="Twice the difference, times the gradient, divided by the number of elements averaged.",
 )  # fmt: skip
 
 
@@ -230,6 +232,7 @@ huber_op = composite(
         ),
     },
     dtypes="promote", broadcasts=True, check=kernel("huber_cpu", "biuc"),
+    words=ROBUST,
 )  # fmt: skip
 smooth_l1_op = composite(
     "smooth_l1_loss", _smooth_l1, inputs=("self", "target"),
@@ -241,6 +244,7 @@ smooth_l1_op = composite(
     },
     node="SmoothL1LossBackward0", dtypes="promote", broadcasts=True,
     check=kernel("smooth_l1_cpu", "biuc"),
+    words=ROBUST,
 )  # fmt: skip
 
 

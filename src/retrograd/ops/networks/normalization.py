@@ -12,6 +12,7 @@ from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._words import NORM
 from retrograd.ops.elementwise import pow_scalar, rsqrt
 from retrograd.ops.networks import padding, pooling
 from retrograd.ops.networks._normal import (
@@ -118,6 +119,7 @@ native_layer_norm = composite(
     "native_layer_norm", _layer_norm_definition, _layer_norm, inputs=("input", "weight", "bias"),
     joint=_layer_norm_rule, fused=True, outputs=("result", "result1", "result2"), dtypes="free",
     check=_check_layer_norm,
+    words=NORM,
 )  # fmt: skip
 
 

@@ -36,8 +36,9 @@ def _constant_pad_rule(g: Any, pad: Sizes) -> Any:
 
 
 constant_pad_nd: Linear = declare(
-    "constant_pad_nd", _constant_pad, _constant_pad_rule, offset="value", batch="leading"
-)
+    "constant_pad_nd", _constant_pad, _constant_pad_rule, offset="value", batch="leading",
+    words="The gradient without the padding.",
+)  # fmt: skip
 
 
 # -- frames of an image's own elements -------------------------------------------------------

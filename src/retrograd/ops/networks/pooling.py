@@ -17,6 +17,7 @@ from retrograd.ops._operation import Linear, Selecting, Selection, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._words import AVERAGE, POOL
 from retrograd.ops.networks._pools import (
     Sizes,
     adaptive_sizes,
@@ -87,7 +88,7 @@ def _largest(name: str, forward: Any, selection: Selection) -> Selecting:
     node = "".join(w.capitalize() for w in two.split("_"))
     return Selecting(
         name, forward, selection, outputs=("result0", "result1"), node=f"{node}Backward0",
-        batch="leading",
+        batch="leading", words=POOL,
     )  # fmt: skip
 
 
@@ -192,7 +193,8 @@ def _spreading(name: str, forward: Any, rule: Any) -> Linear:
 
 AVG_POOL = {
     n: declare(
-        f"avg_pool{n}d", _avg_pool, _avg_rule, node=f"AvgPool{n}DBackward0", batch="leading"
+        f"avg_pool{n}d", _avg_pool, _avg_rule, node=f"AvgPool{n}DBackward0", batch="leading",
+        words=AVERAGE,
     ) for n in (2, 3)
 }  # fmt: skip
 avg_spread: Linear = _spreading("avg_spread", _avg_spread, _avg_spread_rule)
@@ -216,7 +218,7 @@ ADAPTIVE_AVG_POOL = {
         lambda g, self, output_size: adaptive_avg_spread(
             g, self, sizes=tuple(self.shape[-len(output_size) :])
         ),
-        node=f"AdaptiveAvgPool{n}DBackward0", batch="leading",
+        node=f"AdaptiveAvgPool{n}DBackward0", batch="leading", words=AVERAGE,
     ) for n in (2, 3)
 }  # fmt: skip
 adaptive_avg_spread: Linear = _spreading(

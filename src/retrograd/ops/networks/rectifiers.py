@@ -16,6 +16,7 @@ from retrograd.ops._operation import Elementwise, composite, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn, open_batches
 from retrograd.ops._refusals import kernel
+from retrograd.ops._words import DERIVATIVE
 from retrograd.ops.elementwise import exp, gt, le, lt, where, zero, zeros_like
 from retrograd.ops.linear import reshape
 from retrograd.ops.networks._inplace import with_inplace
@@ -55,6 +56,8 @@ leaky_relu_op = elementwise(
     "leaky_relu", _leaky_relu,
     lambda g, self, negative_slope: leaky_relu_slope(g, self, negative_slope=negative_slope),
     check=kernel("leaky_relu_cpu", "biuc"),
+    words="Where the input is positive the gradient passes unchanged; elsewhere it is multiplied "
+          "by negative_slope.",
 )  # fmt: skip
 _written_as(leaky_relu_op, _of_leaky_result, "LeakyReluBackward1")
 
@@ -236,7 +239,10 @@ elu_slope_of_result = _slope(
     "elu_slope_of_result", _elu_slope_of_result_defined, _elu_slope_of_result,
     inputs=("grad_output", "result"),
 )  # fmt: skip
-elu_op = elementwise("elu", _elu, _elu_rule, check=kernel("elu_cpu", "biuc"))
+elu_op = elementwise(
+    "elu", _elu, _elu_rule, check=kernel("elu_cpu", "biuc"),
+    words=DERIVATIVE,
+)  # fmt: skip
 celu_op = _recorded_as(elu_op, "celu", _elu_rule, "CeluBackward0")
 _written_as(elu_op, _of_elu_result, "EluBackward1")
 _written_as(celu_op, _of_elu_result, "CeluBackward1")

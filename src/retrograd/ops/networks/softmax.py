@@ -59,6 +59,8 @@ softmax_op = composite(
     "softmax", lambda self, dim: _ratio(exp(_from_largest(self, dim)), dim),
     arrays.rows.softmax, check=_check("softmax"), symmetric=True,
     rules={"self": lambda g, result, dim: softmax_slope(g, result, dim=dim)},
+    words="The gradient minus its average, weighted by the probabilities, times the probabilities: "
+          "only differences between the inputs matter.",
 )  # fmt: skip
 log_softmax_slope = composite(
     "log_softmax_slope",
@@ -69,6 +71,8 @@ log_softmax_op = composite(
     "log_softmax", lambda self, dim: _less_log_of_sum(_from_largest(self, dim), dim),
     arrays.rows.log_softmax, check=_check("log_softmax"),
     rules={"self": lambda g, result, dim: log_softmax_slope(g, result, dim=dim)},
+    words="The gradient minus the probabilities times its sum: only differences between the inputs "
+          "matter.",
 )  # fmt: skip
 
 

@@ -96,6 +96,7 @@ _addcmul_of = Elementwise(
         "tensor1": lambda g, tensor2, value: g * (tensor2 * value),
         "tensor2": lambda g, tensor1, value: g * (tensor1 * value),
     },
+    words="The first input gets the gradient unchanged; each factor gets it times the other.",
 )  # fmt: skip
 _addcdiv_of = Elementwise(
     "addcdiv", _addcdiv, inputs=_THREE, dtypes="promote",
@@ -105,6 +106,7 @@ _addcdiv_of = Elementwise(
         "tensor2": lambda g, tensor1, tensor2, value:
             -g * (value * tensor1 / (tensor2 * tensor2)),
     },
+    words="The first input gets the gradient unchanged; the quotient passes it on as a division.",
 )  # fmt: skip
 
 
@@ -151,6 +153,7 @@ _lerp_number = Elementwise(
     "lerp_number", _lerp, inputs=("self", "end"), node="LerpBackward0",
     check=kernel("lerp_kernel_scalar", "biu"),
     rules={"self": lambda g, weight: g * (1 - weight), "end": lambda g, weight: g * weight},
+    words="Each end gets the gradient times its share.",
 )  # fmt: skip
 _lerp_tensor = Elementwise(
     "lerp", _lerp, inputs=("self", "end", "weight"), node="LerpBackward1",
@@ -160,6 +163,7 @@ _lerp_tensor = Elementwise(
         "end": lambda g, weight: g * weight,
         "weight": lambda g, self, end: g * (end - self),
     },
+    words="Each end gets the gradient times its share; the weight gets it times the difference.",
 )  # fmt: skip
 
 

@@ -28,8 +28,10 @@ minus = elementwise("minus_number", _plus, lambda g: g, node="SubBackward1", dty
 times: Elementwise = elementwise(
     "times_number", _times, lambda g, number: times(g, number=number), node="MulBackward1",
     dtypes="promote",
+    words="The gradient is multiplied by the same number.",
 )  # fmt: skip
 over: Elementwise = elementwise(
     "over_number", _over, lambda g, number: over(g, number=number), node="DivBackward1",
     dtypes="float",
+    words="The gradient is divided by the same number.",
 )  # fmt: skip

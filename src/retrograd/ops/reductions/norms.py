@@ -82,8 +82,10 @@ def _shared(g: Any, self: Any, ord: float, dims: tuple[int, ...]) -> Any:
 
 
 vector_norm_op = reduction(
-    "linalg_vector_norm", _vector_norm, norm_rule, adjoint=True, batch="dims"
-)
+    "linalg_vector_norm", _vector_norm, norm_rule, adjoint=True, batch="dims",
+    words="Each element gets the gradient times its share of the norm: for the 2-norm, the input "
+          "divided by its norm.",
+)  # fmt: skip
 
 
 def _check_floating(name: str, x: Any) -> None:

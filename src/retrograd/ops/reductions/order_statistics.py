@@ -14,6 +14,7 @@ from retrograd.ops._operation import Selecting, TensorLike, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
+from retrograd.ops._words import EXTREME, PICKED
 from retrograd.ops.elementwise import (
     ceil,
     floor,
@@ -46,7 +47,10 @@ def _nanmedian_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
 
 
 _check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
-median_dim: Selecting = with_indices("median_dim", "MedianBackward1", _median_dim, check=_check_dim)
+median_dim: Selecting = with_indices(
+    "median_dim", "MedianBackward1", _median_dim, check=_check_dim,
+    words=PICKED,
+)  # fmt: skip
 nanmedian_dim: Selecting = with_indices(
     "nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, check=_check_dim
 )
@@ -70,6 +74,7 @@ def _of_all(self: Any, along: Selecting) -> Any:
 median_all = composite(
     "median", lambda self: _of_all(self, median_dim), _median, rules={"self": EQUALS.scatter},
     check=_check_all, batch="definition",
+    words=EXTREME,
 )  # fmt: skip
 nanmedian_all = composite(
     "nanmedian", lambda self: _of_all(self, nanmedian_dim), _nanmedian,

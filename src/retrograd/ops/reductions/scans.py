@@ -102,6 +102,7 @@ def _cumprod_slope(g: Any, self: Any, result: Any, dim: int) -> Any:
 cumprod_op = Operation(
     "cumprod", _cumprod, inputs=("self",), rules={"self": _cumprod_rule}, dtypes="sum",
     reason="a recurrence; as in PyTorch, derivatives divide by the factors where none is zero",
+    words="An element is a factor of all later products and gets the sum of their contributions.",
 )  # fmt: skip
 
 

@@ -119,8 +119,15 @@ def _with_mean(spread: Operation) -> Any:
     return definition
 
 
-var_op = reduction("var", _var, _var_rule, adjoint=True, batch="dims")
-std_op = reduction("std", _std, _std_rule, adjoint=True, batch="dims")
+var_op = reduction(
+    "var", _var, _var_rule, adjoint=True, batch="dims",
+    words="Each element gets the gradient times twice its distance from the mean, divided by the "
+          "number of elements (minus the correction).",
+)  # fmt: skip
+std_op = reduction(
+    "std", _std, _std_rule, adjoint=True, batch="dims",
+    words="As for the variance, divided by twice the standard deviation.",
+)  # fmt: skip
 var_mean_op = composite(
     "var_mean", _with_mean(var_op), _var_mean, rules={"self": _var_mean_rule},
     outputs=("result0", "result1"), adjoint=True, batch="dims",
@@ -222,7 +229,10 @@ def _logsumexp_rule(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdi
     return g * exp(self - result)
 
 
-logsumexp_op = reduction("logsumexp", _logsumexp, _logsumexp_rule, dtypes="float")
+logsumexp_op = reduction(
+    "logsumexp", _logsumexp, _logsumexp_rule, dtypes="float",
+    words="Each element gets the gradient times its share of the sum: softmax.",
+)  # fmt: skip
 
 
 @public("torch method special", out="cast")

@@ -146,8 +146,9 @@ def _repeat_transpose(g: Any, shape: Any, repeats: tuple[int, ...]) -> Any:
 
 
 repeat_all = declare(
-    "repeat", _repeat, _repeat_transpose, batch=Dims(scalars=False, aligned="repeats")
-)
+    "repeat", _repeat, _repeat_transpose, batch=Dims(scalars=False, aligned="repeats"),
+    words="An element that was repeated gets the sum of the gradients of its copies.",
+)  # fmt: skip
 
 
 @public("method")
@@ -303,6 +304,7 @@ roll_by: Linear = declare(
     "roll", _roll,
     lambda g, shifts, dims: roll_by(g, shifts=tuple(-s for s in shifts), dims=dims),
     batch=Dims(),
+    words="The gradient is rolled back.",
 )  # fmt: skip
 rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k, dims=dims))
 

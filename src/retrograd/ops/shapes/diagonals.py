@@ -15,6 +15,7 @@ from retrograd.ops._operation import Composite, Linear, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._words import PADDED
 from retrograd.ops.elementwise import where, zeros_like
 from retrograd.ops.reductions import scans
 
@@ -43,7 +44,10 @@ def _of_diagonal(g: Any, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal_at(g, offset=offset, dim1=dim1, dim2=dim2)
 
 
-diagonal_at: Linear = declare("diagonal", _diagonal, _onto_diagonal, view=True, batch="dims")
+diagonal_at: Linear = declare(
+    "diagonal", _diagonal, _onto_diagonal, view=True, batch="dims",
+    words=PADDED,
+)  # fmt: skip
 diagonal_copied = declare(
     "diagonal_copy", _diagonal_copy, _onto_diagonal, node="DiagonalBackward0_copy", batch="dims"
 )
@@ -183,7 +187,10 @@ def _trace_transpose(g: Any, shape: Any) -> Any:
     return put_diagonal(spread, shape=tuple(shape), offset=0, **dims)
 
 
-trace_of = declare("trace", arrays.layout.trace, _trace_transpose, dtypes="sum", batch="leading")
+trace_of = declare(
+    "trace", arrays.layout.trace, _trace_transpose, dtypes="sum", batch="leading",
+    words="Every element of the diagonal gets the gradient of the sum.",
+)  # fmt: skip
 
 
 @public("torch method")
@@ -212,11 +219,13 @@ def _triu(self: Raw, diagonal: int) -> Raw:
 
 
 lower: Linear = declare(
-    "tril", _tril, lambda g, diagonal: lower(g, diagonal=diagonal), batch="leading"
-)
+    "tril", _tril, lambda g, diagonal: lower(g, diagonal=diagonal), batch="leading",
+    words="The lower triangle of the gradient.",
+)  # fmt: skip
 upper: Linear = declare(
-    "triu", _triu, lambda g, diagonal: upper(g, diagonal=diagonal), batch="leading"
-)
+    "triu", _triu, lambda g, diagonal: upper(g, diagonal=diagonal), batch="leading",
+    words="The upper triangle of the gradient.",
+)  # fmt: skip
 
 
 def _as_diagonal(name: str, input: Any, diagonal: Any) -> int:

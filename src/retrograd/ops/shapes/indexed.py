@@ -16,6 +16,7 @@ from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Composite, composite, raw
 from retrograd.ops._public import public
+from retrograd.ops._words import PADDED
 from retrograd.ops.elementwise import clamp, clone, eq, ne, to_dtype, where, zeros_like
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.shapes._places import (
@@ -79,6 +80,8 @@ index_select_at: Composite = composite(
     batch=Dims(shared=("index",)),
     rules={"self": lambda g, index, shape, dim:
            add_slices(g, index, size=tuple(shape), dim=dim)},
+    words="Each selected row gets its gradient; one selected several times gets the sum, all "
+          "others get zero.",
 )  # fmt: skip
 add_slices: Composite = composite(
     "add_slices", _added, _add_slices, inputs=("self", "index"), node="IndexAddBackward0",
@@ -488,6 +491,7 @@ def _scattered_by_mask(self: Any, mask: Any, source: Any) -> Any:
 masked_select_at: Composite = composite(
     "masked_select", _selected_by_mask, _masked_select, inputs=("self", "mask"),
     rules={"self": _back_to_mask}, broadcasts=True, batch="definition",
+    words=PADDED,
 )  # fmt: skip
 masked_scatter_tensor: Composite = composite(
     "masked_scatter", _scattered_by_mask, _masked_scatter, inputs=("self", "mask", "source"),

@@ -16,6 +16,7 @@ from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._public import public
+from retrograd.ops._words import CUT
 from retrograd.ops.shapes.indexed import masked_select_at
 
 # -- splitting -------------------------------------------------------------------------------
@@ -323,10 +324,12 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 unsafe_pieces = Linear(
     "unsafe_split", linear._split, inputs=("self",), rules={"self": linear._split_transpose},
     outputs=(),
+    words=CUT,
 )  # fmt: skip
 unsafe_pieces_of_sizes = Linear(
     "unsafe_split_with_sizes", linear._split, inputs=("self",),
     rules={"self": linear._split_transpose}, outputs=(),
+    words=CUT,
 )  # fmt: skip
 
 

@@ -82,6 +82,7 @@ scatter_add_tensor = Linear(
     "scatter_add", _scatter_add, inputs=("self", "index", "src"), batch=Dims(),
     writes="elements of others",
     rules={"self": lambda g: g, "src": _from_places},
+    words="The input gets the gradient unchanged; src gets the gradient at its indices.",
 )  # fmt: skip
 
 

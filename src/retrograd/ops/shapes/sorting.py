@@ -15,6 +15,7 @@ from retrograd.ops._lifted import Lifted, bare, checked_by_line
 from retrograd.ops._operation import Operation, constant, raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
+from retrograd.ops._words import PICKED
 from retrograd.ops.selecting import with_indices
 
 # -- sorting ---------------------------------------------------------------------------------
@@ -32,9 +33,15 @@ def _argsort(self: Raw, dim: int, descending: bool) -> Raw:
     return arrays.sorting.argsort(self, dim, descending)
 
 
-sort_by_value = with_indices("sort", "SortBackward0", _sort)
+sort_by_value = with_indices(
+    "sort", "SortBackward0", _sort,
+    words=PICKED,
+)  # fmt: skip
 sort_stable = with_indices("sort_stable", "SortBackward1", _sort)  # the same, called in another way
-topk_values = with_indices("topk", "TopkBackward0", _topk)
+topk_values = with_indices(
+    "topk", "TopkBackward0", _topk,
+    words=PICKED,
+)  # fmt: skip
 argsort_by_value = constant("argsort", _argsort)
 
 
