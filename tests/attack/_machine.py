@@ -404,18 +404,22 @@ def is_rounding(lines: list[str], found: Difference, libraries: Libraries, dtype
         return bool(np.isfinite(double).all())
     if double.shape != single.shape or double.dtype.kind not in "fc":
         return False
-    if not np.isfinite(double).all() and not np.isfinite(single).all():
-        return False
-    if not (np.isfinite(double).all() and np.isfinite(single).all()):
+    finite = np.isfinite(double)
+    if (finite != np.isfinite(single)).any():
         return True  # infinite in one precision only: an overflow
+    if found.size == math.inf:
+        return False
+    double, single = double[finite], single[finite]
     finer = {"float16": 1e4, "float32": 1.0}.get(dtype, 2e-9)
     if found.size <= 100 * distance(double, single) * finer:
         return True
     if not any(_ALGEBRA.search(line) for line in lines):
         return False
     moved = value_in("float64", lines, found.what, libraries, _NOISE.get(dtype, 1e-15))
-    return moved is not None and moved.shape == double.shape and (
-        not np.isfinite(moved).all() or found.size <= 100 * distance(double, moved))  # fmt: skip
+    if moved is None or moved.shape != finite.shape:
+        return False
+    return bool((np.isfinite(moved) != finite).any()) or (
+        found.size <= 100 * distance(double, moved[finite]))  # fmt: skip
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

@@ -101,6 +101,8 @@ def unpacked(level: DualLevel, x: Any) -> Any:
 
 def _overlap(a: Any, b: Any) -> bool:
     a, b = raw(a), raw(b)
+    if a is b:  # also where there are no elements
+        return True
     return arrays.is_raw(a) and arrays.is_raw(b) and arrays.may_overlap(a, b)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.autograd._backward import differentiate, make_roots
 from retrograd.autograd._backward import grad as autograd_grad
@@ -25,6 +26,7 @@ from retrograd.func._arguments import (
 from retrograd.func._captured import Running
 from retrograd.func._trees import describe, flatten, flatten_as, tree_map, unflatten
 from retrograd.ops import linear
+from retrograd.ops._operation import raw
 from retrograd.tensor._tensor import Tensor
 
 
@@ -200,7 +202,8 @@ class Recording:
         found = self.pulled(
             outputs, given, retain_graph=retain_graph, create_graph=create_graph, batched=batched
         )
-        return unflatten(self.scope.separate(found, since), self.shape)
+        separate = self.scope.separate(found, since)
+        return unflatten([_with_memory(g) for g in separate], self.shape)
 
     def pulled(
         self, outputs: Sequence[Any], given: Sequence[Any], *, retain_graph: bool = True,
@@ -259,6 +262,12 @@ class Recording:
         if not isinstance(x, Tensor) or not x.requires_grad or self.has_outer_history(x):
             return x
         return wrap(value_of(x), version=version_of(x))
+
+
+def _with_memory(g: Any) -> Any:
+    """A gradient in which every element has memory of its own, so that one can be written."""
+    data = raw(g)
+    return g.clone() if arrays.is_raw(data) and arrays.overlaps_itself(data) else g
 
 
 def zeros_for(variable: Any, count: tuple[int, ...] = ()) -> Any:
