@@ -83,7 +83,8 @@ def differences(expression: str, dtype: str) -> str | None:
     compiled = torch.compile(function)
     torch.manual_seed(0)
     first = compiled(*inputs(names, dtype))
-    rounded = ROUNDED.search(expression) is not None
+    # Fused rules of complex numbers are differentiated by definition.
+    rounded = dtype == "complex128" or ROUNDED.search(expression) is not None
     if not same(eager, first, rounded):
         return f"the traced call gives {first}, not {eager}"
     if compiled.eager_because is not None:

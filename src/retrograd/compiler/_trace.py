@@ -25,7 +25,8 @@ from retrograd.autograd._node import SECOND_BACKWARD
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var
-from retrograd.compiler._tracing import Memory, Traced, TraceLevel
+from retrograd.compiler._traced import Memory, Traced
+from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
 from retrograd.func._trees import flatten, is_nest
 from retrograd.ops import elementwise

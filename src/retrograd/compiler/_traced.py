@@ -1,0 +1,163 @@
+"""Traced values: arrays, and the variables of a program that stand for them.
+
+Values of a program do not change, and memory does. ``Memory`` is some memory and the variable that
+stands for its present contents; a traced value is a part of it, by the views that lead there. After
+a write to any part, the others take their views of the new contents when they are next used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from retrograd import arrays
+from retrograd.autograd._levels import as_tensor
+from retrograd.compiler._program import Step, Var
+from retrograd.ops._lifted import Lifted
+
+if TYPE_CHECKING:
+    from retrograd.compiler._tracing import TraceLevel
+
+
+class Memory:
+    """Memory that traced values lie in: the variable of what it holds, and how often that has
+    changed."""
+
+    __slots__ = ("shared", "value", "var", "version")
+
+    def __init__(self, var: Var, value: Any) -> None:
+        self.var = var
+        self.value = value  # the array
+        self.version = 0
+        self.shared = False  # with an input of the operation that gave it
+
+
+class Traced(Lifted):
+    """An array, and the variable of the program that stands for it."""
+
+    __slots__ = ("_var", "memory", "seen", "steps", "value")
+
+    level: TraceLevel
+
+    def __init__(
+        self, level: TraceLevel, value: Any, var: Var, memory: Memory | None = None,
+        steps: tuple[Step, ...] = (),
+    ) -> None:  # fmt: skip
+        self.level = level
+        self.value = value
+        self._var = var
+        self.memory = Memory(var, value) if memory is None else memory
+        self.steps = steps
+        self.seen = self.memory.version
+
+    @property
+    def var(self) -> Var:
+        """The variable that stands for what the value is now."""
+        memory = self.memory
+        if self.seen != memory.version:
+            var, value = memory.var, memory.value
+            for step in self.steps:
+                value = step(value)
+                var = self.level.viewed(var, step, value)
+            self._var, self.seen = var, memory.version
+        return self._var
+
+    # What arrays have, and no program depends on but by its guards.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.value.shape
+        return shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.value.dtype
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        strides: tuple[int, ...] = self.value.strides
+        return strides
+
+    @property
+    def ndim(self) -> int:
+        return int(self.value.ndim)
+
+    @property
+    def size(self) -> int:
+        return int(self.value.size)
+
+    def detached(self) -> Traced:
+        return self
+
+    def plus(self, g: Any) -> Traced:
+        self.hold(as_tensor)
+        self.level.write(self, Lifted.operations["add"](self, g))
+        return self
+
+    def hold(self, as_tensor: Callable[[Any], Any]) -> None:
+        self.value = arrays.writable(self.value)
+        if not self.steps:
+            self.memory.value = self.value
+
+    def text(self, suffixes: str) -> str:
+        if not self.level.closed:
+            self.level.look("print()")
+        return repr(as_tensor(self.value))[:-1] + suffixes + ")"
+
+    # Looking at values.
+
+    def looked_at(self, how: str) -> Any:
+        """The array, for code that does more with it than to call operations."""
+        if not self.level.closed:
+            self.level.look(how)
+        return self.value
+
+    @property
+    def inner(self) -> Any:
+        return self.value
+
+    @property
+    def shared(self) -> Any:
+        return self.value
+
+    def item(self) -> Any:
+        return self.looked_at("item()").item()
+
+    def truth(self) -> bool:
+        return bool(self.looked_at("bool()").item())
+
+    def tolist(self) -> Any:
+        return self.looked_at("tolist()").tolist()
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        return self.looked_at("numpy()").__array__(*given, **named)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        operation = Lifted.operations.get(ufunc.__name__)
+        if operation is not None and method == "__call__" and not named and not self.level.closed:
+            return operation(*inputs)
+        name = f"NumPy's {ufunc.__name__}()"
+        named = {key: _values(x, name) for key, x in named.items()}
+        return getattr(ufunc, method)(*[_values(x, name) for x in inputs], **named)
+
+    def __array_function__(self, function: Any, *given: Any) -> Any:
+        _, args, named = given
+        name = f"NumPy's {function.__name__}()"
+        return function(*_values(args, name), **{k: _values(x, name) for k, x in named.items()})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(self.value, name):
+            raise AttributeError(name)
+        return getattr(self.looked_at(f"its {name}"), name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.looked_at("an element")[index]
+
+    def __bool__(self) -> bool:
+        return self.truth()
+
+
+def _values(x: Any, how: str) -> Any:
+    if type(x) in (list, tuple):
+        return type(x)([_values(part, how) for part in x])
+    return x.looked_at(how) if isinstance(x, Traced) else x
