@@ -12,8 +12,9 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._arguments import element
-from retrograd.ops._lifted import Lifted, tracer
+from retrograd.ops._lifted import Lifted, layout_of, tracer
 from retrograd.ops.elementwise import to_dtype
+from retrograd.ops.linear import permute
 from retrograd.tensor._methods import to
 from retrograd.tensor._out import write_out
 from retrograd.tensor._tensor import Size, Tensor, device
@@ -424,11 +425,13 @@ def in_layout_of(
         )
     like = input._data
     wanted = numpy_dtype(dtype, like.dtype, name)
-    if memory_format == "contiguous" or isinstance(like, Lifted) or arrays.is_contiguous(like):
+    lies = layout_of(like)
+    if memory_format == "contiguous" or lies is None or arrays.is_contiguous(lies):
         return fill(like.shape, wanted)
-    order = arrays.layout_order(like)
+    order = arrays.layout_order(lies)
     data = fill(tuple(like.shape[d] for d in order), wanted)
-    return arrays.permute(data, tuple(order.index(d) for d in range(like.ndim)))
+    dims = tuple(order.index(d) for d in range(like.ndim))
+    return permute(data, dims=dims) if isinstance(data, Lifted) else arrays.permute(data, dims)
 
 
 def for_each_entry(like: Tensor, data: Raw) -> Any:
