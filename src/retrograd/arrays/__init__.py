@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _allocator as allocator
     from retrograd.arrays import _blas as blas
     from retrograd.arrays import _blocks as blocks
+    from retrograd.arrays import _coloring as coloring
     from retrograd.arrays import _format as formatting
     from retrograd.arrays import _fourier as fourier
     from retrograd.arrays import _images as images
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _linalg as linalg
     from retrograd.arrays import _networks as networks
     from retrograd.arrays import _normalizing as normalizing
+    from retrograd.arrays import _patterns as patterns
     from retrograd.arrays import _programs as programs
     from retrograd.arrays import _random as random
     from retrograd.arrays import _recurrent as recurrent
@@ -52,8 +54,9 @@ _LATER = {
     "statistics": "_statistics", "blocks": "_blocks", "networks": "_networks",
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
+    "coloring": "_coloring", "patterns": "_patterns",
 }  # fmt: skip
-__all__ = ["RAW_TYPES", "Raw", "allocator", "blas", "blocks", "dtypes", "formatting", "fourier",
-           "images", "layout", "linalg", "ndarray", "networks", "normalizing", "programs",
-           "random", "recurrent", "rows", "sequences", "sorting", "special", "statistics",
-           "updates", "windows"]  # fmt: skip
+__all__ = ["RAW_TYPES", "Raw", "allocator", "blas", "blocks", "coloring", "dtypes", "formatting",
+           "fourier", "images", "layout", "linalg", "ndarray", "networks", "normalizing",
+           "patterns", "programs", "random", "recurrent", "rows", "sequences", "sorting",
+           "special", "statistics", "updates", "windows"]  # fmt: skip

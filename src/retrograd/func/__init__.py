@@ -4,6 +4,8 @@ PyTorch's ``functionalize`` is not here. It rewrites in-place code for tracing a
 is no tracer for it to serve, and under transforms in-place code runs as it is.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from retrograd.func._forward import jvp
 from retrograd.func._jacobians import hessian, jacfwd, jacrev
 from retrograd.func._linearize import linearize
@@ -24,7 +26,33 @@ from retrograd.func._stateless import (
 )
 from retrograd.func._vectorized import vmap
 
-__all__ = ["bilaplacian", "derivatives", "functional_call", "grad", "grad_and_value", "hessian",
-           "jacfwd", "jacrev", "jet", "jvp", "laplacian", "linearize", "mixed_partial",
-           "replace_all_batch_norm_modules_", "stack_module_state", "taylor", "vjp", "vmap",
+if TYPE_CHECKING:
+    from retrograd.func._sparse import (
+        banded,
+        hessian_sparsity,
+        sparse_hessian,
+        sparse_jacobian,
+        sparsity,
+    )
+
+_SPARSE = ("banded", "hessian_sparsity", "sparse_hessian", "sparse_jacobian", "sparsity")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SPARSE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from retrograd.func import _sparse  # which loads scipy.sparse
+
+    value = globals()[name] = getattr(_sparse, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SPARSE})
+
+
+__all__ = ["banded", "bilaplacian", "derivatives", "functional_call", "grad", "grad_and_value",
+           "hessian", "hessian_sparsity", "jacfwd", "jacrev", "jet", "jvp", "laplacian",
+           "linearize", "mixed_partial", "replace_all_batch_norm_modules_", "sparse_hessian",
+           "sparse_jacobian", "sparsity", "stack_module_state", "taylor", "vjp", "vmap",
            "weighted_directional"]  # fmt: skip

@@ -1,0 +1,370 @@
+"""Which inputs each element of a result can depend on, by one run of a function.
+
+A value of this level is an array, and beside it the pattern: a sparse matrix with a row for each of
+its elements and a column for each element of the input. No derivative is evaluated. What an
+operation does to patterns follows from its family:
+
+- elementwise: the union of what the operands depend on, element by element;
+- linear: the map itself is looked at, by a few calls: see ``arrays/_patterns.py:of_map``;
+- multilinear: linear in each operand;
+- reductions: as the sum over the same dimensions;
+- selecting: the elements that were selected or, for a pattern that is to hold for all values, all
+  that could have been;
+- composite: its definition;
+- anything else: every element of the result may depend on every element of the operands.
+
+A pattern may contain entries that are zero. It misses none that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._duals import become_lifted_view, inner_view, take_in, taking
+from retrograd.autograd._forward import _run as run_rule
+from retrograd.autograd._forward import call
+from retrograd.autograd._levels import as_tensor
+from retrograd.ops import elementwise, linear
+from retrograd.ops._lifted import Level, Lifted, bare_option
+from retrograd.ops._operation import Linear, Operation, Reduction, Selecting, raw
+
+patterns = arrays.patterns
+
+
+class Dependent(Lifted):
+    """A value, and the pattern of what its elements depend on; None if on nothing."""
+
+    __slots__ = ("_pattern", "seen", "value", "version", "view_of")
+
+    def __init__(self, level: PatternLevel, value: Any, pattern: Any = None) -> None:
+        self.level: PatternLevel = level
+        self.value = value
+        self._pattern = pattern
+        self.version = 0  # of writes
+        self.view_of: tuple[Dependent, Any] | None = None  # and which of its elements
+        self.seen = 0
+
+    @property
+    def inner(self) -> Any:
+        return self.value
+
+    @property
+    def pattern(self) -> Any:
+        """The pattern. That of a view is part of what it is a view of."""
+        if self.view_of is not None:
+            base, rows = self.view_of
+            if self.seen != base.version:
+                whole = base.pattern
+                self._pattern = None if whole is None else patterns.taken(whole, rows)
+                self.seen = base.version
+        return self._pattern
+
+    @property
+    def moves(self) -> bool:
+        return self.pattern is not None
+
+    def hold(self, as_tensor: Callable[[Any], Any]) -> None:
+        self.value = as_tensor(self.value)
+
+    def become_view(self, of: Dependent, take: Callable[[Any], Any]) -> None:
+        """Note what the value is a view of; ``take`` takes the view of any value of that shape."""
+        rows = arrays.asarray(raw(take(as_tensor(_numbers(of.shape))))).reshape(-1)
+        if of.view_of is not None:
+            of, outer = of.view_of
+            rows = outer[rows]
+        self.view_of = (of, rows)
+        self.seen = of.version
+
+    def write(self, pattern: Any) -> None:
+        """Make ``pattern`` that of the value, as part of what it is a view of."""
+        if self.view_of is None:
+            self._pattern = pattern
+            self.version += 1
+            return
+        base, rows = self.view_of
+        if pattern is None and base.pattern is None:
+            return
+        count = self.level.count
+        old = base.pattern if base.pattern is not None else patterns.empty(base.size, count)
+        new = pattern if pattern is not None else patterns.empty(self.size, count)
+        base.write(patterns.written(old, rows, new))
+
+    def item(self) -> Any:
+        """The one element as a number. A pattern found after looking at it holds at this value."""
+        self.level.looked = True
+        return as_tensor(self.value).item()
+
+    def tolist(self) -> Any:
+        self.level.looked = True
+        return as_tensor(self.value).tolist()
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        self.level.looked = True
+        return as_tensor(self.value).detach().__array__(*given, **named)
+
+    def detached(self) -> Lifted:
+        return Dependent(self.level, as_tensor(self.value).detach())
+
+    def text(self, suffixes: str) -> str:
+        return repr(as_tensor(self.value))[:-1] + suffixes + ")"
+
+
+class PatternLevel(Level):
+    """Follows dependencies on ``count`` inputs. ``local``: at the values at hand only."""
+
+    __slots__ = ("count", "local", "looked")
+
+    name = "sparsity"
+
+    def __init__(self, count: int, local: bool = True) -> None:
+        super().__init__()
+        self.count = count
+        self.local = local
+        self.looked = False  # whether the function looked at a value that depends on inputs
+
+    def owns(self, x: Any) -> bool:
+        return isinstance(x, Dependent) and x.level is self
+
+    def value_of(self, x: Any) -> Any:
+        """A value as the levels below know it."""
+        if isinstance(x, tuple) and any(isinstance(part, Lifted) for part in x):
+            return tuple(self.value_of(part) for part in x)
+        return x.value if self.owns(x) else x
+
+    def constant(self, x: Any) -> Lifted:
+        return Dependent(self, x)
+
+    def below(self, x: Any) -> tuple[Any, bool]:
+        return (x.value, x.moves) if self.owns(x) else (x, False)
+
+    def left_of(self, x: Any) -> Any:
+        return as_tensor(x.value)
+
+    def take_in(self, tensor: Any) -> None:
+        take_in(self, tensor)
+
+    def adopt(self, tensor: Any) -> None:
+        base: Dependent = tensor._meta.view.base._data
+        inner, part = inner_view(tensor, base.value)
+        found = Dependent(self, inner)
+        found.become_view(base, part.take)
+        found.seen = -1
+        become_lifted_view(tensor, found, part)
+
+    def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        target.value.copy_(as_tensor(result.value))
+        if not moves:
+            return
+        pattern = result.pattern
+        if pattern is not None and result.shape != target.shape:
+            rows = patterns.broadcast_indices(result.shape, target.shape)
+            pattern = patterns.taken(pattern, rows)
+        target.write(pattern)
+
+    # -- operations ------------------------------------------------------------------------------
+
+    def run_on_parts(
+        self, operation: Operation, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        inputs = list(args[0]) if operation.inputs == ("tensors",) else list(args)
+        options = {name: bare_option(self.value_of(x)) for name, x in options.items()}
+        values = [self.value_of(x) for x in inputs]
+        values = [as_tensor(x) if isinstance(x, Lifted) or arrays.is_raw(x) else x for x in values]
+        found = call(operation, values, options)
+        outputs = list(found) if isinstance(found, (tuple, list)) else [found]
+        results = [Dependent(self, y) for y in outputs]
+        moving = [i for i, x in enumerate(inputs) if self.owns(x) and x.moves]
+        if moving and operation.differentiable:
+            known = Known(self, operation, inputs, values, options, outputs, moving)
+            for y, pattern in zip(results, known.patterns(), strict=True):
+                if y.dtype.kind in "fc":
+                    y._pattern = pattern
+        if operation.view and operation.differentiable and self.owns(inputs[0]):
+            for i, y in enumerate(results):
+                y.become_view(inputs[0], taking(operation, options, i))
+        return tuple(results) if isinstance(found, (tuple, list)) else results[0]
+
+
+class Known:
+    """One operation on values with patterns."""
+
+    def __init__(
+        self, level: PatternLevel, operation: Operation, inputs: list[Any], values: list[Any],
+        options: dict[str, Any], outputs: list[Any], moving: list[int],
+    ) -> None:  # fmt: skip
+        self.level = level
+        self.operation = operation
+        self.inputs = inputs
+        self.values = values
+        self.options = options
+        self.outputs = outputs
+        self.moving = moving
+
+    def patterns(self) -> Sequence[Any]:
+        """The pattern of each output."""
+        op = self.operation
+        if op.family == "elementwise" or op is elementwise.mul:
+            return [self.element_by_element()]
+        if op.family == "linear":
+            return self.total([self.by_map(i, linear_in=True) for i in self.moving])
+        if op.name in PRODUCTS:
+            return [self.product(*PRODUCTS[op.name])]
+        if op.family == "multilinear":
+            return self.total([self.by_map(i) for i in self.moving])
+        if isinstance(op, Reduction):
+            return [self.reduced(op), *[None] * (len(self.outputs) - 1)]
+        if isinstance(op, Selecting) and self.level.local:
+            return [self.selected(), *[None] * (len(self.outputs) - 1)]
+        return [self.everything(y) for y in self.outputs]
+
+    def total(self, of_inputs: list[list[Any]]) -> list[Any]:
+        return [patterns.union(list(parts)) for parts in zip(*of_inputs, strict=True)]
+
+    def element_by_element(self) -> Any:
+        op, shape = self.operation, tuple(raw(self.outputs[0]).shape)
+        parts = []
+        for i in self.moving:
+            if op.rules[i] is None:
+                continue
+            x = self.inputs[i]
+            rows = patterns.broadcast_indices(x.shape, shape)
+            if op is elementwise.where and self.level.local:
+                rows = self.chosen(i, rows, shape)
+            parts.append(patterns.taken(x.pattern, rows))
+        return patterns.union(parts) if parts else None
+
+    def chosen(self, position: int, rows: Any, shape: tuple[int, ...]) -> Any:
+        """The elements that ``where`` takes of an operand; -1 for those of the other."""
+        condition = linear.expand(self.values[0], size=shape)
+        taken = arrays.asarray(raw(condition)).reshape(-1)
+        return arrays.where(taken if position == 1 else ~taken, rows, -1)
+
+    def by_map(self, position: int, linear_in: bool = False) -> list[Any]:
+        """The patterns of the outputs as a linear map of one input, the others as they are. Those
+        that may be anything are numbers that make no entry zero by chance."""
+        op, x = self.operation, self.inputs[position]
+        count = len(self.outputs)
+        options = self.options
+        if isinstance(op, Linear) and op.offset is not None:
+            options = {**options, op.offset: 0}
+        others: list[Any] = []
+        for i, v in enumerate(self.values):
+            if linear_in and (op.joint or op.inputs == ("tensors",) or op.rules[i] is not None):
+                v = elementwise.zeros_like(elementwise.to_dtype(v, dtype=arrays.float64))
+            elif i in self.moving:
+                v = as_tensor(arrays.asarray(patterns.generic(tuple(raw(v).shape))))
+            others.append(v)
+
+        def output(i: int) -> Callable[[Any], Any]:
+            def apply(given: Any) -> Any:
+                xs = [*others]
+                xs[position] = as_tensor(given)
+                found = call(op, xs, options)
+                return raw(found[i] if isinstance(found, (tuple, list)) else found)
+
+            return apply
+
+        found = []
+        for i in range(count):
+            single = count == 1 and x.dtype.kind == "f"
+            transpose = self.transpose(position, others) if single else None
+            shape = tuple(raw(self.outputs[i]).shape)
+            relation = patterns.of_map(output(i), transpose, x.shape, shape)
+            if x.dtype.kind == "c":  # what it does to imaginary parts may be something else
+                imaginary = patterns.of_map(_of_imaginary(output(i)), None, x.shape, shape)
+                relation = patterns.union([relation, imaginary])
+            found.append(patterns.through(relation, x.pattern))
+        return found
+
+    def transpose(self, position: int, others: list[Any]) -> Callable[[Any], Any] | None:
+        op = self.operation
+        if op.joint or op.inputs == ("tensors",) or op.rules[position] is None:
+            return None
+        rule = op.rules[position]
+        assert rule is not None
+
+        def apply(g: Any) -> Any:
+            xs = [*others]
+            xs[position] = self.values[position]
+            return raw(run_rule(op, rule, as_tensor(g), xs, self.outputs, self.options, position))
+
+        return apply
+
+    def product(self, contracted: int, other_contracted: int) -> Any:
+        """A product of matrices. Unless zeros in a constant factor say otherwise, an element
+        depends on the whole row of the one and the whole column of the other."""
+        shape = tuple(raw(self.outputs[0]).shape)
+        parts = []
+        for i in self.moving:
+            x, other = self.inputs[i], raw(self.values[1 - i])
+            if 1 - i not in self.moving and not arrays.asarray(other).all():
+                parts.append(self.by_map(i)[0])
+                continue
+            dim = contracted if i == 0 else other_contracted
+            dims = (len(x.shape) + dim,)
+            along = _reduction_pattern(x.shape, dims)
+            kept = tuple(s for d, s in enumerate(x.shape) if d not in dims)
+            aligned = kept
+            if len(shape) > len(kept):  # a vector has no dimension for the other factor
+                aligned = (*kept, 1) if i == 0 else (*kept[:-1], 1, *kept[-1:])
+            rows = patterns.broadcast_indices(aligned, shape)
+            parts.append(patterns.taken(patterns.through(along, x.pattern), rows))
+        return patterns.union(parts)
+
+    def reduced(self, op: Reduction) -> Any:
+        x = self.inputs[0]
+        dim = self.options.get("dim", op.reduced)
+        dims = tuple(range(len(x.shape))) if dim is None or not x.shape else dim
+        dims = (dims,) if isinstance(dims, int) else tuple(dims) or tuple(range(len(x.shape)))
+        along = _reduction_pattern(x.shape, tuple(d % len(x.shape) for d in dims))
+        return patterns.through(along, x.pattern)
+
+    def selected(self) -> Any:
+        """The elements that were selected."""
+        op, x = self.operation, self.inputs[0]
+        assert isinstance(op, Selecting)
+
+        def gather(t: Any) -> Any:
+            return raw(run_rule(op, op.gather, as_tensor(t), self.values, self.outputs,
+                                self.options, 0))  # fmt: skip
+
+        shape = tuple(raw(self.outputs[0]).shape)
+        return patterns.through(patterns.of_map(gather, None, x.shape, shape), x.pattern)
+
+    def everything(self, y: Any) -> Any:
+        """Every element may depend on all that the operands depend on."""
+        parts = []
+        for i in self.moving:
+            x = self.inputs[i]
+            any_row = patterns.full(1, x.size)
+            parts.append(patterns.through(any_row, x.pattern))
+        once = patterns.union(parts)
+        size = 1
+        for s in raw(y).shape:
+            size *= s
+        return patterns.taken(once, [0] * size)
+
+
+def _of_imaginary(apply: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: apply(x * 1j)
+
+
+# The dimension that is summed over, of either operand, counted from the end.
+PRODUCTS = {"mm": (-1, -2), "bmm": (-1, -2), "mv": (-1, -1), "dot": (-1, -1)}
+
+
+def _reduction_pattern(shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """Which elements of a value meet in each element of its sum over some dimensions."""
+    result = tuple(s for d, s in enumerate(shape) if d not in dims)
+    kept = tuple(1 if d in dims else s for d, s in enumerate(shape))
+    into = patterns.broadcast_indices(kept, shape)
+    count = 1
+    for s in result:
+        count *= s
+    return patterns.from_entries(into, range(len(into)), (count, len(into)))
+
+
+def _numbers(shape: tuple[int, ...]) -> Any:
+    return patterns.broadcast_indices(shape, shape).reshape(shape)

@@ -1,0 +1,358 @@
+"""Sparse Jacobians and Hessians: patterns that miss nothing, colourings that are valid, values that
+agree with dense derivatives."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import SAMPLES, reason
+from scipy import sparse
+from test_ops_transformed import fixed, run, tensors, variables
+
+import retrograd as torch
+from retrograd.arrays import _coloring as coloring
+from retrograd.arrays import _patterns as patterns
+from retrograd.func import (
+    banded,
+    hessian,
+    hessian_sparsity,
+    jacrev,
+    jvp,
+    sparse_hessian,
+    sparse_jacobian,
+    sparsity,
+)
+
+F = torch.nn.functional
+
+
+def points(n: int, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).uniform(0.2, 1.5, n))
+
+
+def dense(f: Any, x: torch.Tensor) -> np.ndarray:
+    found = np.asarray(jacrev(f)(x))
+    return found.reshape(-1, x.numel())
+
+
+def entries(f: Any, x: torch.Tensor, **options: Any) -> np.ndarray:
+    return np.asarray(sparsity(f, x, **options).toarray())
+
+
+A = torch.from_numpy(np.where(np.random.default_rng(1).uniform(size=(6, 8)) < 0.3, 1.7, 0.0))
+B = points(6, 2).reshape(2, 3)
+
+
+def writes(x: Any) -> Any:
+    z = torch.zeros(4, dtype=x.dtype)
+    z[0] = x[0]
+    z[1:3] = x[2:4] * x[5]
+    part = z[1:]
+    part.mul_(2)
+    z[3] = x[1]
+    return part * 1
+
+
+# Functions of eight numbers whose pattern is exactly that of the Jacobian.
+TIGHT: dict[str, Any] = {
+    "neighbours": lambda x: x[1:] * x[:-1],
+    "sum": lambda x: x.sin() + x.sum(),
+    "sum of rows": lambda x: x.reshape(2, 4).sum(0),
+    "mean of columns": lambda x: x.reshape(2, 4).mean(1, keepdim=True).exp(),
+    "logsumexp": lambda x: x.reshape(2, 4).logsumexp(1),
+    "softmax of rows": lambda x: torch.softmax(x.reshape(2, 4), 1),
+    "sparse matrix": lambda x: A @ x,
+    "matrix": lambda x: x.reshape(4, 2) @ B,
+    "two matrices": lambda x: x.reshape(4, 2) @ x.reshape(2, 4),
+    "matrix and vector": lambda x: x.reshape(4, 2) @ x[2:4],
+    "batch of matrices": lambda x: torch.bmm(x.reshape(2, 2, 2), x.reshape(2, 2, 2) * 2),
+    "sorted": lambda x: x.sort()[0][:3],
+    "largest": lambda x: x.reshape(2, 4).amax(1),
+    "cumulative sum": lambda x: x.cumsum(0),
+    "where": lambda x: torch.where(x > 0.8, x, x.flip(0)),
+    "joined": lambda x: torch.cat([x[:2], x[5:] ** 2]).outer(x[:2]),
+    "stacked": lambda x: torch.stack([x[:4], x[4:]], 1).transpose(0, 1),
+    "indexed": lambda x: x[torch.tensor([0, 3, 3, 7])] * x[1],
+    "scattered": lambda x: torch.zeros(5).double().index_add(0, torch.tensor([1, 1, 4]), x[:3]),
+    "differences": lambda x: x.diff() ** 2,
+    "written": writes,
+    "inverse": lambda x: torch.linalg.inv(x[:4].reshape(2, 2) + 3 * torch.eye(2, dtype=x.dtype)),
+    "constant": lambda x: torch.ones(2, dtype=x.dtype),
+    "detached": lambda x: x.detach() * x[0],
+    "steps": lambda x: (x > 1).to(x.dtype) * x,
+    "one number": lambda x: x[0] * x[3],
+    "nothing": lambda x: x[:0] * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_patterns(name: str) -> None:
+    f, x = TIGHT[name], points(8)
+    jacobian = dense(f, x)
+    found = entries(f, x)
+    assert found.shape == jacobian.shape
+    if name == "steps":  # zero by its value, not by where it is
+        assert not (jacobian != 0)[~found].any()
+    else:
+        np.testing.assert_array_equal(found, jacobian != 0)
+    jac = sparse_jacobian(f, x)
+    np.testing.assert_allclose(jac(x).toarray(), jacobian, atol=1e-13)
+    other = points(8, 5)
+    np.testing.assert_allclose(jac(other).toarray(), dense(f, other), atol=1e-13)
+
+
+def test_patterns_for_every_value() -> None:
+    x = points(6)
+    chosen = lambda x: torch.where(x > 0.8, x, x.flip(0))
+    every = entries(chosen, x, every_value=True)
+    np.testing.assert_array_equal(every, np.eye(6, dtype=bool) | np.eye(6, dtype=bool)[::-1])
+    assert entries(lambda x: x.sort()[0], x, every_value=True).all()
+    with pytest.raises(RuntimeError, match="looks at values that depend on x"):
+        sparsity(lambda x: x * float(x[0]), x, every_value=True)
+    assert sparsity(lambda x: x * float(x[0] > 0), x).nnz == 6
+
+
+def flat(f: Any, x: Any) -> Any:
+    """Whatever a sample gives, as one vector of real numbers."""
+    found = [y for y in f(x) if y.is_floating_point()]
+    return torch.cat([y.reshape(-1).double() for y in found]) if found else None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("start", range(4))
+def test_patterns_of_samples_miss_nothing(start: int) -> None:
+    chosen = [e for e in SAMPLES if variables(e, "float64") and not reason("NO_TANGENT", e)]
+    compared, failed = 0, []
+    for expression in chosen[start::120]:
+        arrays = variables(expression, "float64")
+        name = next(iter(arrays))
+        others = {**tensors({n: a for n, a in arrays.items() if n != name}),
+                  **tensors(fixed(expression))}  # fmt: skip
+
+        def f(x: Any, expression: str = expression, name: str = name, others: Any = others) -> Any:
+            torch.manual_seed(0)
+            return flat(lambda x: run(expression, {**others, name: x}), x)
+
+        x = tensors({name: arrays[name]})[name]
+        try:
+            if f(x.clone()) is None:
+                continue
+            jacobian = dense(f, x)
+        except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
+            continue
+        compared += 1
+        if ((jacobian != 0) & ~np.isnan(jacobian) & ~entries(f, x)).any():
+            failed.append(expression)
+    assert not failed
+    assert compared > 30
+
+
+# -- random functions ------------------------------------------------------------------------------
+
+STEPS: list[Any] = [
+    lambda x, k: x.sin(),
+    lambda x, k: x * x.roll(k),
+    lambda x, k: x.flip(0) + 1,
+    lambda x, k: torch.cat([x[k:], x[:k] ** 2]),
+    lambda x, k: x + x[k],
+    lambda x, k: x * 2 - x.mean(),
+    lambda x, k: torch.where(x > 0.5, x.exp() * 0.1, x),
+    lambda x, k: x.cumsum(0) * 0.1,
+    lambda x, k: x.reshape(2, -1).transpose(0, 1).reshape(-1),
+    lambda x, k: x / (1 + x.roll(1) ** 2),
+    lambda x, k: x.detach() * x.roll(k),
+    lambda x, k: x.index_fill(0, torch.tensor([k]), 0.3),
+    lambda x, k: torch.tanh(x).diff(append=x[:1]),
+    lambda x, k: x.clone().index_add_(0, torch.tensor([k]), x[:1]),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, len(STEPS) - 1), st.integers(0, 5)), min_size=1, max_size=4)
+)
+def test_random_functions(steps: list[tuple[int, int]]) -> None:
+    def f(x: Any) -> Any:
+        for number, k in steps:
+            x = STEPS[number](x, k)
+        return x
+
+    x = points(6)
+    jacobian = dense(f, x)
+    found = entries(f, x)
+    assert not (jacobian != 0)[~found].any()
+    np.testing.assert_allclose(sparse_jacobian(f, x)(x).toarray(), jacobian, atol=1e-12)
+    np.testing.assert_allclose(
+        sparse_jacobian(f, x, mode="reverse")(x).toarray(), jacobian, atol=1e-12
+    )
+    g = lambda x: (f(x) ** 2).sum()
+    np.testing.assert_allclose(
+        sparse_hessian(g, x)(x).toarray(), np.asarray(hessian(g)(x)), atol=1e-10
+    )
+
+
+# -- colourings ------------------------------------------------------------------------------------
+
+
+def valid_columns(pattern: Any, colors: np.ndarray) -> bool:
+    rows = [pattern.indices[a:b] for a, b in pairwise(pattern.indptr)]
+    return all(len(set(colors[row])) == len(row) for row in rows)
+
+
+def valid_star(pattern: Any, colors: np.ndarray) -> bool:
+    """Neighbours differ, and no path of four has two colours only."""
+    graph = pattern.toarray().copy()
+    np.fill_diagonal(graph, False)
+    n = len(graph)
+    near = [np.flatnonzero(graph[v]) for v in range(n)]
+    for v in range(n):
+        for w in near[v]:
+            if colors[v] == colors[w]:
+                return False
+            for x in near[w]:
+                others = [y for y in near[x] if y not in (w, v)]
+                if x != v and colors[x] == colors[v] and colors[w] in colors[others]:
+                    return False
+    return True
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.floats(0.05, 0.9), st.integers(0, 10**6))
+def test_colourings_are_valid(rows: int, columns: int, density: float, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    pattern = patterns.from_array(generator.uniform(size=(rows, columns)) < density)
+    for order in coloring.ORDERS:
+        assert valid_columns(pattern, coloring.columns(pattern, order))
+    square = generator.uniform(size=(rows, rows)) < density
+    symmetric = patterns.from_array(square | square.T)
+    for order in ("natural", "largest_first"):
+        assert valid_star(symmetric, coloring.star(symmetric, order))
+
+
+def test_colour_counts_of_known_structures() -> None:
+    """Optimal ones: a band needs as many colours as it is wide, an arrow two by a star colouring,
+    and five points of a grid the five that each row has."""
+    for lower, upper in ((1, 1), (2, 3), (0, 4)):
+        band = banded(60, 60, lower, upper)
+        assert coloring.columns(band).max() + 1 == lower + upper + 1
+    tridiagonal = banded(60, 60, 1, 1)
+    assert coloring.star(tridiagonal, "natural").max() + 1 == 3
+    arrow = np.eye(30, dtype=bool)
+    arrow[0] = arrow[:, 0] = True
+    assert coloring.star(patterns.from_array(arrow)).max() + 1 == 2
+    assert coloring.columns(patterns.from_array(arrow)).max() + 1 == 30
+    line = sparse.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(20, 20))
+    unit = sparse.eye_array(20)
+    grid = patterns.from_array(sparse.kron(line, unit) + sparse.kron(unit, line))
+    counts = [coloring.columns(grid, order).max() + 1 for order in coloring.ORDERS]
+    assert 5 <= min(counts) <= 7
+
+
+# -- using them --------------------------------------------------------------------------------
+
+
+def heat(u: Any) -> Any:
+    """The discrete Laplacian of a square, plus a source that depends on the values."""
+    grid = u.reshape(12, 12)
+    inner = -4 * grid
+    inner = inner + F.pad(grid[1:], (0, 0, 0, 1)) + F.pad(grid[:-1], (0, 0, 1, 0))
+    inner = inner + F.pad(grid[:, 1:], (0, 1)) + F.pad(grid[:, :-1], (1, 0))
+    return (inner - grid**3 + 1).reshape(-1)
+
+
+def test_newton_with_a_sparse_jacobian() -> None:
+    from scipy.sparse.linalg import spsolve
+
+    u = torch.zeros(144, dtype=torch.float64)
+    jac = sparse_jacobian(heat, u, pattern=sparsity(heat, u))
+    for _ in range(25):
+        u = u - torch.from_numpy(spsolve(jac(u).tocsc(), heat(u).numpy()))
+    assert heat(u).abs().max() < 1e-12
+
+
+def test_scipy_takes_the_matrices() -> None:
+    from scipy.optimize import least_squares
+
+    residual = lambda x: torch.cat([10 * (x[1:] - x[:-1] ** 2), 1 - x[:-1]])
+    start = torch.full((20,), 0.5, dtype=torch.float64)
+    jac = sparse_jacobian(residual, start)
+    found = least_squares(
+        lambda x: residual(torch.from_numpy(x)).numpy(), start.numpy(),
+        jac=lambda x: jac(torch.from_numpy(x)), tr_solver="lsmr", xtol=1e-12, ftol=1e-12,
+    )  # fmt: skip
+    np.testing.assert_allclose(found.x, np.ones(20), atol=1e-6)
+
+
+def test_forms_and_chunks() -> None:
+    x = points(40)
+    f = lambda x: x[1:] * x[:-1]
+    jac = sparse_jacobian(f, x, chunk_size=1)
+    csr = jac(x)
+    assert isinstance(csr, sparse.csr_array)
+    np.testing.assert_allclose(jac(x, form="dense"), csr.toarray())
+    rows, columns, values = jac(x, form="triplets")
+    rebuilt = sparse.coo_array((values, (rows, columns)), shape=jac.shape).toarray()
+    np.testing.assert_allclose(rebuilt, csr.toarray())
+    np.testing.assert_allclose(csr.toarray(), dense(f, x))
+    many_to_one = sparse_jacobian(lambda x: x.reshape(2, -1).prod(1), x)
+    assert many_to_one.mode == "reverse"
+    assert many_to_one.color_count == 1
+
+
+def test_large_tridiagonal() -> None:
+    n = 20_000
+    f = lambda x: torch.cat([x[:1], x[1:-1] * x[2:] * x[:-2], x[-1:]])
+    x = points(n)
+    jac = sparse_jacobian(f, x)
+    assert (jac.nnz, jac.color_count) == (3 * n - 4, 3)
+    v = points(n, 3)
+    np.testing.assert_allclose(jac(x) @ v.numpy(), jvp(f, (x,), (v,))[1], rtol=1e-12)
+
+
+def test_hessian_patterns() -> None:
+    chain = lambda x: ((x[1:] - x[:-1] ** 2) ** 2).sum()
+    x = points(9)
+    band = banded(9, 9, 1, 1).toarray()
+    np.testing.assert_array_equal(hessian_sparsity(chain, x).toarray(), band)
+    hess = sparse_hessian(chain, x)
+    assert hess.color_count == 3
+    np.testing.assert_allclose(hess(x).toarray(), hessian(chain)(x))
+    assert "9 × 9, 25 entries, 3 colours" in repr(hess)
+    linear = sparse_hessian(lambda x: x.sum(), x)
+    assert linear(x).nnz == 0
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+def test_errors() -> None:
+    x = points(5)
+    f = lambda x: x[1:] * x[:-1]
+    with pytest.raises(ValueError, match="misses entries"):
+        sparse_jacobian(f, x, pattern=np.eye(4, 5))
+    with pytest.raises(ValueError, match="misses entries"):
+        sparse_hessian(lambda x: f(x).sum(), x, pattern=np.eye(5))
+    with pytest.raises(ValueError, match=r"shape \[4, 5\], but the pattern has \[5, 5\]"):
+        sparse_jacobian(f, x, pattern=np.eye(5))
+    with pytest.raises(ValueError, match=r"expected x of shape \[5\]"):
+        sparse_jacobian(f, x)(points(6))
+    with pytest.raises(TypeError, match="floating-point"):
+        sparsity(f, torch.arange(4))
+    with pytest.raises(TypeError, match="Complex numbers are not supported"):
+        sparsity(f, x.to(torch.complex128))
+    with pytest.raises(RuntimeError, match="unsupported type"):
+        sparsity(lambda x: 3, x)
+    with pytest.raises(ValueError, match="form of 'csr'"):
+        sparse_jacobian(f, x)(x, form="coo")
+    with pytest.raises(ValueError, match="mode of auto"):
+        sparse_jacobian(f, x, mode="rows")
+    with pytest.raises(ValueError, match="an order of natural"):
+        sparse_jacobian(f, x, order="random")
+    assert sparsity(lambda x: x * 2, points(1)[0]).toarray().tolist() == [[True]]
+    integers = sparsity(lambda x: (x * 3).long(), x)
+    assert (integers.shape, integers.nnz) == ((5, 5), 0)
