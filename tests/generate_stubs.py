@@ -40,7 +40,8 @@ ALIASES = {
 # Modules whose functions have types of their own, so that stubs need only name them.
 TYPED = (
     "retrograd.arrays._dtypes", "retrograd.arrays._format", "retrograd.arrays._linalg",
-    "retrograd.autograd", "retrograd.files", "retrograd.func", "retrograd.tensor._limits",
+    "retrograd.autograd", "retrograd.compiler", "retrograd.files", "retrograd.func",
+    "retrograd.tensor._limits",
     "retrograd.tensor._queries", "retrograd.tensor._rng", "retrograd.tensor._tensor",
 )  # fmt: skip
 # Names of the package and of Tensor that hide Python's own types.
