@@ -27,7 +27,20 @@ _LONGEST = 2000
 def fail(error: BaseException) -> NoReturn:
     """End this rank and, with one line each, all others, because of an error.
 
-    An error that nobody catches does the same by itself.
+    An error that nobody catches does the same by itself. This function does not return.
+
+    Args:
+        error: the error, which is printed with its traceback.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> def guarded(train):  # what a program does that must not let errors pass
+        ...     try:
+        ...         return train()
+        ...     except Exception as error:
+        ...         dist.fail(error)
+        >>> guarded(lambda: "trained")
+        'trained'
     """
     _end(type(error), error, error.__traceback__)
 

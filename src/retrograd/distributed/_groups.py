@@ -19,7 +19,22 @@ _DESCRIPTION_BYTES = 512
 
 
 class ProcessGroup:
-    """Processes that make calls together. Made by ``init_process_group`` and ``new_group``."""
+    """Processes that make calls together. Made by ``init_process_group`` and ``new_group``.
+
+    Args:
+        number: the number of the group, the same in all its members.
+        ranks: global ranks of the members, in the order of their ranks in the group.
+        comm: the MPI communicator of the group.
+        timeout: how long to wait for other ranks.
+        wait: a function that waits for an MPI request.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.new_group([0])
+        <ProcessGroup of ranks [0]>
+        >>> dist.destroy_process_group()
+    """
 
     def __init__(
         self, number: int, ranks: Sequence[int], comm: Any, timeout: timedelta,
@@ -37,30 +52,58 @@ class ProcessGroup:
         self._places = {global_rank: place for place, global_rank in enumerate(self.ranks)}
 
     def rank(self) -> int:
-        """The number of this process in the group."""
+        """The number of this process in the group.
+
+        Returns:
+            The rank.
+        """
         return int(self.calls.rank)
 
     def size(self) -> int:
-        """How many processes are in the group."""
+        """How many processes are in the group.
+
+        Returns:
+            The number of processes.
+        """
         return len(self.ranks)
 
     def place_of(self, global_rank: int) -> int:
-        """The rank in the group of a rank of the world."""
+        """The rank in the group of a rank of the world.
+
+        Args:
+            global_rank: the rank among all processes.
+
+        Returns:
+            The rank in the group.
+        """
         if global_rank not in self._places:
             raise ValueError(f"Global rank {global_rank} is not part of group {self}")
         return self._places[global_rank]
 
     def count_message(self, way: str, peer: int, tag: int, more: int = 1) -> int:
-        """Count a message with a peer, so that one who leaves can say what it has taken part in.
-        The number of this one: among those with its peer or, from ``ANY``, of all received."""
+        """Count a message with a peer, so that a rank that leaves can say what it took part in.
+
+        Args:
+            way: "sent" or "received".
+            peer: the global rank of the peer, or ``ANY``.
+            tag: the tag of the message.
+            more: what to add to the count.
+
+        Returns:
+            The number of this message: among those with its peer or, from ``ANY``, among all.
+        """
         self.messages[way, peer, tag] = self.messages.get((way, peer, tag), 0) + more
         if peer != ANY:
             return self.messages[way, peer, tag]
         return sum(n for (w, _, t), n in self.messages.items() if (w, t) == (way, tag))
 
     def done(self) -> dict[str, Any]:
-        """What this process has done in the group, or will do yet by itself: for those who need
-        it. An operation that was lost is not among it, and neither is what came after."""
+        """What this process has done in the group, or will still do by itself. An operation that
+        was lost does not count, and neither does what came after it.
+
+        Returns:
+            A dictionary with the number of collective calls and the numbers of messages.
+        """
         calls, messages = self.issued, dict(self.messages)
         for work in self.lost:
             if work.peer == ALL:
@@ -80,6 +123,13 @@ class ProcessGroup:
         MPI pairs the calls of ranks by their order on a communicator. So there is one call for
         each on ``calls``, made at once, and those on ``data`` are made in turn: a call that makes
         several, with waits in between, keeps the others back until it has made its last.
+
+        Args:
+            call: the call.
+            move: a function that returns the steps that move the tensors.
+
+        Returns:
+            The steps of the whole call.
         """
         number = self.issued
         self.issued += 1
@@ -100,11 +150,24 @@ class ProcessGroup:
             self.turn = max(self.turn, number + 1)
 
     def agree(self, call: Call) -> None:
-        """Wait until all ranks of the group have made the same call."""
+        """Wait until all ranks of the group have made the same call.
+
+        Args:
+            call: the call.
+        """
         self.collective(call, lambda: iter(()), ()).wait()
 
     def collective(self, call: Call, move: Callable[[], Steps], results: Sequence[Any]) -> Work:
-        """Begin a call that all ranks of the group make."""
+        """Begin a call that all ranks of the group make.
+
+        Args:
+            call: the call.
+            move: a function that returns the steps that move the tensors.
+            results: the tensors that are written.
+
+        Returns:
+            The ``Work``.
+        """
         return Work(call, self, self.agreed(call, move), results, number=self.issued + 1)
 
     def _disagree(self, call: Call) -> Steps:
@@ -164,13 +227,30 @@ class _GroupMeta(type):
 
 
 class GroupMember(metaclass=_GroupMeta):
-    """``GroupMember.WORLD`` is the group of all processes."""
+    """``GroupMember.WORLD`` is the group of all processes, and ``GroupMember.NON_GROUP_MEMBER`` is
+    what ``new_group`` returns to processes outside of the new group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.GroupMember.WORLD
+        <ProcessGroup of ranks [0]>
+        >>> dist.destroy_process_group()
+    """
 
     NON_GROUP_MEMBER = NonMember()
 
 
 class group(metaclass=_GroupMeta):  # noqa: N801 - PyTorch's name
-    """``group.WORLD`` is the group of all processes."""
+    """``group.WORLD`` is the group of all processes.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.group.WORLD
+        <ProcessGroup of ranks [0]>
+        >>> dist.destroy_process_group()
+    """
 
 
 def is_available() -> bool:
@@ -187,7 +267,15 @@ def is_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Whether ``mpi4py`` is installed."""
+    """Whether ``mpi4py`` is installed.
+
+    Returns:
+        True or False.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> backend = "MPI" if dist.is_mpi_available() else "one process"
+    """
     return _mpi.is_installed()
 
 
@@ -416,17 +504,59 @@ def new_subgroups(group_size: int) -> tuple[Any, list[Any]]:
 
 
 def get_rank(group: Any = None) -> int:
-    """The number of this process in a group; -1 if it is not in it."""
+    """The number of this process in a group.
+
+    Args:
+        group: the process group; all processes by default.
+
+    Returns:
+        The rank, or -1 outside of the group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_rank()
+        0
+        >>> dist.destroy_process_group()
+    """
     return resolve(group).rank() if is_member(group) else -1
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many processes are in a group; -1 if this one is not in it."""
+    """How many processes are in a group.
+
+    Args:
+        group: the process group; all processes by default.
+
+    Returns:
+        The number of processes, or -1 outside of the group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_world_size()
+        1
+        >>> dist.destroy_process_group()
+    """
     return resolve(group).size() if is_member(group) else -1
 
 
 def get_backend(group: Any = None) -> str:
-    """By what the processes talk: ``mpi``."""
+    """The means by which processes communicate: always MPI.
+
+    Args:
+        group: the process group; all processes by default.
+
+    Returns:
+        The string "mpi".
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_backend()
+        'mpi'
+        >>> dist.destroy_process_group()
+    """
     resolve(group)
     return "mpi"
 
@@ -451,12 +581,42 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The rank in a group of a rank of the world."""
+    """The rank in a group of a rank of the world.
+
+    Args:
+        group: the process group.
+        global_rank: the rank among all processes.
+
+    Returns:
+        The rank in the group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_group_rank(dist.new_group([0]), 0)
+        0
+        >>> dist.destroy_process_group()
+    """
     return resolve(group).place_of(global_rank)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The rank in the world of a rank of a group."""
+    """The rank in the world of a rank of a group.
+
+    Args:
+        group: the process group.
+        group_rank: the rank in the group.
+
+    Returns:
+        The rank among all processes.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_global_rank(dist.new_group([0]), 0)
+        0
+        >>> dist.destroy_process_group()
+    """
     ranks = resolve(group).ranks
     if not 0 <= group_rank < len(ranks):
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")

@@ -192,7 +192,22 @@ def send_object_list(
     object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None,
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """Send objects to rank ``dst``."""
+    """Send objects to another rank, by pickle.
+
+    Args:
+        object_list: the objects.
+        dst: the receiving rank. A rank cannot send to itself.
+        group: the process group; all processes by default.
+        device: no effect.
+        group_dst: the receiving rank, numbered within the group.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> if dist.get_rank() == 1:  # with two processes or more; here there is one
+        ...     dist.send_object_list(["a", 2], dst=0)
+        >>> dist.destroy_process_group()
+    """
     tensors = [_pickled(value) for value in object_list]
     for tensor in (_sizes(tensors), *tensors):
         send(tensor, dst, group, group_dst=group_dst)
@@ -202,7 +217,26 @@ def recv_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
     group_src: int | None = None,
 ) -> int:  # fmt: skip
-    """Receive as many objects as are in the list, from rank ``src`` or from any."""
+    """Receive objects from another rank, by pickle.
+
+    Args:
+        object_list: list to fill, with as many entries as are sent.
+        src: the sending rank; any rank by default.
+        group: the process group; all processes by default.
+        device: no effect.
+        group_src: the sending rank, numbered within the group.
+
+    Returns:
+        The rank that the objects came from.
+
+    Example:
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> values = [None, None]
+        >>> if dist.get_world_size() > 1 and dist.get_rank() == 0:  # here there is one process
+        ...     dist.recv_object_list(values, src=1)
+        >>> dist.destroy_process_group()
+    """
     sizes = wrap(arrays.zeros(len(object_list), arrays.int64))
     source = recv(sizes, src, group, group_src=group_src)
     for place, size in enumerate(sizes._data.tolist()):

@@ -140,8 +140,30 @@ def irecv(
     tensor: Any, src: int | None = None, group: Any = None, tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Begin to receive a tensor from rank ``src``, or from any. Its elements are there when the
-    work is done."""
+    """Start to receive a tensor. Its elements are there when the work is done.
+
+    Args:
+        tensor: the tensor to write to, of the dtype and shape of the one that is sent.
+        src: the sending rank; any rank by default.
+        group: the process group; all processes by default.
+        tag: number that sender and receiver must agree on.
+        group_src: the sending rank, numbered within the group.
+
+    Returns:
+        The ``Work``, or None outside of the group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> x = torch.zeros(2)
+        >>> received = dist.irecv(x, 0)  # from this rank itself, which here is the only one
+        >>> dist.isend(torch.ones(2), 0).wait(), received.wait()
+        (True, True)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
+    """
     check_tensor(tensor, "tensor")
     if not is_member(group):
         outside("irecv")
@@ -168,7 +190,23 @@ def send(
     tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """Send a tensor to rank ``dst``; it may be written again afterwards."""
+    """Send a tensor to another rank. It may be written to again afterwards.
+
+    Args:
+        tensor: the tensor.
+        dst: the receiving rank. A rank cannot send to itself.
+        group: the process group; all processes by default.
+        tag: number that sender and receiver must agree on.
+        group_dst: the receiving rank, numbered within the group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> if dist.get_rank() == 1:  # with two processes or more; here there is one
+        ...     dist.send(torch.ones(2), dst=0)
+        >>> dist.destroy_process_group()
+    """
     if is_member(group):
         chosen = resolve(group)
         _check_not_self(chosen, in_group(chosen, dst, group_dst), "destination")
@@ -181,7 +219,30 @@ def recv(
     tensor: Any, src: int | None = None, group: Any = None, tag: int = 0,
     group_src: int | None = None,
 ) -> int:  # fmt: skip
-    """Receive a tensor from rank ``src``, or from any; gives back from which."""
+    """Receive a tensor from another rank, and wait for it.
+
+    Args:
+        tensor: the tensor to write to, of the dtype and shape of the one that is sent.
+        src: the sending rank; any rank by default.
+        group: the process group; all processes by default.
+        tag: number that sender and receiver must agree on.
+        group_src: the sending rank, numbered within the group.
+
+    Returns:
+        The rank that the tensor came from, or -1 outside of the group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which is the only one
+        >>> x = torch.zeros(2)
+        >>> dist.recv(x)  # from any rank
+        0
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
+    """
     if is_member(group) and not (src is None and group_src is None):
         chosen = resolve(group)
         _check_not_self(chosen, in_group(chosen, src, group_src), "source")
@@ -201,7 +262,24 @@ def _check_not_self(group: ProcessGroup, place: int, kind: str) -> None:
 
 
 class P2POp:
-    """One of the messages that ``batch_isend_irecv`` begins."""
+    """One of the messages that ``batch_isend_irecv`` begins.
+
+    Args:
+        op: ``isend`` or ``irecv``.
+        tensor: the tensor to send, or to write to.
+        peer: the rank to send to or receive from.
+        group: the process group; all processes by default.
+        tag: number that sender and receiver must agree on.
+        group_peer: the rank to send to or receive from, numbered within the group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.P2POp(dist.isend, torch.ones(2), 0).peer
+        0
+        >>> dist.destroy_process_group()
+    """
 
     def __init__(
         self, op: Any, tensor: Any, peer: int | None = None, group: Any = None, tag: int = 0,
@@ -218,7 +296,26 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begin several messages."""
+    """Begin several messages.
+
+    Args:
+        p2p_op_list: a list of ``P2POp``.
+
+    Returns:
+        A list with the ``Work`` of each message, without those outside of their group.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import retrograd.distributed as dist
+        >>> dist.init_process_group()
+        >>> x = torch.zeros(2)
+        >>> ops = [dist.P2POp(dist.isend, torch.ones(2), 0), dist.P2POp(dist.irecv, x, 0)]
+        >>> [work.wait() for work in dist.batch_isend_irecv(ops)]
+        [True, True]
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
+    """
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError(
             "Invalid ``p2p_op_list``. Each op is expected to to be of type "

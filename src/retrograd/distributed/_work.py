@@ -79,12 +79,22 @@ class Patience:
 class Work:
     """An operation under way, as ``async_op=True`` and ``isend`` return it.
 
-    >>> import retrograd as torch
-    >>> torch.distributed.init_process_group()
-    >>> work = torch.distributed.all_reduce(torch.ones(2), async_op=True)
-    >>> work.wait(), work.is_completed()
-    (True, True)
-    >>> torch.distributed.destroy_process_group()
+    Args:
+        call: the call that began it.
+        group: the process group.
+        steps: what is left to do: an iterator of lists of MPI requests to wait for.
+        results: the tensors that are written.
+        peer: the global rank that it needs; all ranks or any rank, as constants.
+        number: its number among the calls of its kind, in its group and with its peer.
+        tag: the tag of a message.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.distributed.init_process_group()
+        >>> work = torch.distributed.all_reduce(torch.ones(2), async_op=True)
+        >>> work.wait(), work.is_completed()
+        (True, True)
+        >>> torch.distributed.destroy_process_group()
     """
 
     def __init__(
@@ -209,8 +219,14 @@ class Work:
         return True
 
     def is_over_in(self, seconds: float) -> bool:
-        """Wait until the operation is over, well or not, but not longer than this. Whether it
-        is."""
+        """Wait until the operation is over, with or without an error, up to a limit.
+
+        Args:
+            seconds: the limit.
+
+        Returns:
+            Whether the operation is over.
+        """
         turn, ask_again, began = 0, Watch.ask_again, 0.0
         while not self._done:
             progress()

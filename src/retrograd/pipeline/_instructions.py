@@ -8,7 +8,12 @@ from typing import NamedTuple, Protocol
 
 
 class Kind(IntEnum):
-    """What an instruction asks for. Receives and sends of a kind come in pairs."""
+    """What an instruction asks for. Receives and sends of a kind come in pairs.
+
+    Example:
+        >>> str(Kind.SEND_ACTIVATION)
+        'send activation'
+    """
 
     LOAD = 0
     RECEIVE_ACTIVATION = 1
@@ -46,8 +51,15 @@ class Instruction(NamedTuple):
     ``c`` of rank ``r`` is number ``c * p + r``. ``peer`` is the virtual stage to send to or to
     receive from. It may be on the same rank; then nothing has to be sent, only handed over.
 
-    >>> print(Instruction(Kind.SEND_ACTIVATION, microbatch=3, chunk=0, peer=1))
-    send activation of micro-batch 3 to virtual stage 1
+    Args:
+        kind: what to do.
+        microbatch: the number of the micro-batch, or -1 for what is done once in a batch.
+        chunk: the number of the chunk, of those that the rank holds.
+        peer: the virtual stage to send to or to receive from, or -1.
+
+    Example:
+        >>> print(Instruction(Kind.SEND_ACTIVATION, microbatch=3, chunk=0, peer=1))
+        send activation of micro-batch 3 to virtual stage 1
     """
 
     kind: Kind

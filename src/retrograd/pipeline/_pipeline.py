@@ -29,39 +29,48 @@ class Pipeline:
     """A model that is cut into stages, each on a rank of its own.
 
     Every rank makes the same ``Pipeline``, with the same arguments, and calls the same methods.
-    ``layers`` is an ``nn.Sequential`` or a list of layers that are called one after the other. A
-    rank keeps only the layers of its own stage; layers given as ``pipeline.Lazy`` are not even
-    built elsewhere.
+    A rank keeps only the layers of its own stage.
 
-    - ``partition``: where to cut: ``"uniform"`` (as many layers everywhere), ``"parameters"`` (as
-      many parameters), ``"profile"`` (as much time on ``example``, a micro-batch of inputs), or
-      the layers that stages begin with, such as ``[3, 7]``.
-    - ``schedule``, ``microbatches``, ``chunks``: see ``pipeline.schedules``.
-    - ``replicas``: how many pipelines train side by side on different data. By default as many as
-      there are ranks for.
-    - ``loss_fn(outputs, targets)``, ``optimizer(parameters)`` and ``scheduler(optimizer)``:
-      functions, of which each rank calls what it needs.
-    - ``clip_grad_norm``: the largest norm that the gradients of the whole model may have.
-    - ``checkpoint``: layers that are computed again in the backward pass: so many at a time, or
-      those for which ``checkpoint(layer)`` is true.
-    - ``skips``: pairs ``(i, j)``: what layer ``i`` gives (-1: the inputs) is given to layer ``j``
-      as a further argument.
-    - ``tied``: tuples of names of parameters that are one, beside those that layers share anyway.
+    Args:
+        layers: an ``nn.Sequential`` or a list of layers that are called one after the other.
+            Layers given as ``pipeline.Lazy`` are built only on the rank that keeps them.
+        stages: the number of stages.
+        microbatches: the number of micro-batches in a batch.
+        partition: where to cut: "uniform" (as many layers everywhere), "parameters" (as many
+            parameters), "profile" (as much time on ``example``), or the layers that stages begin
+            with, such as ``[3, 7]``.
+        schedule: the name of a schedule, or a class: see ``pipeline.schedules``.
+        chunks: how many parts of the model a rank holds, for interleaved schedules.
+        replicas: how many pipelines train side by side on different data. By default as many as
+            there are ranks for.
+        loss_fn: a function of outputs and targets. Each rank calls what it needs of this and the
+            next two.
+        optimizer: a function of parameters that makes an optimizer.
+        scheduler: a function of the optimizer that makes a learning rate scheduler.
+        clip_grad_norm: the largest norm that the gradients of the whole model may have.
+        checkpoint: layers that are computed again in the backward pass: so many at a time, or
+            those for which ``checkpoint(layer)`` is true.
+        skips: pairs ``(i, j)``: what layer ``i`` gives (-1: the inputs) is given to layer ``j`` as
+            a further argument.
+        tied: tuples of names of parameters that are one, beside those that layers share anyway.
+        example: a micro-batch of inputs, for the partition "profile".
+        seed: the seed of random numbers that layers draw; the initial seed of ``torch`` by default.
 
-    >>> import retrograd as torch
-    >>> from retrograd import pipeline
-    >>> _ = torch.manual_seed(0)
-    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-    >>> pipe = pipeline.Pipeline(
-    ...     model, stages=1, microbatches=2, loss_fn=torch.nn.functional.mse_loss,
-    ...     optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.05),
-    ... )
-    >>> x = torch.randn(8, 2)
-    >>> data = iter([(x, x.sum(1, keepdim=True))] * 100)  # micro-batches: inputs and targets
-    >>> losses = [pipe.train_batch(data) for _ in range(50)]
-    >>> losses[-1] < losses[0] / 10
-    True
-    >>> torch.distributed.destroy_process_group()
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd import pipeline
+        >>> _ = torch.manual_seed(0)
+        >>> layers = [torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)]
+        >>> pipe = pipeline.Pipeline(
+        ...     layers, stages=1, microbatches=2, loss_fn=torch.nn.functional.mse_loss,
+        ...     optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.05),
+        ... )
+        >>> x = torch.randn(8, 2)
+        >>> data = iter([(x, x.sum(1, keepdim=True))] * 100)  # micro-batches: inputs and targets
+        >>> losses = [pipe.train_batch(data) for _ in range(50)]
+        >>> losses[-1] < losses[0] / 10
+        True
+        >>> torch.distributed.destroy_process_group()
     """
 
     def __init__(

@@ -62,20 +62,32 @@ def simulate(
     Costs are times in any unit. A single number is for a whole stage, shared equally by its
     chunks; a list has one for each rank, or one for each virtual stage, taken as it is.
 
-    - ``backward`` is twice ``forward`` unless given, and half of it is for the inputs. Give
-      ``backward_input`` and ``backward_weight`` where that is not so.
-    - A message takes ``latency + communication``; the sender goes on meanwhile. With
-      ``contention``, messages from one rank to another go one at a time, each keeping the
-      connection for ``communication``. What stays on a rank takes no time.
-    - ``buffers`` is how many messages from one rank to another can wait to be received before a
-      send blocks: any number unless given, and with 0 a send waits for its receiver.
-    - ``activation_bytes`` is what a micro-batch keeps on a stage from its forward pass to its
-      backward pass.
+    Args:
+        schedule: the schedule.
+        forward: cost of a forward pass.
+        backward: cost of a backward pass: twice ``forward`` by default, half of it for inputs.
+        backward_input: cost of the part of a backward pass that computes gradients of inputs.
+        backward_weight: cost of the part that computes gradients of weights.
+        communication: cost of a message, beside ``latency``; a mapping has one for each pair of
+            ranks. The sender goes on meanwhile. What stays on a rank takes no time.
+        latency: time that is added to that of every message.
+        contention: whether messages from one rank to another go one at a time, each keeping the
+            connection for ``communication``.
+        buffers: how many messages from one rank to another can wait to be received before a send
+            blocks: any number by default. With 0, a send waits for its receiver.
+        activation_bytes: what a micro-batch keeps on a stage from its forward pass to its backward
+            pass.
+        progress: a function that is called with the part that is done, from 0 to 1.
 
-    >>> from retrograd.pipeline import schedules, simulate
-    >>> timeline = simulate(schedules.get("1f1b")(stages=4, microbatches=8), forward=1, backward=2)
-    >>> timeline.time, timeline.bubble, timeline.peak_activations
-    (33, Fraction(3, 8), (4, 3, 2, 1))
+    Returns:
+        A ``Timeline``.
+
+    Example:
+        >>> from retrograd.pipeline import schedules, simulate
+        >>> schedule = schedules.get("1f1b")(stages=4, microbatches=8)
+        >>> timeline = simulate(schedule, forward=1, backward=2)
+        >>> timeline.time, timeline.bubble, timeline.peak_activations
+        (33, Fraction(3, 8), (4, 3, 2, 1))
     """
     costs = Costs(
         schedule.stages,

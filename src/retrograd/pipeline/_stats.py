@@ -11,9 +11,25 @@ class Stats:
     """Where the time of a rank goes, and what it holds, since the pipeline was made or the last
     ``reset``. Seconds are of this rank alone.
 
-    >>> stats = Stats(seconds=2.5, compute=1.9, communication=0.1, waiting=0.5)
-    >>> stats.bubble
-    0.25
+    Args:
+        batches: batches done.
+        seconds: seconds in ``train_batch`` and ``eval_batch``.
+        compute: seconds in forward and backward passes.
+        processor: seconds in these by the processor's clock, which stops for other programs.
+        communication: seconds sending, and receiving what is already on its way.
+        waiting: seconds until another stage had something to send.
+        loading: seconds in the iterator of the data.
+        reducing: seconds adding up gradients with other ranks, beyond what was overlapped.
+        stepping: seconds clipping gradients, and in the optimizer and scheduler.
+        messages: messages sent to other ranks.
+        bytes: bytes sent to other ranks.
+        live_activations: micro-batches between forward and backward pass now.
+        peak_activations: micro-batches between forward and backward pass, at most.
+
+    Example:
+        >>> stats = Stats(seconds=2.5, compute=1.9, communication=0.1, waiting=0.5)
+        >>> stats.bubble
+        0.25
     """
 
     batches: int = 0
@@ -43,7 +59,14 @@ class Stats:
             setattr(self, field.name, field.default)
 
     def timed(self, name: str) -> Timer:
-        """A context whose time is added to one of the seconds."""
+        """Measure the time of a block.
+
+        Args:
+            name: the figure that it is added to, such as "compute".
+
+        Returns:
+            A context manager.
+        """
         return Timer(self, name)
 
 

@@ -18,7 +18,22 @@ Number = int | float | Fraction
 
 
 class Event(NamedTuple):
-    """A rank is busy with a pass, or with nothing else than a message, from start to end."""
+    """A rank is busy with a pass, or only with a message, from start to end.
+
+    Args:
+        start: when it begins.
+        end: when it ends.
+        kind: what it is, a ``Kind``.
+        microbatch: the number of the micro-batch.
+        chunk: the number of the chunk, of those that the rank holds.
+
+    Example:
+        >>> from retrograd.pipeline import schedules, simulate
+        >>> timeline = simulate(schedules.get("1f1b")(stages=2, microbatches=2))
+        >>> event = next(timeline.events(0))
+        >>> event.start, event.end, str(event.kind), event.microbatch
+        (0, 1, 'forward', 0)
+    """
 
     start: Any
     end: Any
@@ -30,7 +45,20 @@ class Event(NamedTuple):
 class Timeline:
     """The course of a schedule, with its length, bubble and peaks.
 
-    Results are exact, whole numbers or fractions, unless a cost was a float.
+    Results are exact, whole numbers or fractions, unless a cost was a float. ``simulate`` makes it.
+
+    Args:
+        schedule: the schedule.
+        costs: what passes and messages cost.
+        events: for each rank, its events, with times in whole ticks.
+        ends: for each rank, when it is done, in ticks.
+        peaks: for each rank, how many micro-batches it holds at most, and how many bytes.
+
+    Example:
+        >>> from retrograd.pipeline import schedules, simulate
+        >>> timeline = simulate(schedules.get("1f1b")(stages=2, microbatches=4))
+        >>> timeline.time, timeline.ideal, timeline.bubble
+        (15, 12, Fraction(1, 4))
     """
 
     def __init__(

@@ -29,8 +29,12 @@ def check(schedule: Program) -> None:
     - Each rank ends with one reduce and one step, after all else.
     - It cannot deadlock, as long as sends do not wait for their receivers.
 
-    >>> from retrograd import pipeline
-    >>> pipeline.check(pipeline.schedules.get("zb-h1")(stages=4, microbatches=8))
+    Args:
+        schedule: the schedule.
+
+    Example:
+        >>> from retrograd import pipeline
+        >>> pipeline.check(pipeline.schedules.get("zb-h1")(stages=4, microbatches=8))
     """
     sent: set[tuple[Kind, int, int, int]] = set()
     received: set[tuple[Kind, int, int, int]] = set()

@@ -25,25 +25,32 @@ def draw(
     Operations are blue, leaves green, intermediate results brown, and data that needs no gradient
     yellow. Drawing looks at the graph and changes nothing.
 
-    ``params`` names parameters: a Module, a dictionary of tensors, or ``named_parameters()``.
-    Without it, tensors and Modules in the variables of the code that calls ``draw`` give the names.
+    Args:
+        tensors: a tensor, or several.
+        params: what names parameters: a Module, a dictionary of tensors, or
+            ``named_parameters()``. Without it, tensors and Modules in the variables of the code
+            that calls ``draw`` give the names.
+        max_nodes: the most operations in the picture. What is more is folded: by Module where the
+            graph was made in ``viz.recording()`` or the names of parameters tell, otherwise by
+            repetition.
+        show: what boxes say besides names, shapes and dtypes, any of "values", "gradients",
+            "saved" (what operations keep for backward) and "source" (the lines that made them).
+        title: the title of the picture.
 
-    A picture has at most ``max_nodes`` operations. What is more is folded: by Module where the
-    graph was made in ``viz.recording()`` or the names of parameters tell, otherwise by repetition.
+    Returns:
+        A ``Picture``. A notebook shows it, and ``save`` writes it to a file.
 
-    ``show``: what boxes say besides names, shapes and dtypes, any of "values", "gradients", "saved"
-    (what operations keep for backward) and "source" (the lines that made them).
-
-    >>> import retrograd as torch
-    >>> from retrograd import viz
-    >>> x = torch.ones(2, 2, requires_grad=True)
-    >>> y = x + 2
-    >>> out = (y * y * 3).mean()
-    >>> picture = viz.draw(out, show="values")
-    >>> picture.svg[:4]
-    '<svg'
-    >>> picture
-    <Picture: 4 operations, 1 leaf, 4 results; a notebook shows it, .save("graph.svg") writes it>
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd import viz
+        >>> x = torch.ones(2, 2, requires_grad=True)
+        >>> y = x + 2
+        >>> out = (y * y * 3).mean()
+        >>> picture = viz.draw(out, show="values")
+        >>> picture.svg[:4]
+        '<svg'
+        >>> picture
+        <Picture: 4 operations, 1 leaf, 4 results; a notebook shows it, ...>
     """
     shown = (show,) if isinstance(show, str) else tuple(show)
     unknown = [name for name in shown if name not in SHOWS]

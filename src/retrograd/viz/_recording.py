@@ -33,22 +33,28 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
     """Record what happens in a block: operations and the Modules they run in, and every backward
     pass. Gives a ``Story``, which ``viz.explore`` shows and ``to_json`` writes out.
 
-    Only this thread is recorded; with ``threads=True`` those that are started in the block, too.
-    Values are copied where arrays have at most ``max_elements`` elements and summarised otherwise.
-    Of each pass ``max_steps`` operations are kept whole, and ``max_passes`` passes are; the story
-    says what was left out. ``params``, a Module or named tensors, gives names, and says which
-    parameters should have been used.
+    The story says what was left out.
 
-    >>> import retrograd as torch
-    >>> from retrograd import viz
-    >>> x = torch.tensor(2.0, requires_grad=True)
-    >>> with viz.recording() as story:
-    ...     y = x * x
-    ...     y.backward()
-    >>> [step.node.name() for step in story.passes[0].steps]
-    ['MulBackward0', 'torch::autograd::AccumulateGrad']
-    >>> story.passes[0].steps[-1].after.to_json()["data"]
-    [4.0]
+    Args:
+        params: a Module or named tensors, which give names, and say which parameters should have
+            been used.
+        title: the title of the story.
+        max_elements: arrays with at most this many elements are copied; others are summarised.
+        max_steps: how many operations of a pass are kept with all values.
+        max_passes: how many passes are kept whole.
+        threads: record threads that are started in the block, too, not only this one.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd import viz
+        >>> x = torch.tensor(2.0, requires_grad=True)
+        >>> with viz.recording() as story:
+        ...     y = x * x
+        ...     y.backward()
+        >>> [step.node.name() for step in story.passes[0].steps]
+        ['MulBackward0', 'torch::autograd::AccumulateGrad']
+        >>> story.passes[0].steps[-1].after.to_json()["data"]
+        [4.0]
     """
 
     def __init__(
