@@ -71,7 +71,7 @@ class Entry:
         if self.kind == "class" and called.__init__ is object.__init__ and not _is_named(called):
             return []
         try:
-            parameters = list(inspect.signature(called).parameters.values())
+            parameters = list(inspect.signature(self.value).parameters.values())
         except ValueError:  # of a class of C
             return []
         if self.kind == "method" and parameters:

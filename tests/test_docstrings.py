@@ -15,6 +15,7 @@ import pytest
 from docstring_coverage import NAMESPACES, Entry, entries
 
 import retrograd as torch
+from retrograd.ops._public import NAMES
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 COMPLETE = [
@@ -63,12 +64,13 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
 def test_an_args_section_names_no_argument_that_does_not_exist(namespace: str) -> None:
-    """A method may share its docstring with a function, so ``input`` is always allowed."""
+    """A method may share its docstring with a function, so ``input`` and ``out`` are always
+    allowed."""
     wrong = [
         f"{entry.name}: {name}"
         for entry in entries(namespace)
         if not any(p.kind is p.VAR_KEYWORD for p in entry.parameters)
-        for name in sorted(entry.named - {"input"} - {p.name for p in entry.parameters})
+        for name in sorted(entry.named - {"input", "out"} - {p.name for p in entry.parameters})
     ]
     assert wrong == []
 
@@ -77,3 +79,26 @@ def test_an_args_section_names_no_argument_that_does_not_exist(namespace: str) -
 def test_every_argument_and_result_is_documented(namespace: str) -> None:
     incomplete = {entry.name: entry.lacks for entry in entries(namespace) if entry.lacks}
     assert incomplete == {}
+
+
+@pytest.mark.parametrize("namespace", ["torch", "special"])
+def test_every_elementwise_operation_is_documented(namespace: str) -> None:
+    """Its declaration has a summary and an example; the other sections are generated."""
+    found = entries(namespace)  # which loads them all
+    faces = NAMES[namespace]
+    declared = [
+        e for e in found if (face := faces.get(e.name.split(".")[-1])) and face.is_operation
+    ]
+    assert len(declared) > 15
+    assert {e.name: e.lacks for e in declared if e.lacks} == {}
+
+
+def test_a_function_that_takes_out_documents_it_and_its_method_does_not() -> None:
+    for name, words in (
+        ("exp", "tensor to write the result to"),
+        ("frexp", "tuple of tensors to write the results to"),
+        ("median", "tensor, or tuple of tensors, to write the result to"),
+    ):
+        assert f"\n    out: {words}.\n\nReturns:\n" in getattr(torch, name).__doc__
+        assert "out:" not in getattr(torch.Tensor, name).__doc__
+    assert "out:" not in torch.isnan.__doc__

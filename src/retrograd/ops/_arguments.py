@@ -9,7 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation, Target, TensorLike, raw
-from retrograd.ops._public import declare
+from retrograd.ops._public import declare, documented
 from retrograd.ops._refusals import Check, check_alpha
 
 _TENSORS = (TensorLike, Lifted, *arrays.RAW_TYPES)
@@ -134,6 +134,6 @@ def either_number(
         return second(input, other=other) if is_number(other) else both(input, other)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = documented(doc, ("self", "other"), "either")
     declare(function, name, **face)
     return function

@@ -59,7 +59,7 @@ from retrograd.ops._batching_declarations import Batching
 from retrograd.ops._lifted import Lifted, bare_level, highest_level
 from retrograd.ops._lifted import TensorLike as TensorLike
 from retrograd.ops._lifted import raw as raw
-from retrograd.ops._public import declare
+from retrograd.ops._public import declare, documented
 
 
 class Target(TensorLike):
@@ -264,6 +264,8 @@ class Operation:
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
         # Whether gradients may have to be brought to the shape and dtype of what they are for.
         self.fits = self.broadcasts or joint is not None or (dtypes == "free" and len(inputs) > 1)
+        if face and doc and (self.broadcasts or batch == "pointwise"):
+            doc = documented(doc, inputs, face.get("accepts", ""))
         self.doc = doc
         self.heavy = heavy
         self.words = words

@@ -22,7 +22,8 @@ the same words::
 - ``announces``: a method that is loaded at import is made of operations by other names, which
   policies of selective checkpoints are to know by its name, too.
 - ``accepts``: what an operation of two operands takes for them. See ``ACCEPTS``.
-- ``doc``: what ``help`` shows. A function has a docstring instead.
+- ``doc``: what ``help`` shows: a summary and an example. ``documented`` adds the sections that
+  elementwise operations have in common. A function has a docstring instead.
 
 ``NAMES`` holds what has been declared so far. What can be declared by modules that are not loaded
 yet is listed in ``_index``, which ``tests/generate_index.py`` writes.
@@ -30,6 +31,7 @@ yet is listed in ``_index``, which ``tests/generate_index.py`` writes.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -126,6 +128,31 @@ def public(
         return function
 
     return decorate
+
+
+def documented(doc: str, inputs: tuple[str, ...], accepts: str) -> str:
+    """The documentation of an elementwise operation: its ``doc``, with the sections ``Args:`` and
+    ``Returns:`` if it has none of its own."""
+    text, prompt, example = inspect.cleandoc(doc).partition(">>>")
+    if "Args:" not in text and inputs in (("self",), ("self", "other")):
+        text, title, returns = text.partition("Returns:")
+        if len(inputs) == 1:
+            arguments = "    input: the input tensor.\n"
+            shape = "A tensor of the same shape as ``input``."
+        else:
+            first = " or a number" if accepts == "either" else ""
+            second = "" if accepts == "tensors" else " or a number"
+            arguments = (
+                f"    input: the first operand, a tensor{first}.\n"
+                f"    other: the second operand, a tensor{second}, broadcast with ``input``.\n"
+            )
+            shape = "A tensor of the shape that ``input`` and ``other`` broadcast to."
+        returns = returns.strip() if title else shape
+        text = f"{text.rstrip()}\n\nArgs:\n{arguments}\nReturns:\n    {returns}\n\n"
+    if prompt and "Example:" not in text:
+        example = f"{prompt}{example}".rstrip().replace("\n", "\n    ")
+        return f"{text.rstrip()}\n\nExample:\n    {example}\n"
+    return f"{text}{prompt}{example}"
 
 
 def bind_methods(bind: Callable[[str, Face], None]) -> None:

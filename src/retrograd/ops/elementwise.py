@@ -60,21 +60,39 @@ def _rsub(self: Raw, other: Any) -> Raw:
 add = elementwise(
     "add", arrays.add, lambda g: g, lambda g: g, dtypes="promote",
     words="A sum passes the gradient to both inputs unchanged.",
-    doc="""``input + alpha * other``.
+    doc="""The elementwise sum, ``input + alpha * other``.
 
-    >>> import retrograd as torch
-    >>> torch.add(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
-    tensor([11., 22.])
+    Args:
+        input: the first operand, a tensor.
+        other: the second operand, a tensor or a number, broadcast with ``input``.
+        alpha: number to multiply ``other`` by.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.add(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
+        tensor([11., 22.])
     """,
 )  # fmt: skip
 sub = elementwise(
     "sub", arrays.subtract, lambda g: g, lambda g: -g, dtypes="promote", check=no_bool_subtraction,
     words="A difference passes the gradient on: unchanged to the first, negated to the second.",
-    doc="""``input - alpha * other``.
+    doc="""The elementwise difference, ``input - alpha * other``.
 
-    >>> import retrograd as torch
-    >>> torch.sub(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
-    tensor([ -9., -18.])
+    Args:
+        input: the first operand, a tensor.
+        other: the second operand, a tensor or a number, broadcast with ``input``.
+        alpha: number to multiply ``other`` by.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.sub(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
+        tensor([ -9., -18.])
     """,
 )  # fmt: skip
 add_scaled = elementwise(
@@ -98,7 +116,7 @@ mul = multilinear(
     broadcasts=True,
     public="torch method", alias="multiply", in_place=True,
     words="Each input gets the incoming gradient times the other input.",
-    doc="""``input * other``.
+    doc="""The elementwise product, ``input * other``.
 
     >>> import retrograd as torch
     >>> torch.mul(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
@@ -127,7 +145,7 @@ neg = elementwise(
     "neg", arrays.negative, lambda g: -g,
     public="torch method", alias="negative", in_place="torch method",
     words="The gradient is negated.",
-    doc="""Each element with the other sign.
+    doc="""The negative of each element.
 
     >>> import retrograd as torch
     >>> torch.neg(torch.tensor([1., -2.]))
@@ -137,7 +155,7 @@ neg = elementwise(
 reciprocal = elementwise(
     "reciprocal", lambda self: 1 / self, lambda g, result: -g * (result * result), dtypes="float",
     public="torch method", in_place="torch method",
-    doc="""1 over each element.
+    doc="""The reciprocal of each element, ``1 / input``.
 
     >>> import retrograd as torch
     >>> torch.reciprocal(torch.tensor([2., 4.]))
@@ -262,7 +280,7 @@ rsqrt = elementwise(
     lambda g, result: -0.5 * g * (result * result * result), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of one over the root: minus half its third power.",
-    doc="""1 over the square root of each element.
+    doc="""The reciprocal of the square root of each element, ``1 / sqrt(input)``.
 
     >>> import retrograd as torch
     >>> torch.rsqrt(torch.tensor([4., 16.]))
@@ -278,7 +296,7 @@ exp = elementwise(
     "exp", arrays.exp, lambda g, result: g * result, dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of exp is its result: the gradient is multiplied by it.",
-    doc="""e to the power of each element.
+    doc="""The exponential of each element, ``e ** input``.
 
     >>> import retrograd as torch
     >>> torch.exp(torch.tensor([0., 1.]))
@@ -288,7 +306,7 @@ exp = elementwise(
 exp2 = elementwise(
     "exp2", arrays.exp2, lambda g, result: g * result * _LN2, dtypes="float",
     public="torch method special", in_place="torch method", heavy=True,
-    doc="""2 to the power of each element.
+    doc="""2 raised to the power of each element, ``2 ** input``.
 
     >>> import retrograd as torch
     >>> torch.exp2(torch.tensor([0., 3.]))
@@ -298,7 +316,7 @@ exp2 = elementwise(
 expm1 = elementwise(
     "expm1", arrays.expm1, lambda g, result: g * (result + 1), dtypes="float",
     public="torch method special", in_place="torch method", heavy=True,
-    doc="""``exp(x) - 1``, exact also where x is small.
+    doc="""``exp(input) - 1``, accurate for small values, too.
 
     >>> import retrograd as torch
     >>> torch.expm1(torch.tensor([0., 1.]))
@@ -320,7 +338,7 @@ log = elementwise(
 log2 = elementwise(
     "log2", arrays.log2, lambda g, self: g / (self * _LN2), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
-    doc="""The logarithm to base 2.
+    doc="""The logarithm to base 2 of each element.
 
     >>> import retrograd as torch
     >>> torch.log2(torch.tensor([1., 8.]))
@@ -330,7 +348,7 @@ log2 = elementwise(
 log10 = elementwise(
     "log10", arrays.log10, lambda g, self: g / (self * _LN10), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
-    doc="""The logarithm to base 10.
+    doc="""The logarithm to base 10 of each element.
 
     >>> import retrograd as torch
     >>> torch.log10(torch.tensor([1., 20.]))
@@ -340,7 +358,7 @@ log10 = elementwise(
 log1p = elementwise(
     "log1p", arrays.log1p, lambda g, self: g / (self + 1), node="Log1PBackward0", dtypes="float",
     public="torch method special", in_place="torch method", heavy=True,
-    doc="""``log(1 + x)``, exact also where x is small.
+    doc="""``log(1 + input)``, accurate for small values, too.
 
     >>> import retrograd as torch
     >>> torch.log1p(torch.tensor([0., 1.]))
@@ -393,7 +411,7 @@ def _arc(x: Any) -> Any:
 asin = elementwise(
     "asin", arrays.arcsin, lambda g, self: g * _arc(self), dtypes="float",
     public="torch method", alias="arcsin", in_place="torch method",
-    doc="""The inverse of the sine.
+    doc="""The arcsine of each element, in radians.
 
     >>> import retrograd as torch
     >>> torch.asin(torch.tensor([0., 1.]))
@@ -403,7 +421,7 @@ asin = elementwise(
 acos = elementwise(
     "acos", arrays.arccos, lambda g, self: -g * _arc(self), dtypes="float",
     public="torch method", alias="arccos", in_place="torch method",
-    doc="""The inverse of the cosine.
+    doc="""The arccosine of each element, in radians.
 
     >>> import retrograd as torch
     >>> torch.acos(torch.tensor([0., 1.]))
@@ -413,7 +431,7 @@ acos = elementwise(
 atan = elementwise(
     "atan", arrays.arctan, lambda g, self: g / (self * self + 1), dtypes="float",
     public="torch method", alias="arctan", in_place="torch method",
-    doc="""The inverse of the tangent.
+    doc="""The arctangent of each element, in radians.
 
     >>> import retrograd as torch
     >>> torch.atan(torch.tensor([0., 1.]))
@@ -434,7 +452,19 @@ atan2 = elementwise(
     lambda g, self, other: -g * _over_square(self, self, other), dtypes="float",
     check=kernel("atan2_cpu"),
     public="torch method", alias="arctan2", in_place=True, accepts="tensors",
-    doc="The angle of the point ``(other, input)``.",
+    doc="""The angle between the positive x axis and the point (``other``, ``input``), in radians.
+
+    Args:
+        input: the y coordinates, a tensor.
+        other: the x coordinates, a tensor, broadcast with ``input``.
+
+    Returns:
+        A tensor of angles between -pi and pi.
+
+    >>> import retrograd as torch
+    >>> torch.atan2(torch.tensor([1., 1.]), torch.tensor([1., -1.]))
+    tensor([0.7854, 2.3562])
+    """,
 )  # fmt: skip
 sinh = elementwise(
     "sinh", arrays.sinh, lambda g, self: g * cosh(self), dtypes="float",
@@ -471,7 +501,7 @@ tanh = elementwise(
 asinh = elementwise(
     "asinh", arrays.arcsinh, lambda g, self: g * rsqrt(self * self - -1), dtypes="float",
     public="torch method", alias="arcsinh", in_place="torch method",
-    doc="""The inverse of the hyperbolic sine.
+    doc="""The inverse hyperbolic sine of each element.
 
     >>> import retrograd as torch
     >>> torch.asinh(torch.tensor([0., 1.]))
@@ -489,7 +519,7 @@ def _acosh_rule(g: Any, self: Any) -> Any:
 acosh = elementwise(
     "acosh", arrays.arccosh, _acosh_rule, dtypes="float",
     public="torch method", alias="arccosh", in_place="torch method",
-    doc="""The inverse of the hyperbolic cosine.
+    doc="""The inverse hyperbolic cosine of each element.
 
     >>> import retrograd as torch
     >>> torch.acosh(torch.tensor([1., 2.]))
@@ -499,7 +529,7 @@ acosh = elementwise(
 atanh = elementwise(
     "atanh", arrays.arctanh, lambda g, self: g / (1 - self * self), dtypes="float",
     public="torch method", alias="arctanh", in_place="torch method",
-    doc="""The inverse of the hyperbolic tangent.
+    doc="""The inverse hyperbolic tangent of each element.
 
     >>> import retrograd as torch
     >>> torch.atanh(torch.tensor([0., 0.5]))
@@ -514,7 +544,7 @@ sigmoid = elementwise(
     public="torch method special.expit functional", in_place="torch method", heavy=True,
     words="The derivative of the sigmoid is result · (1 − result): at most a quarter, and near 0 "
           "where it saturates.",
-    doc="""``1 / (1 + exp(-x))``.
+    doc="""The logistic sigmoid of each element, ``1 / (1 + exp(-input))``.
 
     >>> import retrograd as torch
     >>> torch.sigmoid(torch.tensor([0., 1.]))
@@ -533,7 +563,7 @@ relu = elementwise(
                refuses("c", "clamp is not supported for complex types")),
     public="torch method", in_place="torch method", out="no",
     words="Where the result is positive the gradient passes unchanged; elsewhere it is zero.",
-    doc="""Each element that is positive, 0 for the others.
+    doc="""The rectified linear unit, ``max(input, 0)``, of each element.
 
     >>> import retrograd as torch
     >>> torch.relu(torch.tensor([-1., 2.]))
@@ -561,7 +591,12 @@ def _rounding(name: str, forward: Any, complexes: str, **face: Any) -> Elementwi
 sgn = elementwise(
     "sgn", arrays.sgn, _sgn_rule, adjoint=True,
     public="torch method", in_place=True,
-    doc="The sign; for complex numbers, the point of the unit circle.",
+    doc="""The sign of each element; of a complex number z, ``z / abs(z)``, and 0 for 0.
+
+    >>> import retrograd as torch
+    >>> torch.sgn(torch.tensor([3 + 4j, 0j]))
+    tensor([0.6000+0.8000j, 0.0000+0.0000j])
+    """,
 )  # fmt: skip
 abs = elementwise(
     "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True,
@@ -581,7 +616,7 @@ sign = elementwise(
     check=refuses("c", "Unlike NumPy, torch.sign is not intended to support complex numbers. "
                        "Please use torch.sgn instead."),
     public="torch method", in_place=True,
-    doc="""-1, 0 or 1, as the sign of each element says.
+    doc="""The sign of each element: -1, 0 or 1.
 
     >>> import retrograd as torch
     >>> torch.sign(torch.tensor([-3., 0., 2.]))
@@ -591,7 +626,7 @@ sign = elementwise(
 floor = _rounding(
     "floor", arrays.floor, "floor is not supported for complex inputs",
     public="torch method", in_place="torch method",
-    doc="""The largest whole number that is not above.
+    doc="""The largest integer that is less than or equal to each element.
 
     >>> import retrograd as torch
     >>> torch.floor(torch.tensor([1.5, -1.5]))
@@ -601,7 +636,7 @@ floor = _rounding(
 ceil = _rounding(
     "ceil", arrays.ceil, "ceil is not supported for complex inputs",
     public="torch method", in_place="torch method",
-    doc="""The smallest whole number that is not below.
+    doc="""The smallest integer that is greater than or equal to each element.
 
     >>> import retrograd as torch
     >>> torch.ceil(torch.tensor([1.5, -1.5]))
@@ -611,7 +646,7 @@ ceil = _rounding(
 trunc = _rounding(
     "trunc", arrays.trunc, "trunc is not supported for complex inputs",
     public="torch method", alias="fix", in_place="torch method",
-    doc="""Each element without its fraction.
+    doc="""The integer part of each element: rounding towards zero.
 
     >>> import retrograd as torch
     >>> torch.trunc(torch.tensor([1.5, -1.5]))
@@ -650,7 +685,13 @@ maximum = elementwise(
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)),
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)), dtypes="promote",
     check=refuses("c", "maximum not implemented for complex tensors.", RuntimeError),
-    public="torch method", accepts="tensors", doc="The greater of two elements; NaN if one is.",
+    public="torch method", accepts="tensors",
+    doc="""The elementwise maximum of two tensors; NaN if either element is NaN.
+
+    >>> import retrograd as torch
+    >>> torch.maximum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))
+    tensor([3., 5.])
+    """,
     words="The gradient goes to the larger of the two; where they are equal each gets half.",
 )  # fmt: skip
 minimum = elementwise(
@@ -658,7 +699,13 @@ minimum = elementwise(
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)),
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)), dtypes="promote",
     check=refuses("c", "minimum not implemented for complex tensors.", RuntimeError),
-    public="torch method", accepts="tensors", doc="The smaller of two elements; NaN if one is.",
+    public="torch method", accepts="tensors",
+    doc="""The elementwise minimum of two tensors; NaN if either element is NaN.
+
+    >>> import retrograd as torch
+    >>> torch.minimum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))
+    tensor([1., 2.])
+    """,
     words="The gradient goes to the smaller of the two; where they are equal each gets half.",
 )  # fmt: skip
 
@@ -866,7 +913,10 @@ def _bitwise(name: str, forward: Any, doc: str) -> Constant:
 
 eq = _comparison(
     "eq", arrays.equal,
-    doc="""Where two tensors are equal.
+    doc="""The elementwise comparison ``input == other``.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
     >>> import retrograd as torch
     >>> torch.eq(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
@@ -876,7 +926,10 @@ eq = _comparison(
 ne = _comparison(
     "ne", arrays.not_equal,
     alias="not_equal",
-    doc="""Where two tensors differ.
+    doc="""The elementwise comparison ``input != other``.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
     >>> import retrograd as torch
     >>> torch.ne(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
@@ -886,7 +939,10 @@ ne = _comparison(
 lt: Constant = _comparison(
     "lt", arrays.less, kernel("lt_cpu"),
     alias="less",
-    doc="""Where ``input < other``.
+    doc="""The elementwise comparison ``input < other``.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
     >>> import retrograd as torch
     >>> torch.lt(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
@@ -896,7 +952,10 @@ lt: Constant = _comparison(
 le = _comparison(
     "le", arrays.less_equal, kernel("le_cpu"),
     alias="less_equal",
-    doc="""Where ``input <= other``.
+    doc="""The elementwise comparison ``input <= other``.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
     >>> import retrograd as torch
     >>> torch.le(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
@@ -906,7 +965,10 @@ le = _comparison(
 gt: Constant = _comparison(
     "gt", arrays.greater, kernel("gt_cpu"),
     alias="greater",
-    doc="""Where ``input > other``.
+    doc="""The elementwise comparison ``input > other``.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
     >>> import retrograd as torch
     >>> torch.gt(torch.tensor([1., 2.]), torch.tensor([1., 0.]))
@@ -916,20 +978,59 @@ gt: Constant = _comparison(
 ge = _comparison(
     "ge", arrays.greater_equal, kernel("ge_cpu"),
     alias="greater_equal",
-    doc="""Where ``input >= other``.
+    doc="""The elementwise comparison ``input >= other``.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
     >>> import retrograd as torch
     >>> torch.ge(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
     tensor([ True, False])
     """,
 )  # fmt: skip
-logical_and = _logic("logical_and", arrays.logical_and, "Whether both are true (not zero).")
-logical_or = _logic("logical_or", arrays.logical_or, "Whether one is true (not zero).")
-logical_xor = _logic("logical_xor", arrays.logical_xor, "Whether exactly one is true (not zero).")
+logical_and = _logic(
+    "logical_and", arrays.logical_and,
+    doc="""Whether both elements are nonzero.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.logical_and(torch.tensor([1, 2, 0]), torch.tensor([3, 0, 0]))
+    tensor([ True, False, False])
+    """,
+)  # fmt: skip
+logical_or = _logic(
+    "logical_or", arrays.logical_or,
+    doc="""Whether at least one of two elements is nonzero.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.logical_or(torch.tensor([1, 2, 0]), torch.tensor([3, 0, 0]))
+    tensor([ True,  True, False])
+    """,
+)  # fmt: skip
+logical_xor = _logic(
+    "logical_xor", arrays.logical_xor,
+    doc="""Whether exactly one of two elements is nonzero.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.logical_xor(torch.tensor([1, 2, 0]), torch.tensor([3, 0, 0]))
+    tensor([False,  True, False])
+    """,
+)  # fmt: skip
 logical_not = asking(
     "logical_not", arrays.logical_not,
     public="torch method", in_place=True, out="any",
-    doc="""Whether each element is 0.
+    doc="""Whether each element is zero.
+
+    Returns:
+        A bool tensor of the same shape as ``input``.
 
     >>> import retrograd as torch
     >>> torch.logical_not(torch.tensor([0., 2.]))
@@ -938,7 +1039,7 @@ logical_not = asking(
 )  # fmt: skip
 bitwise_and = _bitwise(
     "bitwise_and", arrays.bitwise_and,
-    doc="""The bits that both have.
+    doc="""The bitwise AND of two integer or bool tensors.
 
     >>> import retrograd as torch
     >>> torch.bitwise_and(torch.tensor([6, 3]), torch.tensor([3, 3]))
@@ -947,7 +1048,7 @@ bitwise_and = _bitwise(
 )  # fmt: skip
 bitwise_or = _bitwise(
     "bitwise_or", arrays.bitwise_or,
-    doc="""The bits that one of both has.
+    doc="""The bitwise OR of two integer or bool tensors.
 
     >>> import retrograd as torch
     >>> torch.bitwise_or(torch.tensor([6, 3]), torch.tensor([3, 3]))
@@ -956,7 +1057,7 @@ bitwise_or = _bitwise(
 )  # fmt: skip
 bitwise_xor = _bitwise(
     "bitwise_xor", arrays.bitwise_xor,
-    doc="""The bits that exactly one of both has.
+    doc="""The bitwise exclusive OR of two integer or bool tensors.
 
     >>> import retrograd as torch
     >>> torch.bitwise_xor(torch.tensor([6, 3]), torch.tensor([3, 3]))
@@ -966,7 +1067,7 @@ bitwise_xor = _bitwise(
 bitwise_not = asking(
     "bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc"),
     public="torch method", in_place=True,
-    doc="""Every bit of each element turned.
+    doc="""The bitwise complement of each element of an integer or bool tensor.
 
     >>> import retrograd as torch
     >>> torch.bitwise_not(torch.tensor([0, 5]))
@@ -978,6 +1079,9 @@ isnan = asking(
     public="torch method", out="no",
     doc="""Whether each element is NaN.
 
+    Returns:
+        A bool tensor of the same shape as ``input``.
+
     >>> import retrograd as torch
     >>> torch.isnan(torch.tensor([1., torch.nan]))
     tensor([False,  True])
@@ -988,6 +1092,9 @@ isinf = asking(
     public="torch method", out="no",
     doc="""Whether each element is infinite.
 
+    Returns:
+        A bool tensor of the same shape as ``input``.
+
     >>> import retrograd as torch
     >>> torch.isinf(torch.tensor([1., torch.inf]))
     tensor([False,  True])
@@ -996,7 +1103,10 @@ isinf = asking(
 isfinite = asking(
     "isfinite", arrays.isfinite,
     public="torch method", out="no",
-    doc="""Whether each element is neither infinite nor NaN.
+    doc="""Whether each element is finite, that is, neither infinite nor NaN.
+
+    Returns:
+        A bool tensor of the same shape as ``input``.
 
     >>> import retrograd as torch
     >>> torch.isfinite(torch.tensor([1., torch.inf]))

@@ -51,7 +51,23 @@ def _refuse(
 
 @public("torch method", out="its dtype")
 def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum of all elements, or along dimensions."""
+    """The sum of all elements, or of the elements along dimensions.
+
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to convert ``input`` to before the computation.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1., 2.], [3., 4.]])
+        >>> torch.sum(x), torch.sum(x, dim=0)
+        (tensor(10.), tensor([4., 6.]))
+    """
     self = in_dtype(self, dtype)
     if dim is None and not keepdim:
         return narrowed(linear.sum_all(self), dtype)
@@ -70,7 +86,23 @@ def check_mean_dtype(name: str, dtype: Any) -> None:
 
 @public("torch method", out="cast")
 def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The mean of all elements, or along dimensions."""
+    """The mean of all elements, or of the elements along dimensions.
+
+    Args:
+        input: the input tensor, floating-point or complex.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to convert ``input`` to before the computation.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1., 2.], [3., 4.]])
+        >>> torch.mean(x), torch.mean(x, dim=1)
+        (tensor(2.5000), tensor([1.5000, 3.5000]))
+    """
     check_mean_dtype("mean", dtype)
     self = in_dtype(self, dtype)
     given = raw(self).dtype
@@ -86,7 +118,22 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
 
 @public("torch method", out="its dtype")
 def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The product of all elements, or along a dimension."""
+    """The product of all elements, or of the elements along a dimension.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to reduce; by default, all elements are reduced.
+        keepdim: keep the reduced dimension, with size 1.
+        dtype: dtype to convert ``input`` to before the computation.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.prod(torch.tensor([[1., 2.], [3., 4.]]), dim=1)
+        tensor([ 2., 12.])
+    """
     self = in_dtype(self, dtype)
     if dim is None:
         return narrowed(general.prod_all(self), dtype)
@@ -96,14 +143,42 @@ def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any
 
 @public("torch method", out="same")
 def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """The largest elements along dimensions; equal ones share their gradient."""
+    """The maximum along dimensions. Elements equal to it share the gradient evenly.
+
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.amax(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
+        tensor([4., 3.])
+    """
     dims = _extreme_dims(self, "amax", "max_values_cpu", dim)
     return selecting.amax_dim(self, dim=dims, keepdim=bool(keepdim))
 
 
 @public("torch method", out="same")
 def amin(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """The smallest elements along dimensions; equal ones share their gradient."""
+    """The minimum along dimensions. Elements equal to it share the gradient evenly.
+
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.amin(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
+        tensor([1., 2.])
+    """
     dims = _extreme_dims(self, "amin", "min_values_cpu", dim)
     return selecting.amin_dim(self, dim=dims, keepdim=bool(keepdim))
 
@@ -155,7 +230,26 @@ def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
 
 @public("torch method", out="same")
 def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """The largest element; or values and indices along ``dim``; or of two tensors elementwise."""
+    """The maximum of all elements, along a dimension, or of two tensors.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to reduce, or a tensor to compare ``input`` with, as ``other``.
+        keepdim: keep the reduced dimension, with size 1.
+        other: tensor to compare ``input`` with, element by element.
+
+    Returns:
+        The largest element; with ``dim``, a named tuple ``(values, indices)``; with ``other``,
+        the elementwise maximum.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1., 4.], [3., 2.]])
+        >>> torch.max(x)
+        tensor(4.)
+        >>> torch.max(x, dim=1).indices
+        tensor([1, 0])
+    """
     other = _other("max", self, dim, other)
     if other is not None:
         return maximum(self, other)
@@ -170,7 +264,26 @@ def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
 
 @public("torch method", out="same")
 def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """The smallest element; or values and indices along ``dim``; or of two tensors elementwise."""
+    """The minimum of all elements, along a dimension, or of two tensors.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to reduce, or a tensor to compare ``input`` with, as ``other``.
+        keepdim: keep the reduced dimension, with size 1.
+        other: tensor to compare ``input`` with, element by element.
+
+    Returns:
+        The smallest element; with ``dim``, a named tuple ``(values, indices)``; with ``other``,
+        the elementwise minimum.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1., 4.], [3., 2.]])
+        >>> torch.min(x)
+        tensor(1.)
+        >>> torch.min(x, dim=1).indices
+        tensor([0, 1])
+    """
     other = _other("min", self, dim, other)
     if other is not None:
         return minimum(self, other)
@@ -185,7 +298,22 @@ def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
 
 @public("torch method", out="same, constant")
 def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Where the (first) largest element is."""
+    """The index of the largest element; of several equal ones, the first.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to search along; by default, the index is into the flattened tensor.
+        keepdim: keep the reduced dimension, with size 1.
+
+    Returns:
+        A tensor of indices (int64).
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1., 4.], [3., 2.]])
+        >>> torch.argmax(x), torch.argmax(x, dim=1)
+        (tensor(1), tensor([1, 0]))
+    """
     _refuse(self, "b", "argmax(): does not support bool input", RuntimeError)
     _refuse(self, "c", "argmax(): does not support complex input", RuntimeError)
     _non_empty(self, "argmax", dim)
@@ -195,7 +323,22 @@ def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @public("torch method", out="same, constant")
 def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Where the (first) smallest element is."""
+    """The index of the smallest element; of several equal ones, the first.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to search along; by default, the index is into the flattened tensor.
+        keepdim: keep the reduced dimension, with size 1.
+
+    Returns:
+        A tensor of indices (int64).
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1., 4.], [3., 2.]])
+        >>> torch.argmin(x), torch.argmin(x, dim=1)
+        (tensor(0), tensor([0, 1]))
+    """
     _refuse(self, "b", "argmin(): does not support bool input", RuntimeError)
     _refuse(self, "c", "argmin(): does not support complex input", RuntimeError)
     _non_empty(self, "argmin", dim)
@@ -205,13 +348,41 @@ def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @public("torch method", out="same, constant")
 def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether all elements are true (non-zero)."""
+    """Whether all elements are true (nonzero).
+
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+
+    Returns:
+        A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
+        tensor([False,  True])
+    """
     return selecting.all_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
 
 
 @public("torch method", out="same, constant")
 def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether any element is true (non-zero)."""
+    """Whether any element is true (nonzero).
+
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+
+    Returns:
+        A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
+        tensor([False,  True])
+    """
     return selecting.any_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
 
 
@@ -229,7 +400,21 @@ def check_running_dtype(name: str, dtype: Any) -> None:
 
 @public("torch method", in_place=True, out="its dtype")
 def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Running sums along a dimension."""
+    """The cumulative sum of the elements along a dimension.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to accumulate along.
+        dtype: dtype to convert ``input`` to before the computation.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cumsum(torch.tensor([1., 2., 3.]), dim=0)
+        tensor([1., 3., 6.])
+    """
     self = in_dtype(self, dtype)
     check_running_dtype("cumsum_out_cpu", dtype)
     return narrowed(linear.cumsum(self, dim=one_dim(dim, len(self.shape))), dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -68,10 +69,24 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
 
     called.__module__ = module  # where pickle looks for it by its name
     called.__name__ = called.__qualname__ = name
-    called.__doc__ = function.__doc__
+    called.__doc__ = _with_out(function.__doc__) if takes_out else function.__doc__
     called.__wrapped__ = function  # type: ignore[attr-defined]
     called.__signature__ = signature(face, function)  # type: ignore[attr-defined]
     return called
+
+
+def _with_out(doc: str | None) -> str | None:
+    """A docstring whose ``Args:`` section names ``out``, too."""
+    text, title, rest = inspect.cleandoc(doc or "").partition("\nArgs:\n")
+    if not title or re.search(r"^ +out\b", rest, re.MULTILINE):
+        return doc
+    arguments, _, rest = rest.partition("\n\n")
+    out = "tensor to write the result to"
+    if re.match(r"Returns:\n +A (named )?tuple", rest):
+        out = "tuple of tensors to write the results to"
+    elif "named tuple" in rest:
+        out = "tensor, or tuple of tensors, to write the result to"
+    return f"{text}{title}{arguments}\n    out: {out}.\n\n{rest}"
 
 
 def plain(face: Face, name: str) -> Callable[..., Any]:

@@ -70,7 +70,21 @@ _rsub_tensor = elementwise(
 
 @public("torch")
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """``other - alpha * input``."""
+    """The reversed difference, ``other - alpha * input``.
+
+    Args:
+        input: the tensor to subtract.
+        other: tensor or number to subtract from, broadcast with ``input``.
+        alpha: number to multiply ``input`` by.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.rsub(torch.tensor([1., 2.]), 10, alpha=2)
+        tensor([8., 6.])
+    """
     check_operands("rsub", input, other)
     if is_number(input):
         raise invalid_combination("rsub", input, other)
@@ -120,7 +134,23 @@ def _fitting(value: Any, *operands: Any) -> Any:
 
 @public("torch method", in_place=True, out="cast")
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """``input + value * tensor1 * tensor2``."""
+    """``input + value * tensor1 * tensor2``, element by element.
+
+    Args:
+        input: the input tensor.
+        tensor1: the first factor, a tensor.
+        tensor2: the second factor, a tensor.
+        value: number to multiply the product by.
+
+    Returns:
+        A tensor of the shape that the three tensors broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1., 1.])
+        >>> torch.addcmul(x, torch.tensor([3., 6.]), torch.tensor([1., 1.]), value=2)
+        tensor([ 7., 13.])
+    """
     check_tensor("addcmul", "input", 1, input)
     check_tensor("addcmul", "tensor1", 2, tensor1)
     check_tensor("addcmul", "tensor2", 3, tensor2)
@@ -129,7 +159,23 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 @public("torch method", in_place=True, out="cast")
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """``input + value * tensor1 / tensor2``."""
+    """``input + value * tensor1 / tensor2``, element by element.
+
+    Args:
+        input: the input tensor.
+        tensor1: the numerator, a tensor.
+        tensor2: the denominator, a tensor.
+        value: number to multiply the quotient by.
+
+    Returns:
+        A tensor of the shape that the three tensors broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1., 1.])
+        >>> torch.addcdiv(x, torch.tensor([3., 6.]), torch.tensor([2., 4.]), value=2)
+        tensor([4., 4.])
+    """
     check_tensor("addcdiv", "input", 1, input)
     check_tensor("addcdiv", "tensor1", 2, tensor1)
     check_tensor("addcdiv", "tensor2", 3, tensor2)
@@ -169,11 +215,21 @@ _lerp_tensor = Elementwise(
 
 @public("torch method", in_place=True, out="cast")
 def lerp(input: Any, end: Any, weight: Any) -> Any:
-    """``input + weight * (end - input)``: the straight way from one tensor to another.
+    """Linear interpolation, ``input + weight * (end - input)``.
 
-    >>> import retrograd as torch
-    >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 6.]), 0.25)
-    tensor([1.5000, 3.0000])
+    Args:
+        input: the start, a tensor.
+        end: the end, a tensor of the same dtype.
+        weight: the interpolation weight, a number or a tensor; 0 gives ``input``, 1 gives
+            ``end``.
+
+    Returns:
+        A tensor of the shape that the arguments broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 6.]), 0.25)
+        tensor([1.5000, 3.0000])
     """
     given = {"end": end, "weight": weight}
     if any(isinstance(x, str) or x is None for x in given.values()) or is_number(end):
@@ -208,7 +264,12 @@ logaddexp = elementwise(
     lambda g, self, other: g / (1 + exp(self - other)),
     dtypes="promote", check=kernel("logaddexp_cpu", "biu"),
     public="torch method", accepts="tensors",
-    doc="log(exp(input) + exp(other)), without overflow on the way.",
+    doc="""``log(exp(input) + exp(other))``, computed without overflow.
+
+    >>> import retrograd as torch
+    >>> torch.logaddexp(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))
+    tensor([6.9315e-01, 1.0007e+03])
+    """,
 )  # fmt: skip
 logaddexp2 = elementwise(
     "logaddexp2", pointwise.logaddexp2,
@@ -216,14 +277,24 @@ logaddexp2 = elementwise(
     lambda g, self, other: g / (1 + two_to(self - other)),
     dtypes="promote", check=kernel("logaddexp2_cpu", "biuc"),
     public="torch method", accepts="tensors",
-    doc="log2(2 ** input + 2 ** other), without overflow on the way.",
+    doc="""``log2(2**input + 2**other)``, computed without overflow.
+
+    >>> import retrograd as torch
+    >>> torch.logaddexp2(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))
+    tensor([1.0000e+00, 1.0010e+03])
+    """,
 )  # fmt: skip
 hypot = elementwise(
     "hypot", pointwise.hypot,
     lambda g, self, result: g * (self / result), lambda g, other, result: g * (other / result),
     dtypes="promote", check=kernel("hypot_cpu", "biuc"),
     public="torch method", in_place=True, accepts="tensors",
-    doc="The length of the hypotenuse over the legs ``input`` and ``other``.",
+    doc="""The hypotenuse of right triangles, ``sqrt(input**2 + other**2)``.
+
+    >>> import retrograd as torch
+    >>> torch.hypot(torch.tensor([3., 5.]), torch.tensor([4., 12.]))
+    tensor([ 5., 13.])
+    """,
 )  # fmt: skip
 
 
@@ -237,7 +308,7 @@ def _sinc_rule(g: Any, self: Any) -> Any:
 sinc = elementwise(
     "sinc", pointwise.sinc, _sinc_rule, dtypes="float",
     public="torch method special", in_place="torch method",
-    doc="""sin(pi x) / (pi x), which is 1 at 0.
+    doc="""The normalized sinc, ``sin(pi * input) / (pi * input)``, which is 1 at 0.
 
     >>> import retrograd as torch
     >>> torch.sinc(torch.tensor([0., 0.5]))
@@ -247,7 +318,7 @@ sinc = elementwise(
 frac = elementwise(
     "frac", pointwise.frac, lambda g: g, check=kernel("frac_cpu", "biuc"),
     public="torch method", in_place="torch method",
-    doc="""What is left of each element without its whole part.
+    doc="""The fractional part of each element, with the sign of the element.
 
     >>> import retrograd as torch
     >>> torch.frac(torch.tensor([1.25, -2.5]))
@@ -260,7 +331,7 @@ deg2rad = elementwise(
     dtypes="float",
     check=refuses("c", "deg2rad is not supported for complex tensors.", RuntimeError),
     public="torch method", in_place="torch method",
-    doc="""Angles in degrees, in radians.
+    doc="""Angles converted from degrees to radians.
 
     >>> import retrograd as torch
     >>> torch.deg2rad(torch.tensor([180., 90.]))
@@ -272,7 +343,7 @@ rad2deg = elementwise(
     node="Rad2DegBackward0", dtypes="float",
     check=refuses("c", "rad2deg is not supported for complex tensors.", RuntimeError),
     public="torch method", in_place="torch method",
-    doc="""Angles in radians, in degrees.
+    doc="""Angles converted from radians to degrees.
 
     >>> import retrograd as torch
     >>> torch.rad2deg(torch.tensor([3.141592653589793]))
@@ -298,7 +369,20 @@ _ldexp_whole: Operation = elementwise(
 
 @public("torch method", in_place="torch method", out="cast")
 def ldexp(input: Any, other: Any) -> Any:
-    """``input * 2 ** other``."""
+    """``input * 2**other``, element by element.
+
+    Args:
+        input: the mantissas, a tensor.
+        other: the exponents, a tensor, broadcast with ``input``.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.ldexp(torch.tensor([1., 3.]), torch.tensor([2, 3]))
+        tensor([ 4., 24.])
+    """
     check_tensor("ldexp", "input", 1, input)
     check_tensor("ldexp", "other", 2, other)
     kind = raw(other).dtype.kind
@@ -330,14 +414,39 @@ _FREXP = named_result("frexp", "mantissa", "exponent")
 
 @public("torch method", out="same")
 def frexp(input: Any) -> Any:
-    """A mantissa in [0.5, 1) and an exponent of 2 for each element."""
+    """The decomposition ``mantissa * 2**exponent``, with ``0.5 <= abs(mantissa) < 1``.
+
+    Args:
+        input: a floating-point tensor.
+
+    Returns:
+        A named tuple ``(mantissa, exponent)``; exponents are int32.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.frexp(torch.tensor([4., 10.])).mantissa
+        tensor([0.5000, 0.6250])
+    """
     check_tensor("frexp", "input", 1, input)
     return _FREXP(_frexp(input))
 
 
 @public("torch method", in_place=True, out="same")
 def float_power(input: Any, exponent: Any) -> Any:
-    """``input ** exponent`` in double precision."""
+    """``input ** exponent``, computed in double precision.
+
+    Args:
+        input: the base, a tensor or a number.
+        exponent: the exponent, a tensor, or a number if ``input`` is a tensor.
+
+    Returns:
+        A float64 or complex128 tensor of the shape that the operands broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.float_power(torch.tensor([2, 3]), 2)
+        tensor([4., 9.], dtype=torch.float64)
+    """
     check_operands("float_power", input, exponent)
     common = dtypes.result_type([raw(input), raw(exponent)])
     wide = (dtypes.complex128 if common.kind == "c" else dtypes.float64).numpy
@@ -399,7 +508,19 @@ _xlogy_by: Elementwise = elementwise(
 xlogy = either_number(
     "xlogy", _xlogy, _xlogy_of, _xlogy_by,
     public="torch method special", in_place="torch method", out="cast",
-    doc="``input * log(other)``, which is 0 wherever ``input`` is, even if ``other`` is 0 too.",
+    doc="""``input * log(other)``, which is 0 where ``input`` is 0, unless ``other`` is NaN.
+
+    Args:
+        input: the factor, a tensor or a number.
+        other: the argument of the logarithm, a tensor, or a number if ``input`` is a tensor.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.xlogy(torch.tensor([0., 2.]), torch.tensor([0., 3.]))
+    tensor([0.0000, 2.1972])
+    """,
 )  # fmt: skip
 
 
@@ -439,5 +560,17 @@ _xlog1py_by: Elementwise = elementwise(
 )  # fmt: skip
 xlog1py = either_number(
     "special_xlog1py", _xlog1py, _xlog1py_of, _xlog1py_by, public="special.xlog1py", out="cast",
-    doc="``input * log1p(other)``, which is 0 wherever ``input`` is.",
+    doc="""``input * log1p(other)``, which is 0 where ``input`` is 0, unless ``other`` is NaN.
+
+    Args:
+        input: the factor, a tensor or a number.
+        other: the argument of the logarithm, a tensor, or a number if ``input`` is a tensor.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.special.xlog1py(torch.tensor([0., 2.]), torch.tensor([0., 3.]))
+    tensor([0.0000, 2.7726])
+    """,
 )  # fmt: skip

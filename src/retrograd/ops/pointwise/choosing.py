@@ -70,7 +70,12 @@ fmax = elementwise(
     dtypes="promote",
     check=refuses("c", "fmax not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors",
-    doc="The greater of two elements; a number is greater than NaN.",
+    doc="""The elementwise maximum of two tensors; of a number and NaN, the number.
+
+    >>> import retrograd as torch
+    >>> torch.fmax(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))
+    tensor([3., 2.])
+    """,
 )  # fmt: skip
 fmin = elementwise(
     "fmin", pointwise.fmin,
@@ -79,7 +84,12 @@ fmin = elementwise(
     dtypes="promote",
     check=refuses("c", "fmin not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors",
-    doc="The smaller of two elements; a number is smaller than NaN.",
+    doc="""The elementwise minimum of two tensors; of a number and NaN, the number.
+
+    >>> import retrograd as torch
+    >>> torch.fmin(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))
+    tensor([1., 2.])
+    """,
 )  # fmt: skip
 
 _CLAMPED = refuses("c", "clamp is not supported for complex types")
@@ -130,7 +140,20 @@ _clamp_max_tensor = Elementwise(
 
 @public("torch method", in_place="torch method", out="computed")
 def clamp_min(input: Any, min: Any) -> Any:
-    """Every element at least ``min``, a number or a tensor."""
+    """Each element, or ``min`` where the element is smaller.
+
+    Args:
+        input: the input tensor.
+        min: lower bound, a number or a tensor, broadcast with ``input``.
+
+    Returns:
+        A tensor of the shape that the arguments broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.clamp_min(torch.tensor([-1., 2.]), 0)
+        tensor([0., 2.])
+    """
     if min is None or is_number(input):
         raise invalid_combination("clamp_min", input, min)
     return _clamp_min_number(input, min=min) if is_number(min) else _clamp_min_tensor(input, min)
@@ -138,7 +161,20 @@ def clamp_min(input: Any, min: Any) -> Any:
 
 @public("torch method", in_place="torch method", out="computed")
 def clamp_max(input: Any, max: Any) -> Any:
-    """Every element at most ``max``, a number or a tensor."""
+    """Each element, or ``max`` where the element is larger.
+
+    Args:
+        input: the input tensor.
+        max: upper bound, a number or a tensor, broadcast with ``input``.
+
+    Returns:
+        A tensor of the shape that the arguments broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.clamp_max(torch.tensor([-1., 2.]), 0)
+        tensor([-1.,  0.])
+    """
     if max is None or is_number(input):
         raise invalid_combination("clamp_max", input, max)
     return _clamp_max_number(input, max=max) if is_number(max) else _clamp_max_tensor(input, max)
@@ -153,12 +189,21 @@ _nan_to_num_of = elementwise("nan_to_num", _nan_to_num, lambda g, self: _only_if
 
 @public("torch method", in_place="torch method", out="computed")
 def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
-    """Numbers in place of NaN and infinities: 0, and the greatest and least there are, or those
-    given.
+    """A tensor with NaN and infinities replaced by finite numbers.
 
-    >>> import retrograd as torch
-    >>> torch.nan_to_num(torch.tensor([torch.nan, torch.inf, 2.]), posinf=9.)
-    tensor([0., 9., 2.])
+    Args:
+        input: the input tensor.
+        nan: replacement for NaN; 0 by default.
+        posinf: replacement for infinity; by default, the largest number of the dtype.
+        neginf: replacement for negative infinity; by default, the lowest number of the dtype.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nan_to_num(torch.tensor([torch.nan, torch.inf, 2.]), posinf=9.)
+        tensor([0., 9., 2.])
     """
     check_tensor("nan_to_num", "input", 1, input)
     return _nan_to_num_of(input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
@@ -182,7 +227,20 @@ _fill_tensor = Linear(
 
 @public("torch")
 def fill(input: Any, value: Any) -> Any:
-    """A tensor like ``input`` with every element ``value``, a number or a tensor of one element."""
+    """A tensor of the shape and dtype of ``input`` with every element set to ``value``.
+
+    Args:
+        input: the input tensor.
+        value: a number, or a tensor without dimensions.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fill(torch.zeros(2), 3.)
+        tensor([3., 3.])
+    """
     if is_number(value):
         return _fill_number(input, value=value)
     if raw(value).ndim:
@@ -212,7 +270,21 @@ _heaviside = Elementwise(
 
 @public("torch method", in_place=True, out="computed")
 def heaviside(input: Any, values: Any) -> Any:
-    """0 where ``input`` is negative, 1 where it is positive, ``values`` where it is 0."""
+    """The Heaviside step function: 0 for negative elements, 1 for positive ones.
+
+    Args:
+        input: the input tensor.
+        values: value where ``input`` is zero, a tensor of the same dtype, broadcast with
+            ``input``.
+
+    Returns:
+        A tensor of the shape that the arguments broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.heaviside(torch.tensor([-1., 0., 2.]), torch.tensor([0.5]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
     check_tensor("heaviside", "input", 1, input)
     check_tensor("heaviside", "values", 2, values)
     return _heaviside(input, values)
@@ -223,7 +295,12 @@ nextafter = elementwise(
     lambda g, self, other: zeros_like(g), dtypes="promote",
     check=kernel("nextafter_cpu", "biuc"),
     public="torch method", in_place=True, accepts="tensors",
-    doc="The next number that there is from ``input`` towards ``other``.",
+    doc="""The next floating-point number after ``input`` in the direction of ``other``.
+
+    >>> import retrograd as torch
+    >>> torch.nextafter(torch.tensor([1.]), torch.tensor([2.])) > 1
+    tensor([True])
+    """,
 )  # fmt: skip
 
 # -- signs and angles ------------------------------------------------------------------------
@@ -249,7 +326,20 @@ _copysign = elementwise(
 
 @public("torch method", in_place=True, out="cast")
 def copysign(input: Any, other: Any) -> Any:
-    """The size of ``input`` with the sign of ``other``."""
+    """The absolute value of ``input`` with the sign of ``other``, element by element.
+
+    Args:
+        input: the tensor of magnitudes.
+        other: the signs, a tensor or a number, broadcast with ``input``.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.copysign(torch.tensor([1., -2.]), torch.tensor([-3., 4.]))
+        tensor([-1.,  2.])
+    """
     check_operands("copysign", input, other)
     if is_number(input):
         raise invalid_combination("copysign", input, other)
@@ -267,7 +357,7 @@ def _angle_rule(g: Any, self: Any) -> Any:
 angle = elementwise(
     "angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True,
     public="torch method",
-    doc="""The argument of each complex number.
+    doc="""The argument (angle) of each complex number, in radians.
 
     >>> import retrograd as torch
     >>> torch.angle(torch.tensor([1j, -1.0 + 0j]))
@@ -309,11 +399,19 @@ _polar = Elementwise(
 
 @public("torch", out="computed")
 def complex(real: Any, imag: Any) -> Any:
-    """Complex numbers from their parts.
+    """A complex tensor from its real and imaginary parts.
 
-    >>> import retrograd as torch
-    >>> torch.complex(torch.tensor([1., 2.]), torch.tensor([0., 3.]))
-    tensor([1.+0.j, 2.+3.j])
+    Args:
+        real: the real parts, a float32 or float64 tensor.
+        imag: the imaginary parts, a tensor of the same dtype, broadcast with ``real``.
+
+    Returns:
+        A complex tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.complex(torch.tensor([1., 2.]), torch.tensor([0., 3.]))
+        tensor([1.+0.j, 2.+3.j])
     """
     check_tensor("complex", "real", 1, real)
     check_tensor("complex", "imag", 2, imag)
@@ -322,7 +420,20 @@ def complex(real: Any, imag: Any) -> Any:
 
 @public("torch", out="computed")
 def polar(abs: Any, angle: Any) -> Any:
-    """Complex numbers from their size and angle."""
+    """A complex tensor from polar coordinates: ``abs * exp(1j * angle)``.
+
+    Args:
+        abs: the absolute values, a float32 or float64 tensor.
+        angle: the angles in radians, a tensor of the same dtype, broadcast with ``abs``.
+
+    Returns:
+        A complex tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.polar(torch.tensor([1., 2.]), torch.tensor([0., 0.]))
+        tensor([1.+0.j, 2.+0.j])
+    """
     check_tensor("polar", "abs", 1, abs)
     check_tensor("polar", "angle", 2, angle)
     return _polar(abs, angle)
@@ -343,21 +454,57 @@ conj_in_place = elementwise(
 
 @public("torch method", out="computed")
 def conj_physical(input: Any) -> Any:
-    """The complex conjugate; a real tensor is its own."""
+    """The complex conjugate of each element.
+
+    Args:
+        input: the input tensor.
+
+    Returns:
+        A tensor of the same shape; a real ``input`` is returned itself.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.conj_physical(torch.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
     check_tensor("conj_physical", "input", 1, input)
     return _conj_physical(input) if raw(input).dtype.kind == "c" else input
 
 
 @public("torch method")
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself: conjugates are computed at once here."""
+    """A tensor without a pending conjugation, which no tensor has here.
+
+    Args:
+        input: the input tensor.
+
+    Returns:
+        ``input`` itself.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.resolve_conj(torch.tensor([1j]).conj())
+        tensor([0.-1.j])
+    """
     check_tensor("resolve_conj", "input", 1, input)
     return input
 
 
 @public("torch method")
 def resolve_neg(input: Any) -> Any:
-    """The tensor itself: negatives are computed at once here."""
+    """A tensor without a pending negation, which no tensor has here.
+
+    Args:
+        input: the input tensor.
+
+    Returns:
+        ``input`` itself.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.resolve_neg(torch.tensor([1., -2.]))
+        tensor([ 1., -2.])
+    """
     check_tensor("resolve_neg", "input", 1, input)
     return input
 
@@ -368,24 +515,44 @@ _PAIR = ("self", "other")
 gcd = asking(
     "gcd", pointwise.gcd, _PAIR, dtypes="promote", check=kernel("gcd_cpu", "bfc"),
     public="torch method", in_place="torch method", accepts="tensors", out="cast",
-    doc="The greatest common divisor.",
+    doc="""The greatest common divisor of two integer tensors.
+
+    >>> import retrograd as torch
+    >>> torch.gcd(torch.tensor([12, 18]), torch.tensor([8, 27]))
+    tensor([4, 9])
+    """,
 )  # fmt: skip
 lcm = asking(
     "lcm", pointwise.lcm, _PAIR, dtypes="promote", check=kernel("lcm_cpu", "bfc"),
     public="torch method", in_place="torch method", accepts="tensors", out="cast",
-    doc="The least common multiple.",
+    doc="""The least common multiple of two integer tensors.
+
+    >>> import retrograd as torch
+    >>> torch.lcm(torch.tensor([4, 6]), torch.tensor([6, 9]))
+    tensor([12, 18])
+    """,
 )  # fmt: skip
 bitwise_left_shift = asking(
     "bitwise_left_shift", pointwise.left_shift, _PAIR, dtypes="promote",
     check=kernel("lshift_cpu", "bfc"),
     public="torch method", in_place=True, accepts="either", out="cast",
-    doc="Bits moved up: ``input * 2 ** other``, without what leaves the dtype.",
+    doc="""The bits of ``input`` shifted left by ``other`` bits: ``input * 2**other``.
+
+    >>> import retrograd as torch
+    >>> torch.bitwise_left_shift(torch.tensor([1, 3]), torch.tensor([2, 1]))
+    tensor([4, 6])
+    """,
 )  # fmt: skip
 bitwise_right_shift = asking(
     "bitwise_right_shift", pointwise.right_shift, _PAIR, dtypes="promote",
     check=kernel("rshift_cpu", "bfc"),
     public="torch method", in_place=True, accepts="either", out="cast",
-    doc="Bits moved down; the sign stays.",
+    doc="""The bits of ``input`` shifted right by ``other`` bits, with the sign kept.
+
+    >>> import retrograd as torch
+    >>> torch.bitwise_right_shift(torch.tensor([8, -8]), torch.tensor([2, 1]))
+    tensor([ 2, -4])
+    """,
 )  # fmt: skip
 
 # -- questions -------------------------------------------------------------------------------
@@ -394,7 +561,10 @@ signbit = asking(
     "signbit", pointwise.signbit,
     check=refuses("c", "signbit is not implemented for complex tensors."),
     public="torch method",
-    doc="""Whether each element has its sign bit set, as -0.0 has.
+    doc="""Whether the sign bit of each element is set, as it is for -0.0.
+
+    Returns:
+        A bool tensor of the same shape as ``input``.
 
     >>> import retrograd as torch
     >>> torch.signbit(torch.tensor([-0.0, 1.]))
@@ -407,6 +577,9 @@ isposinf = asking(
     public="torch method",
     doc="""Whether each element is positive infinity.
 
+    Returns:
+        A bool tensor of the same shape as ``input``.
+
     >>> import retrograd as torch
     >>> torch.isposinf(torch.tensor([1., torch.inf]))
     tensor([False,  True])
@@ -418,6 +591,9 @@ isneginf = asking(
     public="torch method",
     doc="""Whether each element is negative infinity.
 
+    Returns:
+        A bool tensor of the same shape as ``input``.
+
     >>> import retrograd as torch
     >>> torch.isneginf(torch.tensor([1., -torch.inf]))
     tensor([False,  True])
@@ -426,7 +602,10 @@ isneginf = asking(
 isreal = asking(
     "isreal", pointwise.isreal,
     public="torch method", out="no",
-    doc="""Whether the imaginary part of each element is 0.
+    doc="""Whether the imaginary part of each element is zero.
+
+    Returns:
+        A bool tensor of the same shape as ``input``.
 
     >>> import retrograd as torch
     >>> torch.isreal(torch.tensor([1 + 0j, 2j]))
@@ -446,7 +625,23 @@ _isclose_to = asking("isclose", _isclose, _PAIR)
 def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:
-    """Whether elements differ by no more than ``atol + rtol * abs(other)``."""
+    """Whether elements are close: ``abs(input - other) <= atol + rtol * abs(other)``.
+
+    Args:
+        input: the first tensor.
+        other: the second tensor, of the same dtype, broadcast with ``input``.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether NaN counts as close to NaN.
+
+    Returns:
+        A bool tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.isclose(torch.tensor([1., 2.]), torch.tensor([1. + 1e-7, 2.1]))
+        tensor([ True, False])
+    """
     _check_close("isclose", input, other, rtol, atol)
     return _isclose_to(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
@@ -466,7 +661,23 @@ def _check_close(function: str, input: Any, other: Any, rtol: float, atol: float
 def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Whether all elements are close to each other: see ``isclose``."""
+    """Whether all elements are close: ``abs(input - other) <= atol + rtol * abs(other)``.
+
+    Args:
+        input: the first tensor.
+        other: the second tensor, of the same dtype, broadcast with ``input``.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether NaN counts as close to NaN.
+
+    Returns:
+        True or False.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.allclose(torch.tensor([1., 2.]), torch.tensor([1. + 1e-7, 2.]))
+        True
+    """
     _check_close("allclose", input, other, rtol, atol)
     close = isclose(input, other, rtol, atol, equal_nan)
     return bool(all_of(close, dim=tuple(range(len(close.shape))), keepdim=False))
@@ -497,7 +708,22 @@ _isin_of = constant(
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Any:
-    """Whether each of ``elements`` is among ``test_elements``; either may be one number."""
+    """Whether each of ``elements`` is among ``test_elements``.
+
+    Args:
+        elements: a tensor, or a number if ``test_elements`` is a tensor.
+        test_elements: the values to look for, a tensor or a number.
+        assume_unique: whether neither argument has duplicates; has no effect here.
+        invert: whether to return the opposite: which elements are not among them.
+
+    Returns:
+        A bool tensor of the shape of ``elements``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 4]))
+        tensor([False,  True, False])
+    """
     check_operands("isin", elements, test_elements)
     for x in (elements, test_elements):
         if not is_number(x) and raw(x).dtype.kind in "bc":
@@ -509,35 +735,96 @@ def isin(
 
 @public("torch method")
 def is_conj(input: Any) -> bool:
-    """Whether a conjugation is still to be computed: never here."""
+    """Whether a conjugation of the tensor is pending. Here conjugations are computed at once.
+
+    Args:
+        input: the input tensor.
+
+    Returns:
+        False.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_conj(torch.tensor([1j]).conj())
+        False
+    """
     check_tensor("is_conj", "input", 1, input)
     return False
 
 
 @public("torch method")
 def is_neg(input: Any) -> bool:
-    """Whether a negation is still to be computed: never here."""
+    """Whether a negation of the tensor is pending. Here negations are computed at once.
+
+    Args:
+        input: the input tensor.
+
+    Returns:
+        False.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_neg(torch.tensor([1.]))
+        False
+    """
     check_tensor("is_neg", "input", 1, input)
     return False
 
 
 @public("torch method")
 def is_signed(input: Any) -> bool:
-    """Whether the dtype has negative numbers."""
+    """Whether the dtype of a tensor can represent negative numbers.
+
+    Args:
+        input: the input tensor.
+
+    Returns:
+        True or False.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_signed(torch.tensor([1.])), torch.is_signed(torch.tensor([True]))
+        (True, False)
+    """
     check_tensor("is_signed", "input", 1, input)
     return bool(raw(input).dtype.kind in "ifc")
 
 
 @public("torch method")
 def is_nonzero(input: Any) -> bool:
-    """Whether the one element is not zero."""
+    """Whether the only element of a tensor is nonzero.
+
+    Args:
+        input: a tensor of one element.
+
+    Returns:
+        True or False.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_nonzero(torch.tensor([2.]))
+        True
+    """
     check_tensor("is_nonzero", "input", 1, input)
     return bool(input)
 
 
 @public("torch method")
 def is_same_size(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same shape."""
+    """Whether two tensors have the same shape.
+
+    Args:
+        input: the first tensor.
+        other: the second tensor.
+
+    Returns:
+        True or False.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_same_size(torch.zeros(2, 3), torch.ones(2, 3))
+        True
+    """
     check_tensor("is_same_size", "input", 1, input)
     check_tensor("is_same_size", "other", 2, other)
     return bool(raw(input).shape == raw(other).shape)

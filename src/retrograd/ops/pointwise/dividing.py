@@ -58,7 +58,7 @@ remainder = elementwise(
     number=elementwise("remainder_number", _remainder_of, lambda g: g, node="RemainderBackward0",
                        dtypes="promote", check=with_number(_REMAINDERS)),
     public="torch method", in_place=True,
-    doc="""What is left of ``input`` after division by ``other``; it has the sign of ``other``.
+    doc="""The remainder of ``input / other``, with the sign of ``other``.
 
     >>> import retrograd as torch
     >>> torch.remainder(torch.tensor([5., -5.]), torch.tensor([3., 3.]))
@@ -83,7 +83,7 @@ floor_divide = elementwise(
                        node="NotImplemented", dtypes="promote",
                        check=with_number(_FLOOR_DIVISIONS)),
     public="torch method", in_place=True,
-    doc="""``input / other``, rounded down.
+    doc="""The quotient ``input / other``, rounded down (towards negative infinity).
 
     >>> import retrograd as torch
     >>> torch.floor_divide(torch.tensor([7., -7.]), torch.tensor([2., 2.]))
@@ -108,11 +108,19 @@ _fmod = elementwise(
 
 @public("torch method", in_place=True, out="cast")
 def fmod(input: Any, other: Any) -> Any:
-    """What is left of ``input`` divided by ``other``, with the sign of ``input``.
+    """The remainder of ``input / other``, with the sign of ``input``.
 
-    >>> import retrograd as torch
-    >>> torch.fmod(torch.tensor([-3., 5.]), 2)
-    tensor([-1.,  1.])
+    Args:
+        input: the dividend, a tensor.
+        other: the divisor, a tensor or a number, broadcast with ``input``.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fmod(torch.tensor([-3., 5.]), 2)
+        tensor([-1.,  1.])
     """
     check_operands("fmod", input, other)
     if is_number(input):

@@ -71,7 +71,7 @@ erfc = elementwise(
     "erfc", special.erfc, lambda g, self: -g * (_TWO_OVER_ROOT_PI * exp(-(self * self))),
     dtypes="float", check=kernel("erfc_vml_cpu"),
     public="torch method special", in_place="torch method",
-    doc="""1 less the error function, exact also where that is near 1.
+    doc="""The complementary error function, ``1 - erf(input)``, without loss of precision.
 
     >>> import retrograd as torch
     >>> torch.erfc(torch.tensor([0., 3.]))
@@ -88,7 +88,7 @@ def _erfinv_rule(g: Any, self: Any) -> Any:
 erfinv: Elementwise = elementwise(
     "erfinv", special.erfinv, _erfinv_rule, dtypes="float", check=kernel("erfinv_vml_cpu"),
     public="torch method special", in_place=True,
-    doc="""The inverse of the error function.
+    doc="""The inverse of the error function, on (-1, 1).
 
     >>> import retrograd as torch
     >>> torch.erfinv(torch.tensor([0., 0.5]))
@@ -100,13 +100,18 @@ erfcx = elementwise(
     lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
     dtypes="float", check=_no_half("erfcx_cpu"),
     public="special.erfcx",
-    doc="``exp(input ** 2) * erfc(input)``, without overflow on the way.",
+    doc="""The scaled complementary error function, ``exp(input**2) * erfc(input)``.
+
+    >>> import retrograd as torch
+    >>> torch.special.erfcx(torch.tensor([0., 10.]))
+    tensor([1.0000, 0.0561])
+    """,
 )  # fmt: skip
 ndtr = elementwise(
     "special_ndtr", special.ndtr, lambda g, self: g * (exp(-0.5 * (self * self)) / _ROOT_2_PI),
     dtypes="float", check=kernel("erf_vml_cpu"),
     public="special.ndtr",
-    doc="""The normal distribution: the area below its bell up to each element.
+    doc="""The cumulative distribution function of the standard normal distribution.
 
     >>> import retrograd as torch
     >>> torch.special.ndtr(torch.tensor([0., 1.]))
@@ -118,7 +123,7 @@ ndtri = elementwise(
     lambda g, result: g * (_ROOT_2_PI * exp(0.5 * (result * result))),
     dtypes="float", check=_no_half("ndtri_cpu"),
     public="special.ndtri",
-    doc="""The inverse of ``ndtr``.
+    doc="""The quantile function of the standard normal distribution: the inverse of ``ndtr``.
 
     >>> import retrograd as torch
     >>> torch.special.ndtri(torch.tensor([0.5, 0.9]))
@@ -130,7 +135,12 @@ log_ndtr = elementwise(
     lambda g, self, result: g * (exp(-(result + 0.5 * (self * self))) / _ROOT_2_PI),
     dtypes="float", check=_no_half("log_ndtr_cpu"),
     public="special.log_ndtr",
-    doc="The logarithm of the area under the normal curve, from -inf to ``input``.",
+    doc="""The logarithm of the cumulative distribution function of the standard normal.
+
+    >>> import retrograd as torch
+    >>> torch.special.log_ndtr(torch.tensor([0., -20.]))
+    tensor([  -0.6931, -203.9172])
+    """,
 )  # fmt: skip
 
 # -- gamma functions -------------------------------------------------------------------------
@@ -159,7 +169,7 @@ digamma: Elementwise = elementwise(
     "digamma", special.digamma, lambda g, self: g * _polygamma_of(self, n=1), dtypes="float",
     check=kernel("digamma"),
     public="torch method special special.psi", in_place=True,
-    doc="""The derivative of ``lgamma``.
+    doc="""The digamma function, the derivative of ``lgamma``.
 
     >>> import retrograd as torch
     >>> torch.digamma(torch.tensor([1., 2.]))
@@ -174,7 +184,20 @@ _polygamma_of: Elementwise = elementwise(
 
 @public("method.polygamma", in_place="method.polygamma")
 def polygamma_of(input: Any, n: int) -> Any:
-    """The method: see ``polygamma``."""
+    """The ``n``-th derivative of the digamma function.
+
+    Args:
+        input: the input tensor.
+        n: order of the derivative, a non-negative integer.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.tensor([1., 0.5]).polygamma(1)
+        tensor([1.6449, 4.9348])
+    """
     check_int("polygamma", "n", 1, n)
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -183,11 +206,19 @@ def polygamma_of(input: Any, n: int) -> Any:
 
 @public("torch special", out="cast")
 def polygamma(n: int, input: Any) -> Any:
-    """The n-th derivative of ``digamma``.
+    """The ``n``-th derivative of the digamma function.
 
-    >>> import retrograd as torch
-    >>> torch.polygamma(1, torch.tensor([1., 0.5]))
-    tensor([1.6449, 4.9348])
+    Args:
+        n: order of the derivative, a non-negative integer.
+        input: the input tensor.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.polygamma(1, torch.tensor([1., 0.5]))
+        tensor([1.6449, 4.9348])
     """
     return polygamma_of(input, n)
 
@@ -215,7 +246,20 @@ _mvlgamma_of = elementwise(
 
 @public("torch method special.multigammaln", in_place=True, out="cast")
 def mvlgamma(input: Any, p: int) -> Any:
-    """The logarithm of the gamma function of ``p`` variables."""
+    """The logarithm of the multivariate gamma function of dimension ``p``.
+
+    Args:
+        input: the input tensor, with elements greater than ``(p - 1) / 2``.
+        p: number of dimensions, a positive integer.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.mvlgamma(torch.tensor([2., 3.]), 2)
+        tensor([0.4516, 1.5502])
+    """
     check_int("mvlgamma", "p", 2, p)
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -237,14 +281,38 @@ igamma = elementwise(
     "igamma", special.gammainc, _no_derivative("igamma: input"), _gamma_density,
     dtypes="promote", check=kernel("igamma_cpu", "biuc"),
     public="torch method special.gammainc", in_place=True, accepts="tensors",
-    doc="The regularized lower incomplete gamma function.",
+    doc="""The regularized lower incomplete gamma function P(``input``, ``other``).
+
+    Args:
+        input: the parameter, a tensor of values that are not negative.
+        other: the upper limit of the integral, a tensor of values that are not negative.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.igamma(torch.tensor([1., 2.]), torch.tensor([1., 2.]))
+    tensor([0.6321, 0.5940])
+    """,
 )  # fmt: skip
 igammac = elementwise(
     "igammac", special.gammaincc, _no_derivative("igammac: input"),
     lambda g, self, other: -_gamma_density(g, self, other),
     dtypes="promote", check=kernel("igammac_cpu", "biuc"),
     public="torch method special.gammaincc", in_place=True, accepts="tensors",
-    doc="The regularized upper incomplete gamma function.",
+    doc="""The regularized upper incomplete gamma function Q(``input``, ``other``).
+
+    Args:
+        input: the parameter, a tensor of values that are not negative.
+        other: the lower limit of the integral, a tensor of values that are not negative.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.igammac(torch.tensor([1., 2.]), torch.tensor([1., 2.]))
+    tensor([0.3679, 0.4060])
+    """,
 )  # fmt: skip
 
 
@@ -278,7 +346,19 @@ _zeta_by = elementwise(
 )  # fmt: skip
 zeta = either_number(
     "special_zeta", _zeta, _zeta_of, _zeta_by, public="special.zeta", out="cast",
-    doc="Hurwitz's zeta function: the sum of ``(k + other) ** -input`` over k = 0, 1, 2...",
+    doc="""The Hurwitz zeta function, the sum of ``(k + other)**-input`` over k = 0, 1, 2...
+
+    Args:
+        input: the exponent, a tensor or a number.
+        other: the offset, a tensor, or a number if ``input`` is a tensor.
+
+    Returns:
+        A tensor of the shape that ``input`` and ``other`` broadcast to.
+
+    >>> import retrograd as torch
+    >>> torch.special.zeta(torch.tensor([2., 4.]), 1)
+    tensor([1.6449, 1.0823])
+    """,
 )  # fmt: skip
 
 # -- modified Bessel functions ---------------------------------------------------------------
@@ -316,18 +396,33 @@ i0e = elementwise(
     "special_i0e", special.i0e, lambda g, self, result: g * (i1e(self) - sgn(self) * result),
     node="SpecialI0EBackward0", dtypes="float", check=kernel("i0e_cpu"),
     public="special.i0e",
-    doc="``i0`` without its exponential growth: times ``exp(-abs(input))``.",
+    doc="""The exponentially scaled Bessel function ``exp(-abs(input)) * i0(input)``.
+
+    >>> import retrograd as torch
+    >>> torch.special.i0e(torch.tensor([0., 1.]))
+    tensor([1.0000, 0.4658])
+    """,
 )  # fmt: skip
 i1: Elementwise = elementwise(
     "special_i1", special.i1, _i1_rule, dtypes="float", check=kernel("i1_cpu"),
     public="special.i1",
-    doc="The modified Bessel function of the first kind, of order 1.",
+    doc="""The modified Bessel function of the first kind, of order 1.
+
+    >>> import retrograd as torch
+    >>> torch.special.i1(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.5652])
+    """,
 )  # fmt: skip
 i1e: Elementwise = elementwise(
     "special_i1e", special.i1e, _i1e_rule, node="SpecialI1EBackward0", dtypes="float",
     check=kernel("i1e_cpu"),
     public="special.i1e",
-    doc="``i1`` without its exponential growth: times ``exp(-abs(input))``.",
+    doc="""The exponentially scaled Bessel function ``exp(-abs(input)) * i1(input)``.
+
+    >>> import retrograd as torch
+    >>> torch.special.i1e(torch.tensor([0., 1.]))
+    tensor([0.0000, 0.2079])
+    """,
 )  # fmt: skip
 
 # -- logit and entropy -----------------------------------------------------------------------
@@ -350,7 +445,20 @@ _logit_of = elementwise("logit", _logit, _logit_rule, dtypes="float", check=kern
 
 @public("torch method special", in_place="torch method", out="cast")
 def logit(input: Any, eps: float | None = None) -> Any:
-    """log(x / (1 - x)), the inverse of the sigmoid, of numbers kept ``eps`` away from 0 and 1."""
+    """The logit, ``log(input / (1 - input))``: the inverse of the sigmoid.
+
+    Args:
+        input: the input tensor.
+        eps: if given, ``input`` is first clamped to the range from ``eps`` to ``1 - eps``.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.logit(torch.tensor([0.5, 0.9]))
+        tensor([0.0000, 2.1972])
+    """
     if eps is not None and not isinstance(eps, (int, float)):
         raise TypeError(
             f"logit(): argument 'eps' (position 2) must be float, not {type(eps).__name__}"
@@ -363,7 +471,7 @@ entr = elementwise(
     "special_entr", special.entr, lambda g, self: g * (-log(self) - 1), dtypes="float",
     check=kernel("entr_cpu"),
     public="special.entr",
-    doc="""``-x log(x)``, and 0 at 0.
+    doc="""The elementwise entropy, ``-input * log(input)``, which is 0 at 0.
 
     >>> import retrograd as torch
     >>> torch.special.entr(torch.tensor([0., 0.5]))
@@ -374,7 +482,20 @@ entr = elementwise(
 
 @public("special", out="computed")
 def round(input: Any, *, decimals: int = 0) -> Any:
-    """Rounded to ``decimals`` places."""
+    """Each element rounded to a number of decimal places; halves round to even.
+
+    Args:
+        input: the input tensor.
+        decimals: number of decimal places; negative for tens, hundreds and so on.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.special.round(torch.tensor([1.234, 5.678]), decimals=1)
+        tensor([1.2000, 5.7000])
+    """
     check_tensor("special_round", "input", 1, input)
     return round_decimals(input, decimals=decimals)
 
@@ -461,7 +582,7 @@ modified_bessel_k1 = _plain(
 )  # fmt: skip
 scaled_modified_bessel_k0 = _plain(
     "scaled_modified_bessel_k0", special.k0e,
-    """``exp(x)`` times ``modified_bessel_k0``.
+    """The scaled Bessel function ``exp(input) * modified_bessel_k0(input)``.
 
     >>> import retrograd as torch
     >>> torch.special.scaled_modified_bessel_k0(torch.tensor([1., 2.]))
@@ -470,7 +591,7 @@ scaled_modified_bessel_k0 = _plain(
 )  # fmt: skip
 scaled_modified_bessel_k1 = _plain(
     "scaled_modified_bessel_k1", special.k1e,
-    """``exp(x)`` times ``modified_bessel_k1``.
+    """The scaled Bessel function ``exp(input) * modified_bessel_k1(input)``.
 
     >>> import retrograd as torch
     >>> torch.special.scaled_modified_bessel_k1(torch.tensor([1., 2.]))
@@ -500,7 +621,7 @@ airy_ai = _plain(
 _NO_DEGREE = 2.0**63  # from which on, as for NaN, the integer that C makes of it is negative
 
 
-def _polynomial(name: str, forward: Any) -> Any:
+def _polynomial(name: str, forward: Any, summary: str, example: str) -> Any:
     def of_degree(self: Raw, n: Raw) -> Raw:
         return forward(self, arrays.where(abs(n) < _NO_DEGREE, n, -1.0))
 
@@ -515,27 +636,80 @@ def _polynomial(name: str, forward: Any) -> Any:
         return operation(x, n)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {name.replace('_', ' ')} of degree ``n`` at ``x``."
+    function.__doc__ = f"""{summary}
+
+    Args:
+        x: where to evaluate the polynomial, a tensor, or a number if ``n`` is a tensor.
+        n: degree of the polynomial, a tensor or a number, broadcast with ``x``.
+
+    Returns:
+        A tensor of the shape that ``x`` and ``n`` broadcast to.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.special.{name}(torch.tensor([0.5, 2.0]), 2)
+        {example}
+    """
     return public("special", out="cast")(function)
 
 
-chebyshev_polynomial_t = _polynomial("chebyshev_polynomial_t", special.chebyshev_t)
-chebyshev_polynomial_u = _polynomial("chebyshev_polynomial_u", special.chebyshev_u)
-chebyshev_polynomial_v = _polynomial("chebyshev_polynomial_v", special.chebyshev_v)
-chebyshev_polynomial_w = _polynomial("chebyshev_polynomial_w", special.chebyshev_w)
+chebyshev_polynomial_t = _polynomial(
+    "chebyshev_polynomial_t", special.chebyshev_t,
+    "The Chebyshev polynomial of the first kind, of degree ``n``.",
+    "tensor([-0.5000,  7.0000])",
+)  # fmt: skip
+chebyshev_polynomial_u = _polynomial(
+    "chebyshev_polynomial_u", special.chebyshev_u,
+    "The Chebyshev polynomial of the second kind, of degree ``n``.",
+    "tensor([ 0., 15.])",
+)  # fmt: skip
+chebyshev_polynomial_v = _polynomial(
+    "chebyshev_polynomial_v", special.chebyshev_v,
+    "The Chebyshev polynomial of the third kind, of degree ``n``.",
+    "tensor([-1., 11.])",
+)  # fmt: skip
+chebyshev_polynomial_w = _polynomial(
+    "chebyshev_polynomial_w", special.chebyshev_w,
+    "The Chebyshev polynomial of the fourth kind, of degree ``n``.",
+    "tensor([ 1., 19.])",
+)  # fmt: skip
 shifted_chebyshev_polynomial_t = _polynomial(
-    "shifted_chebyshev_polynomial_t", special.shifted_chebyshev_t
-)
+    "shifted_chebyshev_polynomial_t", special.shifted_chebyshev_t,
+    "The shifted Chebyshev polynomial of the first kind, of degree ``n``.",
+    "tensor([-1., 17.])",
+)  # fmt: skip
 shifted_chebyshev_polynomial_u = _polynomial(
-    "shifted_chebyshev_polynomial_u", special.shifted_chebyshev_u
-)
+    "shifted_chebyshev_polynomial_u", special.shifted_chebyshev_u,
+    "The shifted Chebyshev polynomial of the second kind, of degree ``n``.",
+    "tensor([-1., 35.])",
+)  # fmt: skip
 shifted_chebyshev_polynomial_v = _polynomial(
-    "shifted_chebyshev_polynomial_v", special.shifted_chebyshev_v
-)
+    "shifted_chebyshev_polynomial_v", special.shifted_chebyshev_v,
+    "The shifted Chebyshev polynomial of the third kind, of degree ``n``.",
+    "tensor([-1., 29.])",
+)  # fmt: skip
 shifted_chebyshev_polynomial_w = _polynomial(
-    "shifted_chebyshev_polynomial_w", special.shifted_chebyshev_w
-)
-hermite_polynomial_h = _polynomial("hermite_polynomial_h", special.hermite_h)
-hermite_polynomial_he = _polynomial("hermite_polynomial_he", special.hermite_he)
-laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", special.laguerre_l)
-legendre_polynomial_p = _polynomial("legendre_polynomial_p", special.legendre_p)
+    "shifted_chebyshev_polynomial_w", special.shifted_chebyshev_w,
+    "The shifted Chebyshev polynomial of the fourth kind, of degree ``n``.",
+    "tensor([-1., 41.])",
+)  # fmt: skip
+hermite_polynomial_h = _polynomial(
+    "hermite_polynomial_h", special.hermite_h,
+    "The physicists' Hermite polynomial of degree ``n``.",
+    "tensor([-1., 14.])",
+)  # fmt: skip
+hermite_polynomial_he = _polynomial(
+    "hermite_polynomial_he", special.hermite_he,
+    "The probabilists' Hermite polynomial of degree ``n``.",
+    "tensor([-0.7500,  3.0000])",
+)  # fmt: skip
+laguerre_polynomial_l = _polynomial(
+    "laguerre_polynomial_l", special.laguerre_l,
+    "The Laguerre polynomial of degree ``n``.",
+    "tensor([ 0.1250, -1.0000])",
+)  # fmt: skip
+legendre_polynomial_p = _polynomial(
+    "legendre_polynomial_p", special.legendre_p,
+    "The Legendre polynomial of degree ``n``.",
+    "tensor([-0.1250,  5.5000])",
+)  # fmt: skip

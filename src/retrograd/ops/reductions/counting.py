@@ -52,11 +52,19 @@ count_nonzero_op = constant("count_nonzero", _count_nonzero)
 
 @public("torch method")
 def count_nonzero(input: Any, dim: Dims = None) -> Any:
-    """How many elements are not zero, in all or along dimensions.
+    """The number of nonzero elements, of all or along dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.count_nonzero(torch.tensor([[0., 1.], [2., 3.]]), dim=0)
-    tensor([1, 2])
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+
+    Returns:
+        A tensor of counts (int64).
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.count_nonzero(torch.tensor([[0., 1.], [2., 3.]]), dim=0)
+        tensor([1, 2])
     """
     return count_nonzero_op(input, dim=many_dims(dim, len(input.shape)))
 
@@ -101,11 +109,20 @@ weighed_bincount = composite(
 
 @public("torch method")
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each non-negative integer occurs; or the sums of the weights of its occurrences.
+    """The number of occurrences of each value in a vector of non-negative integers.
 
-    >>> import retrograd as torch
-    >>> torch.bincount(torch.tensor([1, 3, 1]))
-    tensor([0, 2, 0, 1])
+    Args:
+        input: a vector of non-negative integers.
+        weights: the weight of each element; instead of counts, the weights are summed.
+        minlength: smallest length of the result.
+
+    Returns:
+        A vector of counts, or of sums of weights, indexed by value.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.bincount(torch.tensor([1, 3, 1]))
+        tensor([0, 2, 0, 1])
     """
     check_int("bincount", "minlength", 3, minlength)
     values = raw(input)
@@ -138,12 +155,23 @@ histc_op = constant("histc", _histc)
 
 @public("torch method", out="same, constant")
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """How many elements lie in each of some bins of equal width between ``min`` and ``max``, or,
-    if these are equal, between the smallest and the largest element.
+    """A histogram with bins of equal width.
 
-    >>> import retrograd as torch
-    >>> torch.histc(torch.tensor([1., 2., 1.]), bins=4, min=0, max=3)
-    tensor([0., 2., 1., 0.])
+    If ``min`` equals ``max``, the bins cover the range from the smallest to the largest element.
+
+    Args:
+        input: the input tensor.
+        bins: number of bins.
+        min: lower end of the range; elements below it are not counted.
+        max: upper end of the range; elements above it are not counted.
+
+    Returns:
+        A vector with the number of elements in each bin.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.histc(torch.tensor([1., 2., 1.]), bins=4, min=0, max=3)
+        tensor([0., 2., 1., 0.])
     """
     check_int("histc", "bins", 2, bins)
     if bins <= 0:
@@ -303,12 +331,22 @@ def histogram(
     input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
     density: bool = False,
 ) -> Any:  # fmt: skip
-    """How many elements, or which sum of their weights, lies in each bin, and the edges of the
-    bins. ``bins`` is how many there are, or their edges.
+    """A histogram, and the edges of its bins.
 
-    >>> import retrograd as torch
-    >>> torch.histogram(torch.tensor([1., 2., 1.]), bins=2, range=(0., 3.)).hist
-    tensor([2., 1.])
+    Args:
+        input: the input tensor.
+        bins: number of bins of equal width, or a vector of increasing edges.
+        range: lowest and highest edge; by default, the smallest and the largest element.
+        weight: the weight of each element, a tensor of the shape of ``input``.
+        density: whether to normalize, so that the histogram integrates to 1.
+
+    Returns:
+        A named tuple ``(hist, bin_edges)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.histogram(torch.tensor([1., 2., 1.]), bins=2, range=(0., 3.)).hist
+        tensor([2., 1.])
     """
     values = raw(input)
     if values.dtype.kind != "f" or values.dtype.itemsize < 4:

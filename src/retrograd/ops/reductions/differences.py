@@ -25,11 +25,22 @@ def _part(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
 
 @public("torch method", out="cast")
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """The differences of neighbours along a dimension, ``n`` times over.
+    """The ``n``-th forward difference along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.diff(torch.tensor([1., 4., 9., 16.]))
-    tensor([3., 5., 7.])
+    Args:
+        input: the input tensor.
+        n: how many times to take differences.
+        dim: dimension to take differences along.
+        prepend: tensor to put before ``input`` along ``dim`` first.
+        append: tensor to put after ``input`` along ``dim`` first.
+
+    Returns:
+        A tensor whose size along ``dim`` is ``n`` less.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.diff(torch.tensor([1., 4., 9., 16.]))
+        tensor([3., 5., 7.])
     """
     check_int("diff", "n", 2, n)
     if not input.ndim:
@@ -96,11 +107,21 @@ def _steps(name: str, y: Any, x: Any, dim: int) -> Any:
 
 @public("torch torch.trapz")
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
-    """The integral of ``y`` along a dimension, by trapezoids, at points ``x`` or ``dx`` apart.
+    """The integral along a dimension, by the trapezoidal rule.
 
-    >>> import retrograd as torch
-    >>> torch.trapezoid(torch.tensor([1., 2., 3.]))
-    tensor(4.)
+    Args:
+        y: values of the function.
+        x: sample points; cannot be given together with ``dx``.
+        dx: distance between sample points; 1 by default.
+        dim: dimension to integrate along.
+
+    Returns:
+        A tensor without the dimension ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.trapezoid(torch.tensor([1., 2., 3.]))
+        tensor(4.)
     """
     check_tensor("trapezoid", "y", 1, y)
     if x is None and not y.ndim:
@@ -121,11 +142,21 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
 
 @public("torch")
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
-    """The integral of ``y`` from the first point up to each other one.
+    """The cumulative integral along a dimension, by the trapezoidal rule.
 
-    >>> import retrograd as torch
-    >>> torch.cumulative_trapezoid(torch.tensor([1., 2., 3.]))
-    tensor([1.5000, 4.0000])
+    Args:
+        y: values of the function.
+        x: sample points; cannot be given together with ``dx``.
+        dx: distance between sample points; 1 by default.
+        dim: dimension to integrate along.
+
+    Returns:
+        A tensor whose size along ``dim`` is one less than that of ``y``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cumulative_trapezoid(torch.tensor([1., 2., 3.]))
+        tensor([1.5000, 4.0000])
     """
     name = "cumulative_trapezoid"
     check_tensor(name, "y", 1, y)
@@ -146,13 +177,22 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
 
 @public("torch")
 def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
-    """Estimates of the derivatives of a function given by its values, one for each dimension.
+    """The numerical gradient of a sampled function, by central differences.
 
-    ``spacing`` is the distance between points, or, for each dimension, a distance or the points.
+    Args:
+        input: values of the function at the sample points.
+        spacing: distance between points, or, for each dimension, a distance or a vector of
+            coordinates.
+        dim: dimension or dimensions to differentiate along; all by default.
+        edge_order: order of accuracy at the boundary, 1 or 2.
 
-    >>> import retrograd as torch
-    >>> torch.gradient(torch.tensor([1., 4., 9., 16.]))
-    (tensor([3., 4., 6., 7.]),)
+    Returns:
+        A tuple of tensors of the shape of ``input``, one for each dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.gradient(torch.tensor([1., 4., 9., 16.]))
+        (tensor([3., 4., 6., 7.]),)
     """
     check_tensor("gradient", "input", 1, input)
     if isinstance(spacing, TensorLike):

@@ -253,12 +253,24 @@ def _of_singular_values(A: Any, dims: tuple[int, int], reduce: Any, keepdim: boo
 def norm(
     input: Any, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None
 ) -> Any:
-    """The norm of a vector, or of a matrix where ``p`` is ``"nuc"``.
+    """The vector norm of all elements or along dimensions, or a matrix norm.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([[3., 0.], [4., 1.]])
-    >>> torch.norm(x, dim=0), torch.norm(x, torch.inf)
-    (tensor([5., 1.]), tensor(4.))
+    Args:
+        input: the input tensor.
+        p: order of the vector norm, or "fro" for the Frobenius norm, or "nuc" for the nuclear
+            norm of matrices.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to compute in.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[3., 0.], [4., 1.]])
+        >>> torch.norm(x, dim=0), torch.norm(x, torch.inf)
+        (tensor([5., 1.]), tensor(4.))
     """
     dims = [dim] if is_integer(dim) else dim
     if not isinstance(p, str):
@@ -343,11 +355,20 @@ dist_op = composite(
 
 @public("torch method")
 def dist(input: Any, other: Any, p: float = 2) -> Any:
-    """The norm of the difference of two tensors.
+    """The ``p``-norm of the difference ``input - other``.
 
-    >>> import retrograd as torch
-    >>> torch.dist(torch.tensor([1., 2.]), torch.tensor([4., 6.]))
-    tensor(5.)
+    Args:
+        input: the first tensor.
+        other: the second tensor, broadcast with ``input``.
+        p: order of the norm.
+
+    Returns:
+        A tensor without dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.dist(torch.tensor([1., 2.]), torch.tensor([4., 6.]))
+        tensor(5.)
     """
     check_tensor("dist", "other", 2, other)
     if isinstance(p, str):
@@ -396,12 +417,24 @@ renorm_op = composite(
 
 @public("torch method", in_place=True, out="same")
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
-    """Every slice along ``dim`` scaled down to the norm ``maxnorm``, if its own is greater.
+    """A tensor whose slices along a dimension have a norm of at most ``maxnorm``.
 
-    >>> import retrograd as torch
-    >>> torch.renorm(torch.tensor([[3., 4.], [0.3, 0.4]]), 2, 0, 1.)
-    tensor([[0.6000, 0.8000],
-            [0.3000, 0.4000]])
+    Slices with a larger norm are scaled down to it; the others are unchanged.
+
+    Args:
+        input: the input tensor, of at least two dimensions.
+        p: order of the norm, positive.
+        dim: dimension to take the slices along.
+        maxnorm: largest norm of a slice.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.renorm(torch.tensor([[3., 4.], [0.3, 0.4]]), 2, 0, 1.)
+        tensor([[0.6000, 0.8000],
+                [0.3000, 0.4000]])
     """
     if isinstance(p, complex):
         raise RuntimeError("renorm: p must be real-valued")

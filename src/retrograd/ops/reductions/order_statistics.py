@@ -93,11 +93,20 @@ def _non_empty_dim(name: str, x: Any, dim: int) -> int:
 
 @public("torch method", out="same")
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median, the lower one of two; or values and indices along ``dim``.
+    """The median of all elements, or along a dimension; of two middle elements, the lower.
 
-    >>> import retrograd as torch
-    >>> torch.median(torch.tensor([3., 1., 4., 2.]))
-    tensor(2.)
+    Args:
+        input: the input tensor.
+        dim: dimension to reduce; by default, all elements are reduced.
+        keepdim: keep the reduced dimension, with size 1.
+
+    Returns:
+        A tensor; with ``dim``, a named tuple ``(values, indices)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.median(torch.tensor([3., 1., 4., 2.]))
+        tensor(2.)
     """
     if dim is None:
         return median_all(input)
@@ -108,7 +117,21 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @public("torch method", out="same")
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of all elements that are not NaN; or values and indices along ``dim``."""
+    """The median of the elements that are not NaN, of all or along a dimension.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to reduce; by default, all elements are reduced.
+        keepdim: keep the reduced dimension, with size 1.
+
+    Returns:
+        A tensor; with ``dim``, a named tuple ``(values, indices)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nanmedian(torch.tensor([3., torch.nan, 1., 2.]))
+        tensor(2.)
+    """
     if dim is None:
         return nanmedian_all(input)
     plain = _non_empty_dim("median", input, dim)
@@ -135,11 +158,21 @@ mode_op = with_indices("mode", "ModeBackward0", _mode, check=kernel("mode_cpu", 
 
 @public("torch method", out="same")
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The ``k``-th smallest element along a dimension (the first is 1), and where it is.
+    """The ``k``-th smallest element along a dimension, and its index.
 
-    >>> import retrograd as torch
-    >>> torch.kthvalue(torch.tensor([3., 1., 4., 2.]), 3).values
-    tensor(3.)
+    Args:
+        input: the input tensor.
+        k: rank of the element; 1 is the smallest.
+        dim: dimension to reduce.
+        keepdim: keep the reduced dimension, with size 1.
+
+    Returns:
+        A named tuple ``(values, indices)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.kthvalue(torch.tensor([3., 1., 4., 2.]), 3).values
+        tensor(3.)
     """
     check_int("kthvalue", "k", 2, k)
     plain = _non_empty_dim("kthvalue", input, dim)
@@ -152,13 +185,24 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 @public("torch method", out="same")
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
-    """The most frequent element along a dimension (the smallest of them), and where it last is.
+    """The most frequent element along a dimension, and the index of its last occurrence.
 
-    >>> import retrograd as torch
-    >>> torch.mode(torch.tensor([3., 1., 3., 2.]))
-    torch.return_types.mode(
-    values=tensor(3.),
-    indices=tensor(2))
+    Of several that are equally frequent, the smallest is returned.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to reduce.
+        keepdim: keep the reduced dimension, with size 1.
+
+    Returns:
+        A named tuple ``(values, indices)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.mode(torch.tensor([3., 1., 3., 2.]))
+        torch.return_types.mode(
+        values=tensor(3.),
+        indices=tensor(2))
     """
     plain = _non_empty_dim("mode", input, dim)
     chosen = mode_op(input, dim=plain, keepdim=bool(keepdim))
@@ -258,11 +302,23 @@ def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Any:  # fmt: skip
-    """The ``q``-quantiles of all elements, or along a dimension.
+    """The quantiles of all elements, or of the elements along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.quantile(torch.tensor([1., 2., 3., 4.]), 0.5)
-    tensor(2.5000)
+    Args:
+        input: the input tensor.
+        q: probability between 0 and 1, a number or a vector of them.
+        dim: dimension to reduce; by default, all elements are reduced.
+        keepdim: keep the reduced dimension, with size 1.
+        interpolation: how to choose between two neighbouring elements: "linear", "lower",
+            "higher", "midpoint" or "nearest".
+
+    Returns:
+        A tensor; if ``q`` is a vector, its first dimension is that of ``q``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.quantile(torch.tensor([1., 2., 3., 4.]), 0.5)
+        tensor(2.5000)
     """
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
@@ -272,5 +328,22 @@ def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Any:  # fmt: skip
-    """The ``q``-quantiles of all elements that are not NaN, or along a dimension."""
+    """The quantiles of the elements that are not NaN, of all or along a dimension.
+
+    Args:
+        input: the input tensor.
+        q: probability between 0 and 1, a number or a vector of them.
+        dim: dimension to reduce; by default, all elements are reduced.
+        keepdim: keep the reduced dimension, with size 1.
+        interpolation: how to choose between two neighbouring elements: "linear", "lower",
+            "higher", "midpoint" or "nearest".
+
+    Returns:
+        A tensor; if ``q`` is a vector, its first dimension is that of ``q``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nanquantile(torch.tensor([1., torch.nan, 2.]), 0.5)
+        tensor(1.5000)
+    """
     return _quantile(input, q, dim, keepdim, interpolation, True)

@@ -108,11 +108,20 @@ cumprod_op = Operation(
 
 @public("torch method", in_place=True, out="its dtype")
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Running products along a dimension.
+    """The cumulative product of the elements along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.cumprod(torch.tensor([1., 2., 3., 4.]), 0)
-    tensor([ 1.,  2.,  6., 24.])
+    Args:
+        input: the input tensor.
+        dim: dimension to accumulate along.
+        dtype: dtype to convert ``input`` to before the computation.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cumprod(torch.tensor([1., 2., 3., 4.]), 0)
+        tensor([ 1.,  2.,  6., 24.])
     """
     given = in_dtype(input, dtype)
     check_running_dtype("cumprod_out_cpu", dtype)
@@ -187,18 +196,41 @@ def _running_dim(name: str, dim: int, ndim: int) -> int:
 
 @public("torch method", out="same")
 def cummax(input: Any, dim: int) -> Any:
-    """The largest element so far along a dimension, and where it (last) was.
+    """The cumulative maximum of the elements along a dimension, and its indices.
 
-    >>> import retrograd as torch
-    >>> torch.cummax(torch.tensor([1., 3., 2., 4.]), 0).values
-    tensor([1., 3., 3., 4.])
+    Args:
+        input: the input tensor.
+        dim: dimension to accumulate along.
+
+    Returns:
+        A named tuple ``(values, indices)`` of tensors of the shape of ``input``. Of several
+        equal elements, the index is that of the last.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cummax(torch.tensor([1., 3., 2., 4.]), 0).values
+        tensor([1., 3., 3., 4.])
     """
     return Cummax(cummax_op(input, dim=_running_dim("cummax", dim, len(input.shape))))
 
 
 @public("torch method", out="same")
 def cummin(input: Any, dim: int) -> Any:
-    """The smallest element so far along a dimension, and where it (last) was."""
+    """The cumulative minimum of the elements along a dimension, and its indices.
+
+    Args:
+        input: the input tensor.
+        dim: dimension to accumulate along.
+
+    Returns:
+        A named tuple ``(values, indices)`` of tensors of the shape of ``input``. Of several
+        equal elements, the index is that of the last.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cummin(torch.tensor([1., 3., 2., 4.]), 0).values
+        tensor([1., 1., 1., 1.])
+    """
     return Cummin(cummin_op(input, dim=_running_dim("cummin", dim, len(input.shape))))
 
 
@@ -245,10 +277,18 @@ logcumsumexp_op = composite(
 
 @public("torch method", out="same")
 def logcumsumexp(input: Any, dim: int) -> Any:
-    """The logarithm of running sums of exponentials along a dimension, without overflow.
+    """The logarithm of the cumulative sum of exponentials, computed without overflow.
 
-    >>> import retrograd as torch
-    >>> torch.logcumsumexp(torch.zeros(3), 0)
-    tensor([0.0000, 0.6931, 1.0986])
+    Args:
+        input: the input tensor.
+        dim: dimension to accumulate along.
+
+    Returns:
+        A tensor of the same shape as ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.logcumsumexp(torch.zeros(3), 0)
+        tensor([0.0000, 0.6931, 1.0986])
     """
     return logcumsumexp_op(input, dim=one_dim(dim, len(input.shape)))

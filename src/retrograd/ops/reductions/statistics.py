@@ -162,11 +162,24 @@ def var(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
-    """The variance: of all elements, or along dimensions.
+    """The variance of all elements, or of the elements along dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.var(torch.tensor([[1., 3.], [2., 8.]]), dim=1)
-    tensor([ 2., 18.])
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
+            ``correction=0``.
+        keepdim: keep the reduced dimensions, with size 1.
+        correction: number to subtract from the number of elements N in the divisor; 1 by
+            default.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.var(torch.tensor([[1., 3.], [2., 8.]]), dim=1)
+        tensor([ 2., 18.])
     """
     return var_op(
         input, **_spread_options("var", "std and var", input, dim, unbiased, keepdim, correction)
@@ -178,11 +191,24 @@ def std(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
-    """The standard deviation: of all elements, or along dimensions.
+    """The standard deviation of all elements, or of the elements along dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.std(torch.tensor([1., 3., 5.]))
-    tensor(2.)
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
+            ``correction=0``.
+        keepdim: keep the reduced dimensions, with size 1.
+        correction: number to subtract from the number of elements N in the divisor; 1 by
+            default.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.std(torch.tensor([1., 3., 5.]))
+        tensor(2.)
     """
     return std_op(
         input, **_spread_options("std", "std and var", input, dim, unbiased, keepdim, correction)
@@ -194,11 +220,24 @@ def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
-    """The variance and the mean, in one go.
+    """The variance and the mean of all elements, or along dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.var_mean(torch.tensor([1., 3., 5.]))
-    (tensor(4.), tensor(3.))
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
+            ``correction=0``.
+        keepdim: keep the reduced dimensions, with size 1.
+        correction: number to subtract from the number of elements N in the divisor; 1 by
+            default.
+
+    Returns:
+        A tuple ``(var, mean)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.var_mean(torch.tensor([1., 3., 5.]))
+        (tensor(4.), tensor(3.))
     """
     options = _spread_options("var_mean", "var_mean", input, dim, unbiased, keepdim, correction)
     return var_mean_op(input, **options)
@@ -209,7 +248,25 @@ def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
-    """The standard deviation and the mean, in one go."""
+    """The standard deviation and the mean of all elements, or along dimensions.
+
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
+            ``correction=0``.
+        keepdim: keep the reduced dimensions, with size 1.
+        correction: number to subtract from the number of elements N in the divisor; 1 by
+            default.
+
+    Returns:
+        A tuple ``(std, mean)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.std_mean(torch.tensor([1., 3., 5.]))
+        (tensor(2.), tensor(3.))
+    """
     options = _spread_options("std_mean", "std_mean", input, dim, unbiased, keepdim, correction)
     return std_mean_op(input, **options)
 
@@ -237,11 +294,20 @@ logsumexp_op = reduction(
 
 @public("torch method special", out="cast")
 def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
-    """The logarithm of the sum of the exponentials along dimensions, without overflow.
+    """The logarithm of the sum of exponentials along dimensions, computed without overflow.
 
-    >>> import retrograd as torch
-    >>> torch.logsumexp(torch.tensor([100., 100.]), 0)
-    tensor(100.6931)
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce.
+        keepdim: keep the reduced dimensions, with size 1.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.logsumexp(torch.tensor([100., 100.]), 0)
+        tensor(100.6931)
     """
     return logsumexp_op(input, dim=many_dims(dim, len(input.shape)), keepdim=bool(keepdim))
 
@@ -264,11 +330,21 @@ nansum_op = reduction("nansum", _nansum, _nansum_rule, dtypes="sum", check=_refu
 
 @public("torch method", out="cast")
 def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum of all elements, or along dimensions, with NaN as zero.
+    """The sum of all elements, or of the elements along dimensions, with NaN counted as zero.
 
-    >>> import retrograd as torch
-    >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
-    tensor(3.)
+    Args:
+        input: the input tensor.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to convert ``input`` to before the computation.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
+        tensor(3.)
     """
     _refuse_complex(raw(input))
     given, wanted = raw(input).dtype.kind, None if dtype is None else dtype.numpy.kind
@@ -286,7 +362,22 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 
 @public("torch method", out="cast")
 def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The mean of all elements that are not NaN, or along dimensions."""
+    """The mean of the elements that are not NaN, of all or along dimensions.
+
+    Args:
+        input: the input tensor, floating-point or complex.
+        dim: dimension or dimensions to reduce; all by default.
+        keepdim: keep the reduced dimensions, with size 1.
+        dtype: dtype to convert ``input`` to before the computation.
+
+    Returns:
+        A tensor without the reduced dimensions, unless ``keepdim`` is true.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nanmean(torch.tensor([1., torch.nan, 2.]))
+        tensor(1.5000)
+    """
     refuses(
         "biu",
         "nanmean(): expected input to have floating point or complex dtype but got {}",
@@ -327,12 +418,21 @@ aminmax_op = composite(
 
 @public("torch method", out="same")
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The smallest and the largest element, of all or along a dimension.
+    """The minimum and the maximum of all elements, or along a dimension.
 
-    >>> import retrograd as torch
-    >>> low, high = torch.aminmax(torch.tensor([3., 1., 2.]))
-    >>> low, high
-    (tensor(1.), tensor(3.))
+    Args:
+        input: the input tensor.
+        dim: dimension to reduce; by default, all elements are reduced.
+        keepdim: keep the reduced dimension, with size 1.
+
+    Returns:
+        A named tuple ``(min, max)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> low, high = torch.aminmax(torch.tensor([3., 1., 2.]))
+        >>> low, high
+        (tensor(1.), tensor(3.))
     """
     shape = raw(input).shape
     if shape or dim is None:
@@ -381,12 +481,23 @@ def _weights(name: str, weights: Any, count: int, kinds: str, kind_words: str) -
 
 @public("torch method")
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """The covariance matrix of variables, which are rows, over observations, which are columns.
+    """The covariance matrix of variables (rows) over observations (columns).
 
-    >>> import retrograd as torch
-    >>> torch.cov(torch.tensor([[0., 1., 2.], [2., 1., 0.]]))
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
+    Args:
+        input: a matrix of variables by observations, or a vector of observations of one
+            variable.
+        correction: number to subtract from the number of observations in the divisor.
+        fweights: how often each observation is counted, a vector of integers.
+        aweights: the weight of each observation, a vector of floating-point numbers.
+
+    Returns:
+        The covariance matrix; the variance if there is one variable.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cov(torch.tensor([[0., 1., 2.], [2., 1., 0.]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
     """
     if input.ndim > 2:
         raise RuntimeError(
@@ -426,12 +537,20 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 
 @public("torch method")
 def corrcoef(input: Any) -> Any:
-    """The matrix of correlation coefficients of variables, which are rows.
+    """The matrix of Pearson correlation coefficients of variables (rows) over observations.
 
-    >>> import retrograd as torch
-    >>> torch.corrcoef(torch.tensor([[0., 1., 2.], [4., 2., 0.]]))
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
+    Args:
+        input: a matrix of variables by observations, or a vector of observations of one
+            variable.
+
+    Returns:
+        The matrix of correlation coefficients, which lie between -1 and 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.corrcoef(torch.tensor([[0., 1., 2.], [4., 2., 0.]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
     """
     if input.ndim > 2:
         raise RuntimeError(
