@@ -10,9 +10,10 @@ from collections.abc import Callable
 from operator import mul
 from typing import Any
 
+from retrograd import arrays
 from retrograd.autograd._series import RECURRENCES, Call, Series, scaled, total
 from retrograd.ops import elementwise
-from retrograd.ops._operation import raw
+from retrograd.ops._operation import is_bare, raw
 
 Recurrence = Callable[[int], Any]
 
@@ -32,15 +33,17 @@ def quotient(call: Call) -> Recurrence:
     return coefficient
 
 
-def power(call: Call) -> Recurrence:
+def power(call: Call) -> Recurrence | None:
     """``y = x**n``: by products for a natural number ``n``, which is right at 0 as well; else from
-    ``y' = n * w * x'`` with ``w = x**(n - 1)``, and ``x * w' = (n - 1) * x' * w``. So order 1 is
-    the derivative by its rule, where it is infinite, too."""
+    ``y' = n * w * x'`` with ``w = x**(n - 1)``, and ``x * w' = (n - 1) * x' * w``. Where some ``x``
+    is 0, which that divides by, the rule is followed order by order instead (None)."""
     level, x = call.level, call.inputs[0]
     n = call.options["exponent"]
     if isinstance(n, (int, float)) and n == int(n) and n >= 0:
         return _natural_power(call, int(n))
     base = level.value_of(x)
+    if is_bare(base) and not arrays.all(raw(base)):
+        return None
 
     def of_lower_power(k: int) -> Any:
         terms = [

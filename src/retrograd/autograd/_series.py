@@ -365,7 +365,8 @@ class Call:
         special = RECURRENCES.get(op.name)
         if special is not None:
             compute = special(self)
-            return lambda k, i: compute(k)
+            if compute is not None:
+                return lambda k, i: compute(k)
         if op.family == "linear":
             return self.each_order()
         if op.family == "multilinear" and len(self.inputs) == 2:
@@ -499,4 +500,4 @@ def _key(x: Any) -> Any:
 
 
 # Operations whose series is cheaper than by the rule of their tangent: see _recurrences.
-RECURRENCES: dict[str, Callable[[Call], Callable[[int], Any]]] = {}
+RECURRENCES: dict[str, Callable[[Call], Callable[[int], Any] | None]] = {}
