@@ -322,7 +322,7 @@ def test_hessian_patterns() -> None:
     hess = sparse_hessian(chain, x)
     assert hess.color_count == 3
     np.testing.assert_allclose(hess(x).toarray(), hessian(chain)(x))
-    assert "9 × 9, 25 entries, 3 colours" in repr(hess)
+    assert "9 × 9: 25 entries, from 3 products" in repr(hess)
     linear = sparse_hessian(lambda x: x.sum(), x)
     assert linear(x).nnz == 0
 

@@ -180,8 +180,8 @@ class SparseJacobian(_Compressed):
     def __repr__(self) -> str:
         rows, columns = self.shape
         return (
-            f"<sparse Jacobian, {rows} × {columns}, {self.nnz} entries, {self.color_count} "
-            f"{'columns' if self.mode == 'forward' else 'rows'} at a time in {self.mode} mode>"
+            f"<sparse Jacobian, {rows} × {columns}: {self.nnz} entries, from {self.color_count} "
+            f"product{'' if self.color_count == 1 else 's'} in {self.mode} mode>"
         )
 
     def __call__(self, x: Tensor, form: str = "csr") -> Any:
@@ -228,7 +228,11 @@ class SparseHessian(_Compressed):
 
     def __repr__(self) -> str:
         n = self.shape[0]
-        return f"<sparse Hessian, {n} × {n}, {self.nnz} entries, {self.color_count} colours>"
+        count = self.color_count
+        return (
+            f"<sparse Hessian, {n} × {n}: {self.nnz} entries, from {count} "
+            f"product{'' if count == 1 else 's'}>"
+        )
 
     def __call__(self, x: Tensor, form: str = "csr") -> Any:
         """The Hessian at ``x``.
@@ -281,7 +285,7 @@ def sparse_jacobian(
         >>> from retrograd.func import sparse_jacobian
         >>> jac = sparse_jacobian(lambda x: x[1:] * x[:-1], torch.ones(1000))
         >>> jac
-        <sparse Jacobian, 999 × 1000, 1998 entries, 2 columns at a time in forward mode>
+        <sparse Jacobian, 999 × 1000: 1998 entries, from 2 products in forward mode>
         >>> jac(torch.arange(1000.0))[[5], 5:7].toarray()
         array([[6., 5.]], dtype=float32)
     """
