@@ -259,3 +259,23 @@ def test_a_declared_operation_has_a_line_in_the_stubs(bell: Any) -> None:
     assert lines == ["def bell(input: Tensor, *, out: Tensor | None = None) -> Tensor: ..."]
     lines = stubs.definition("bell_", stubs.method_signatures("bell_"))
     assert lines == ["def bell_(self) -> Self: ..."]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("threshold", (0.0, 5.0)), ("hardtanh", (-1.0, 1.0)), ("relu6", ()), ("hardswish", ()),
+     ("hardsigmoid", ()), ("silu", ()), ("mish", ()), ("leaky_relu", (0.5,)), ("elu", (1.0,)),
+     ("selu", ()), ("celu", (1.0,)), ("rrelu", (0.25, 0.75, False)), ("relu", ())],
+)  # fmt: skip
+def test_inplace_is_an_argument_in_functional_only(name: str, options: tuple[float, ...]) -> None:
+    function = getattr(torch.nn.functional, name)
+    expected = function(torch.tensor([-2.0, 0.5, 7.0]), *options)
+    for args, named in ((options, {"inplace": True}), ((*options, True), {})):
+        x = torch.tensor([-2.0, 0.5, 7.0])
+        assert function(x, *args, **named) is x
+        assert torch.equal(x, expected)
+    assert [*inspect.signature(function).parameters].count("inplace") == 1
+    assert "inplace: overwrite the input." in function.__doc__
+    if hasattr(torch, name):
+        assert "inplace" not in inspect.signature(getattr(torch, name)).parameters
+        assert "inplace" not in getattr(torch, name).__doc__

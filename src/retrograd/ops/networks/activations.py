@@ -86,32 +86,61 @@ _written_as(
 )  # fmt: skip
 
 
-@public("torch functional", in_place="torch functional", out="computed")
-@with_inplace
+@with_inplace("torch", in_place="torch functional", out="computed")
 def threshold(input: Any, threshold: float, value: float) -> Any:
-    """``input`` where it is above ``threshold``, ``value`` elsewhere.
+    """Threshold: ``x`` if ``x > threshold``, else ``value``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.threshold(torch.tensor([0.5, 1.5]), 1.0, 9.0)
-    tensor([9.0000, 1.5000])
+    Args:
+        input: the input, of any shape.
+        threshold: the threshold.
+        value: the value that replaces elements at or below the threshold.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.threshold(torch.tensor([0.5, 1.5]), 1.0, 9.0)
+        tensor([9.0000, 1.5000])
     """
     return threshold_op(input, threshold=threshold, value=value)
 
 
 @public("functional")
 def relu(input: Any, inplace: bool = False) -> Any:
-    """``max(input, 0)``.
+    """Rectified linear unit: ``max(x, 0)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
-    tensor([0., 2.])
+    Args:
+        input: the input, of any shape.
+        inplace: overwrite the input.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
     """
     return input.relu_() if inplace else basic.relu(input)
 
 
 @public("functional")
 def relu_(input: Any) -> Any:
-    """In-place version of ``relu``."""
+    """In-place version of ``relu``.
+
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        ``input``, overwritten.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([-1.0, 2.0])
+        >>> torch.nn.functional.relu_(x)
+        tensor([0., 2.])
+    """
     return input.relu_()
 
 
@@ -150,14 +179,22 @@ def _check_limits(input: Any, min_val: float, max_val: float) -> None:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
 
 
-@public("functional", in_place="functional")
-@with_inplace
+@with_inplace(in_place="functional")
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """``input`` moved between two bounds.
+    """Clamp to the interval from ``min_val`` to ``max_val``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.hardtanh(torch.tensor([-3.0, 0.5]))
-    tensor([-1.0000,  0.5000])
+    Args:
+        input: the input, of any shape.
+        min_val: lower bound.
+        max_val: upper bound.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.hardtanh(torch.tensor([-3.0, 0.5]))
+        tensor([-1.0000,  0.5000])
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
@@ -165,14 +202,20 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return hardtanh_op(input, min_val=min_val, max_val=max_val)
 
 
-@public("functional")
-@with_inplace
+@with_inplace()
 def relu6(input: Any) -> Any:
-    """``input`` moved between 0 and 6.
+    """Rectified linear unit with an upper bound: ``min(max(x, 0), 6)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.relu6(torch.tensor([-1.0, 8.0]))
-    tensor([0., 6.])
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.relu6(torch.tensor([-1.0, 8.0]))
+        tensor([0., 6.])
     """
     return hardtanh(input, 0, 6)
 
@@ -193,14 +236,20 @@ hardswish_op = elementwise(
 )  # fmt: skip
 
 
-@public("functional")
-@with_inplace
+@with_inplace()
 def hardswish(input: Any) -> Any:
-    """``input * relu6(input + 3) / 6``.
+    """Piecewise approximation of ``silu``: ``x * relu6(x + 3) / 6``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.hardswish(torch.tensor([-4.0, 0.0, 1.5]))
-    tensor([-0.0000, 0.0000, 1.1250])
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.hardswish(torch.tensor([-4.0, 0.0, 1.5]))
+        tensor([-0.0000, 0.0000, 1.1250])
     """
     return hardswish_op(input)
 
@@ -221,14 +270,20 @@ hardsigmoid_op = elementwise(
 )  # fmt: skip
 
 
-@public("functional")
-@with_inplace
+@with_inplace()
 def hardsigmoid(input: Any) -> Any:
-    """``relu6(input + 3) / 6``.
+    """Piecewise linear approximation of ``sigmoid``: ``relu6(x + 3) / 6``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.hardsigmoid(torch.tensor([-4.0, 0.0]))
-    tensor([0.0000, 0.5000])
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.hardsigmoid(torch.tensor([-4.0, 0.0]))
+        tensor([0.0000, 0.5000])
     """
     return hardsigmoid_op(input)
 
@@ -269,11 +324,19 @@ hardshrink_op = _shrink("hardshrink", _hardshrink, "cpu")
 
 @public("functional")
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
-    """``input`` moved towards zero by ``lambd``, but not beyond.
+    """Soft shrinkage: ``x - lambd`` if ``x > lambd``, ``x + lambd`` if ``x < -lambd``, else 0.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.softshrink(torch.tensor([-2.0, 0.25]))
-    tensor([-1.5000,  0.0000])
+    Args:
+        input: the input, of any shape.
+        lambd: the threshold; not negative.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.softshrink(torch.tensor([-2.0, 0.25]))
+        tensor([-1.5000,  0.0000])
     """
     if lambd < 0:
         given = raw(input).dtype
@@ -287,28 +350,55 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
 
 @public("torch method functional", out="computed")
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
-    """``input`` where its size is above ``lambd``, zero elsewhere.
+    """Hard shrinkage: ``x`` if ``abs(x) > lambd``, else 0.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.hardshrink(torch.tensor([-2.0, 0.25]))
-    tensor([-2.,  0.])
+    Args:
+        input: the input, of any shape.
+        lambd: the threshold.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.hardshrink(torch.tensor([-2.0, 0.25]))
+        tensor([-2.,  0.])
     """
     return hardshrink_op(input, lambd=lambd)
 
 
 @public("functional")
 def tanhshrink(input: Any) -> Any:
-    """``input - tanh(input)``."""
+    """Shrinkage by the hyperbolic tangent: ``x - tanh(x)``.
+
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.tanhshrink(torch.tensor([-1.0, 0.0, 2.0]))
+        tensor([-0.2384,  0.0000,  1.0360])
+    """
     return input - tanh(input)
 
 
 @public("functional")
 def softsign(input: Any) -> Any:
-    """``input / (1 + abs(input))``.
+    """Softsign: ``x / (1 + abs(x))``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.softsign(torch.tensor([-1.0, 3.0]))
-    tensor([-0.5000,  0.7500])
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.softsign(torch.tensor([-1.0, 3.0]))
+        tensor([-0.5000,  0.7500])
     """
     return input / (basic.abs(input) + 1)
 
@@ -371,11 +461,19 @@ glu_op = composite(
 
 @public("functional")
 def glu(input: Any, dim: int = -1) -> Any:
-    """The first half along ``dim`` times the sigmoid of the second.
+    """Gated linear unit: ``a * sigmoid(b)``, with ``a`` and ``b`` the halves of the input.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.glu(torch.tensor([4.0, 0.0]))
-    tensor([2.])
+    Args:
+        input: the input. Its size along ``dim`` is even.
+        dim: the dimension to split.
+
+    Returns:
+        A tensor with half the size of ``input`` along ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.glu(torch.tensor([4.0, 0.0]))
+        tensor([2.])
     """
     if not input.ndim:
         raise RuntimeError("glu does not support scalars because halving size must be even")

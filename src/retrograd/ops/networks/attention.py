@@ -149,12 +149,31 @@ def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """``softmax(query @ key.mT * scale + mask) @ value``; a query that may see no key gets zeros.
+    """Scaled dot-product attention: ``softmax(query @ key.mT * scale + mask) @ value``.
 
-    >>> import retrograd as torch
-    >>> key, value = torch.eye(2), torch.tensor([[1.], [3.]])
-    >>> torch.nn.functional.scaled_dot_product_attention(torch.zeros(1, 2), key, value)
-    tensor([[2.]])
+    A query that is masked from every key gets zeros.
+
+    Args:
+        query: queries, of shape ``(..., L, E)``.
+        key: keys, of shape ``(..., S, E)``.
+        value: values, of shape ``(..., S, E_v)``.
+        attn_mask: a mask that broadcasts to ``(..., L, S)``: True where a query may attend to a
+            key, or numbers that are added to the scores.
+        dropout_p: probability that an attention weight is dropped. It applies whenever it is above
+            0.
+        is_causal: attend only to keys at the same or an earlier position. Not with ``attn_mask``.
+        scale: factor of the scores; ``1 / sqrt(E)`` by default.
+        enable_gqa: grouped query attention: the query may have a multiple of the heads of key and
+            value.
+
+    Returns:
+        The attended values, of shape ``(..., L, E_v)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> key, value = torch.eye(2), torch.tensor([[1.], [3.]])
+        >>> torch.nn.functional.scaled_dot_product_attention(torch.zeros(1, 2), key, value)
+        tensor([[2.]])
     """
     _check_attention(query, key, value, attn_mask)
     if 0 in (query.shape[-2], key.shape[-2], value.shape[-2]):

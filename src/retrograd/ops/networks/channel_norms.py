@@ -221,7 +221,32 @@ def torch_batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
     momentum: float, eps: float, cudnn_enabled: bool = True,
 ) -> Any:  # fmt: skip
-    """``nn.functional.batch_norm`` with its arguments in another order, and fewer of its checks."""
+    """Batch normalization of each channel over the batch and all positions.
+
+    The same as ``nn.functional.batch_norm``, with the arguments in another order.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        weight: factors of shape ``(C,)``, or None.
+        bias: summands of shape ``(C,)``, or None.
+        running_mean: running mean of shape ``(C,)``, or None. Updated in place in training.
+        running_var: running variance of shape ``(C,)``, or None. Updated in place in training.
+        training: whether to normalize by the statistics of the batch. Otherwise the running ones
+            are used.
+        momentum: weight of the current batch in the running statistics.
+        eps: added to the variance.
+        cudnn_enabled: no effect.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
+        >>> torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5)
+        tensor([[-1.0000, -1.0000],
+                [ 1.0000,  1.0000]])
+    """
     check_tensor("batch_norm", input)
     if not isinstance(momentum, (int, float)):
         raise TypeError(
@@ -263,14 +288,31 @@ def batch_norm(
     input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """Each channel, over the whole batch, with mean 0 and variance 1, times ``weight`` plus
-    ``bias``. In training, the running statistics are updated in place; otherwise they are used.
+    """Batch normalization of each channel over the batch and all positions.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([[1., 2.], [3., 6.]])
-    >>> torch.nn.functional.batch_norm(x, None, None, training=True)
-    tensor([[-1.0000, -1.0000],
-            [ 1.0000,  1.0000]])
+    ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance of each
+    channel.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        running_mean: running mean of shape ``(C,)``, or None. Updated in place in training.
+        running_var: running variance of shape ``(C,)``, or None. Updated in place in training.
+        weight: factors of shape ``(C,)``, or None.
+        bias: summands of shape ``(C,)``, or None.
+        training: whether to normalize by the statistics of the batch. Otherwise the running ones
+            are used.
+        momentum: weight of the current batch in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1., 2.], [3., 6.]])
+        >>> torch.nn.functional.batch_norm(x, None, None, training=True)
+        tensor([[-1.0000, -1.0000],
+                [ 1.0000,  1.0000]])
     """
     if training:
         _check_several(input.shape, "value per channel")
@@ -347,7 +389,26 @@ def torch_group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Any:  # fmt: skip
-    """``nn.functional.group_norm``, with fewer of its checks."""
+    """Group normalization: normalization over groups of channels of each sample.
+
+    The same as ``nn.functional.group_norm``.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        num_groups: number of groups; divides ``C``.
+        weight: factors of shape ``(C,)``, or None.
+        bias: summands of shape ``(C,)``, or None.
+        eps: added to the variance.
+        cudnn_enabled: no effect.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.group_norm(torch.tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
+        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
     check_tensor("group_norm", input)
     one_dim(1, len(input.shape))
     shape = list(input.shape)
@@ -373,11 +434,25 @@ def torch_group_norm(
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
-    """Groups of channels of each sample with mean 0 and variance 1, times ``weight`` plus ``bias``.
+    """Group normalization: normalization over groups of channels of each sample.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 2., 6.]]), 2)
-    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance over all
+    positions of the channels of a group.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        num_groups: number of groups; divides ``C``.
+        weight: factors of shape ``(C,)``, or None.
+        bias: summands of shape ``(C,)``, or None.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 2., 6.]]), 2)
+        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
     if len(input.shape) < 2:
         raise RuntimeError(
@@ -394,7 +469,34 @@ def torch_instance_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
     momentum: float, eps: float, cudnn_enabled: bool = True,
 ) -> Any:  # fmt: skip
-    """``nn.functional.instance_norm`` with its arguments in another order, and fewer checks."""
+    """Instance normalization of each channel of each sample over all positions.
+
+    The same as ``nn.functional.instance_norm``, with the arguments in another order.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        weight: factors of shape ``(C,)``, or None.
+        bias: summands of shape ``(C,)``, or None.
+        running_mean: running mean of shape ``(C,)``, or None. Updated in place if
+            ``use_input_stats``.
+        running_var: running variance of shape ``(C,)``, or None. Updated in place if
+            ``use_input_stats``.
+        use_input_stats: whether to normalize by the statistics of the input. Otherwise the running
+            ones are used.
+        momentum: weight of the current batch in the running statistics.
+        eps: added to the variance.
+        cudnn_enabled: no effect.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[[1.0, 3.0], [2.0, 6.0]]])
+        >>> torch.instance_norm(x, None, None, None, None, True, 0.1, 1e-5)
+        tensor([[[-1.0000,  1.0000],
+                 [-1.0000,  1.0000]]])
+    """
     check_tensor("instance_norm", input)
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError(
@@ -423,12 +525,32 @@ def instance_norm(
     input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None,
     bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """Each channel of each sample with mean 0 and variance 1, times ``weight`` plus ``bias``.
+    """Instance normalization of each channel of each sample over all positions.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.instance_norm(torch.tensor([[[1., 3.], [2., 6.]]]))
-    tensor([[[-1.0000,  1.0000],
-             [-1.0000,  1.0000]]])
+    ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance of each
+    channel of a sample.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        running_mean: running mean of shape ``(C,)``, or None. Updated in place if
+            ``use_input_stats``.
+        running_var: running variance of shape ``(C,)``, or None. Updated in place if
+            ``use_input_stats``.
+        weight: factors of shape ``(C,)``, or None.
+        bias: summands of shape ``(C,)``, or None.
+        use_input_stats: whether to normalize by the statistics of the input. Otherwise the running
+            ones are used.
+        momentum: weight of the current batch in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.instance_norm(torch.tensor([[[1., 3.], [2., 6.]]]))
+        tensor([[[-1.0000,  1.0000],
+                 [-1.0000,  1.0000]]])
     """
     if use_input_stats:
         _check_several(input.shape, "spatial element")

@@ -283,11 +283,24 @@ def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """The mean of ``-input[target]``, for logarithms of probabilities of classes.
+    """Negative log likelihood of a target class ``y``: ``-weight[y] * input[y]``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
-    tensor(2.)
+    Args:
+        input: logarithms of probabilities, of shape ``(C,)``, ``(N, C)`` or ``(N, C, ...)``.
+        target: classes, of the shape of ``input`` without ``C``.
+        weight: a weight for each class, of shape ``(C,)``. "mean" divides by the sum of the weights
+            of the targets.
+        size_average, reduce: deprecated; use ``reduction``.
+        ignore_index: target class that contributes nothing.
+        reduction: "mean", "sum", or "none" for a loss per sample.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
+        tensor(2.)
     """
     check_int("nll_loss_nd", "ignore_index", 5, ignore_index)
     reduction = reduction_of(size_average, reduce, reduction)
@@ -303,11 +316,29 @@ def cross_entropy(
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
-    """``nll_loss(log_softmax(input), target)``; ``target`` may be probabilities of classes too.
+    """Cross entropy between logits and a target class, or target probabilities.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
-    tensor(0.6931)
+    For a target class ``y``: ``-weight[y] * log_softmax(input)[y]``. For target probabilities
+    ``p``: ``-sum_c weight[c] * p[c] * log_softmax(input)[c]``.
+
+    Args:
+        input: logits, of shape ``(C,)``, ``(N, C)`` or ``(N, C, ...)``.
+        target: classes, of the shape of ``input`` without ``C``; or probabilities, of the shape of
+            ``input``.
+        weight: a weight for each class, of shape ``(C,)``. "mean" divides by the sum of the weights
+            of the targets.
+        size_average, reduce: deprecated; use ``reduction``.
+        ignore_index: target class that contributes nothing. Not for target probabilities.
+        reduction: "mean", "sum", or "none" for a loss per sample.
+        label_smoothing: share of the target that is spread evenly over all classes, from 0 to 1.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+        tensor(0.6931)
     """
     check_int("cross_entropy_loss", "ignore_index", 5, ignore_index)
     reduction = reduction_of(size_average, reduce, reduction)
@@ -439,11 +470,25 @@ def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """The mean of ``-log(input)`` or ``-log(1 - input)``, as ``target`` is 1 or 0.
+    """Binary cross entropy between probabilities and targets.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.0]))
-    tensor(0.6931)
+    ``-weight * (target * log(input) + (1 - target) * log(1 - input))``, with logarithms clamped at
+    -100.
+
+    Args:
+        input: probabilities, from 0 to 1.
+        target: target probabilities, of the shape of ``input``.
+        weight: a factor for each element, which broadcasts.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.0]))
+        tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if tuple(target.shape) != tuple(input.shape):
@@ -517,12 +562,26 @@ def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Any = None,
 ) -> Any:  # fmt: skip
-    """``binary_cross_entropy`` of ``sigmoid(input)``, of which nothing is lost for large numbers.
+    """Binary cross entropy between logits and targets.
 
-    >>> import retrograd as torch
-    >>> F = torch.nn.functional
-    >>> F.binary_cross_entropy_with_logits(torch.tensor([-1000.0]), torch.tensor([1.0]))
-    tensor(1000.)
+    The same as ``binary_cross_entropy(sigmoid(input), target)``, without overflow for large logits.
+
+    Args:
+        input: logits, of any shape.
+        target: target probabilities, of the shape of ``input``.
+        weight: a factor for each element, which broadcasts.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+        pos_weight: a factor for the positive targets of each class, which broadcasts.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> F = torch.nn.functional
+        >>> F.binary_cross_entropy_with_logits(torch.tensor([-1000.0]), torch.tensor([1.0]))
+        tensor(1000.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if tuple(target.shape) != tuple(input.shape):

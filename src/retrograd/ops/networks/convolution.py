@@ -398,11 +398,29 @@ def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """Slide filters along signals.
+    """Convolution over sequences.
 
-    >>> import retrograd as torch
-    >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]]))
-    tensor([[-1., -2.]])
+    For each output channel, the sum of products of each window with the filter of that channel (a
+    cross-correlation), plus a bias.
+
+    Args:
+        input: the input, of shape ``(N, C_in, L)`` or ``(C_in, L)``.
+        weight: filters, of shape ``(C_out, C_in / groups, K)``.
+        bias: bias to add, of shape ``(C_out,)``, or None.
+        stride: distance between windows, an int.
+        padding: zeros added on both sides, an int; or "valid" for none, or "same" for an output as
+            large as the input (with a stride of 1).
+        dilation: distance between the elements of a window, an int.
+        groups: number of groups that channels are divided into. Each group of outputs sees one
+            group of inputs only.
+
+    Returns:
+        The output, of shape ``(N, C_out, L)`` or ``(C_out, L)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]]))
+        tensor([[-1., -2.]])
     """
     return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -412,11 +430,29 @@ def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """Slide filters over images.
+    """Convolution over images.
 
-    >>> import retrograd as torch
-    >>> torch.conv2d(torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)).shape
-    torch.Size([1, 2, 2, 2])
+    For each output channel, the sum of products of each window with the filter of that channel (a
+    cross-correlation), plus a bias.
+
+    Args:
+        input: the input, of shape ``(N, C_in, H, W)`` or ``(C_in, H, W)``.
+        weight: filters, of shape ``(C_out, C_in / groups, K_h, K_w)``.
+        bias: bias to add, of shape ``(C_out,)``, or None.
+        stride: distance between windows, an int, or a tuple of 2.
+        padding: zeros added on both sides, an int, or a tuple of 2; or "valid" for none, or "same"
+            for an output as large as the input (with a stride of 1).
+        dilation: distance between the elements of a window, an int, or a tuple of 2.
+        groups: number of groups that channels are divided into. Each group of outputs sees one
+            group of inputs only.
+
+    Returns:
+        The output, of shape ``(N, C_out, H, W)`` or ``(C_out, H, W)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.conv2d(torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)).shape
+        torch.Size([1, 2, 2, 2])
     """
     return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -426,7 +462,30 @@ def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """Slide filters over volumes."""
+    """Convolution over volumes.
+
+    For each output channel, the sum of products of each window with the filter of that channel (a
+    cross-correlation), plus a bias.
+
+    Args:
+        input: the input, of shape ``(N, C_in, D, H, W)`` or ``(C_in, D, H, W)``.
+        weight: filters, of shape ``(C_out, C_in / groups, K_d, K_h, K_w)``.
+        bias: bias to add, of shape ``(C_out,)``, or None.
+        stride: distance between windows, an int, or a tuple of 3.
+        padding: zeros added on both sides, an int, or a tuple of 3; or "valid" for none, or "same"
+            for an output as large as the input (with a stride of 1).
+        dilation: distance between the elements of a window, an int, or a tuple of 3.
+        groups: number of groups that channels are divided into. Each group of outputs sees one
+            group of inputs only.
+
+    Returns:
+        The output, of shape ``(N, C_out, D, H, W)`` or ``(C_out, D, H, W)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.conv3d(torch.ones(1, 1, 3, 3, 3), torch.ones(2, 1, 2, 2, 2)).shape
+        torch.Size([1, 2, 2, 2, 2])
+    """
     return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -435,7 +494,30 @@ def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
-    """The transpose of ``conv1d`` in its input."""
+    """Transposed convolution over sequences.
+
+    Computes the gradient of ``conv1d`` with respect to its input (also called fractionally strided
+    convolution, or deconvolution).
+
+    Args:
+        input: the input, of shape ``(N, C_in, L)`` or ``(C_in, L)``.
+        weight: filters, of shape ``(C_in, C_out / groups, K)``.
+        bias: bias to add, of shape ``(C_out,)``, or None.
+        stride: distance between windows in the output, an int.
+        padding: elements removed on both sides of the output, an int.
+        output_padding: elements added on one side of the output, an int; less than the stride or
+            the dilation.
+        groups: number of groups that channels are divided into.
+        dilation: distance between the elements of a window, an int.
+
+    Returns:
+        The output, of shape ``(N, C_out, L)`` or ``(C_out, L)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.conv_transpose1d(torch.tensor([[1.0, 2.0]]), torch.tensor([[[1.0, -1.0]]]))
+        tensor([[ 1.,  1., -2.]])
+    """
     return _convolved("conv_transpose1d", 1, input, weight, bias, stride, padding, dilation, groups,
                       True, output_padding)  # fmt: skip
 
@@ -445,11 +527,29 @@ def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
-    """The transpose of ``conv2d`` in its input.
+    """Transposed convolution over images.
 
-    >>> import retrograd as torch
-    >>> torch.conv_transpose2d(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2), stride=2).shape
-    torch.Size([1, 1, 4, 4])
+    Computes the gradient of ``conv2d`` with respect to its input (also called fractionally strided
+    convolution, or deconvolution).
+
+    Args:
+        input: the input, of shape ``(N, C_in, H, W)`` or ``(C_in, H, W)``.
+        weight: filters, of shape ``(C_in, C_out / groups, K_h, K_w)``.
+        bias: bias to add, of shape ``(C_out,)``, or None.
+        stride: distance between windows in the output, an int, or a tuple of 2.
+        padding: elements removed on both sides of the output, an int, or a tuple of 2.
+        output_padding: elements added on one side of the output, an int, or a tuple of 2; less than
+            the stride or the dilation.
+        groups: number of groups that channels are divided into.
+        dilation: distance between the elements of a window, an int, or a tuple of 2.
+
+    Returns:
+        The output, of shape ``(N, C_out, H, W)`` or ``(C_out, H, W)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.conv_transpose2d(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2), stride=2).shape
+        torch.Size([1, 1, 4, 4])
     """
     return _convolved("conv_transpose2d", 2, input, weight, bias, stride, padding, dilation, groups,
                       True, output_padding)  # fmt: skip
@@ -460,7 +560,31 @@ def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
-    """The transpose of ``conv3d`` in its input."""
+    """Transposed convolution over volumes.
+
+    Computes the gradient of ``conv3d`` with respect to its input (also called fractionally strided
+    convolution, or deconvolution).
+
+    Args:
+        input: the input, of shape ``(N, C_in, D, H, W)`` or ``(C_in, D, H, W)``.
+        weight: filters, of shape ``(C_in, C_out / groups, K_d, K_h, K_w)``.
+        bias: bias to add, of shape ``(C_out,)``, or None.
+        stride: distance between windows in the output, an int, or a tuple of 3.
+        padding: elements removed on both sides of the output, an int, or a tuple of 3.
+        output_padding: elements added on one side of the output, an int, or a tuple of 3; less than
+            the stride or the dilation.
+        groups: number of groups that channels are divided into.
+        dilation: distance between the elements of a window, an int, or a tuple of 3.
+
+    Returns:
+        The output, of shape ``(N, C_out, D, H, W)`` or ``(C_out, D, H, W)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x, weight = torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)
+        >>> torch.conv_transpose3d(x, weight, stride=2).shape
+        torch.Size([1, 1, 4, 4, 4])
+    """
     return _convolved("conv_transpose3d", 3, input, weight, bias, stride, padding, dilation, groups,
                       True, output_padding)  # fmt: skip
 
@@ -470,7 +594,29 @@ def convolve(
     input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
-    """A convolution of any kind over a batch of images (``torch.convolution``)."""
+    """Convolution, or transposed convolution, over 1 to 3 spatial dimensions.
+
+    Args:
+        input: the input, of shape ``(N, C_in, ...)``.
+        weight: filters, of shape ``(C_out, C_in / groups, ...)``, or
+            ``(C_in, C_out / groups, ...)`` if ``transposed``.
+        bias: bias to add, of shape ``(C_out,)``, or None.
+        stride: distance between windows in each dimension.
+        padding: zeros added on both sides in each dimension.
+        dilation: distance between the elements of a window in each dimension.
+        transposed: whether to compute the transposed convolution.
+        output_padding: elements added on one side of the output of a transposed convolution.
+        groups: number of groups that channels are divided into.
+
+    Returns:
+        The output, of shape ``(N, C_out, ...)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x, weight = torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)
+        >>> torch.convolution(x, weight, None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1).shape
+        torch.Size([1, 2, 2, 2])
+    """
     ndim = len(weight.shape) - 2
     s, p, d, o = (
         _fitted(name, value, ndim, ndim)

@@ -156,16 +156,30 @@ def ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,
 ) -> Any:  # fmt: skip
-    """How unlikely ``log_probs`` (frames, batch, classes) make the labels ``targets``, summed over
-    all alignments of labels with frames.
+    """Connectionist temporal classification loss.
 
-    As in PyTorch, the gradient of ``log_probs`` is the one to hand to ``log_softmax``: it differs
-    from that of free numbers by their exponentials, which do not matter there.
+    The negative log likelihood of a sequence of labels, summed over all its alignments with a
+    longer sequence of predictions. As in PyTorch, the gradient assumes that ``log_probs`` is a
+    result of ``log_softmax``: it is right for the logits, not for ``log_probs`` on their own.
 
-    >>> import retrograd as torch
-    >>> frames = torch.full((2, 1, 2), 0.5).log()
-    >>> torch.nn.functional.ctc_loss(frames, torch.tensor([[1]]), (2,), (1,))
-    tensor(0.2877)
+    Args:
+        log_probs: logarithms of probabilities, of shape ``(T, N, C)`` or ``(T, C)``.
+        targets: labels, of shape ``(N, S)``, or those of all sequences joined.
+        input_lengths: number of predictions of each sequence.
+        target_lengths: number of labels of each sequence.
+        blank: index of the blank label.
+        reduction: "mean" (of the losses divided by the lengths of the targets), "sum", or "none"
+            for a loss per sequence.
+        zero_infinity: replace infinite losses, of targets too long for their input, by zero.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per sequence if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> frames = torch.full((2, 1, 2), 0.5).log()
+        >>> torch.nn.functional.ctc_loss(frames, torch.tensor([[1]]), (2,), (1,))
+        tensor(0.2877)
     """
     reduction = reduction_of(None, None, reduction)
     _check_kinds(log_probs, targets, input_lengths, target_lengths, blank)

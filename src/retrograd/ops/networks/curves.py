@@ -51,11 +51,20 @@ gelu_op = elementwise(
 
 @public("functional")
 def gelu(input: Any, approximate: str = "none") -> Any:
-    """``input`` times the normal distribution function; with ``approximate="tanh"``, nearly.
+    """Gaussian error linear unit: ``x * Phi(x)``, Phi the normal distribution function.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.gelu(torch.tensor([-1.0, 0.0, 1.0]))
-    tensor([-0.1587,  0.0000,  0.8413])
+    Args:
+        input: the input, of any shape.
+        approximate: "none" for the exact function, "tanh" for
+            ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.gelu(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.1587,  0.0000,  0.8413])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -95,27 +104,39 @@ mish_op = elementwise(
 )  # fmt: skip
 
 
-@public("functional")
-@with_inplace
+@with_inplace()
 def silu(input: Any) -> Any:
-    """``input * sigmoid(input)``, also called swish.
+    """Sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 1.0]))
-    tensor([-0.2689,  0.0000,  0.7311])
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.2689,  0.0000,  0.7311])
     """
     without_complex_history("silu", input)
     return silu_op(input)
 
 
-@public("functional")
-@with_inplace
+@with_inplace()
 def mish(input: Any) -> Any:
-    """``input * tanh(softplus(input))``.
+    """Mish: ``x * tanh(softplus(x))``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.mish(torch.tensor([-1.0, 0.0, 1.0]))
-    tensor([-0.3034,  0.0000,  0.8651])
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.mish(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.3034,  0.0000,  0.8651])
     """
     return mish_op(input)
 
@@ -148,12 +169,20 @@ softplus_op = elementwise(
 
 @public("functional")
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
-    """``log(1 + exp(beta * input)) / beta``, and ``input`` itself where ``beta * input`` is above
-    ``threshold``.
+    """Smooth approximation of ReLU: ``log(1 + exp(beta * x)) / beta``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.softplus(torch.tensor([-1.0, 0.0, 30.0]))
-    tensor([ 0.3133,  0.6931, 30.0000])
+    Args:
+        input: the input, of any shape.
+        beta: how closely the function follows ReLU.
+        threshold: where ``beta * x`` is above it, the result is ``x``.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.softplus(torch.tensor([-1.0, 0.0, 30.0]))
+        tensor([ 0.3133,  0.6931, 30.0000])
     """
     return softplus_op(input, beta=beta, threshold=threshold)
 
@@ -191,10 +220,19 @@ log_sigmoid_op = composite(
 
 @public("functional")
 def logsigmoid(input: Any) -> Any:
-    """The logarithm of the sigmoid, of which nothing is lost where the sigmoid is nearly zero.
+    """Logarithm of the sigmoid: ``log(1 / (1 + exp(-x)))``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.logsigmoid(torch.tensor([-100.0, 0.0]))
-    tensor([-100.0000,   -0.6931])
+    It is computed without underflow for large negative inputs.
+
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.logsigmoid(torch.tensor([-100.0, 0.0]))
+        tensor([-100.0000,   -0.6931])
     """
     return log_sigmoid_op(input)[0]

@@ -45,11 +45,22 @@ norm_op = reduction(
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
-    """The norms of the differences of vectors, to each element of which ``eps`` is added.
+    """Distance between corresponding vectors: ``norm(x1 - x2 + eps)``.
 
-    >>> import retrograd as torch
-    >>> torch.pairwise_distance(torch.tensor([3.0, 4.0]), torch.zeros(2))
-    tensor(5.0000)
+    Args:
+        x1: the first vectors, of shape ``(N, D)`` or ``(D,)``.
+        x2: the second vectors. Both shapes broadcast.
+        p: order of the norm.
+        eps: added to the differences, which avoids an infinite gradient at 0.
+        keepdim: keep the last dimension with size 1.
+
+    Returns:
+        The distances, without the last dimension unless ``keepdim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.pairwise_distance(torch.tensor([3.0, 4.0]), torch.zeros(2))
+        tensor(5.0000)
     """
     last = max(len(x1.shape), len(x2.shape)) - 1
     moved = plus(x1 - x2, number=eps)
@@ -58,11 +69,23 @@ def pairwise_distance(
 
 @public("torch functional")
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """The cosines of the angles between vectors along ``dim``.
+    """Cosine of the angle between vectors along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.cosine_similarity(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), dim=0)
-    tensor(0.7071)
+    ``sum(x1 * x2) / (max(norm(x1), eps) * max(norm(x2), eps))``.
+
+    Args:
+        x1: the first vectors.
+        x2: the second vectors. Both shapes broadcast.
+        dim: the dimension along which the vectors lie.
+        eps: lower bound of the norms, which avoids division by zero.
+
+    Returns:
+        A tensor without the dimension ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cosine_similarity(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), dim=0)
+        tensor(0.7071)
     """
     common = arrays.dtypes.promote(raw(x1).dtype, raw(x2).dtype)
     if common.kind != "f":
@@ -83,11 +106,21 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 @public("functional", out="same")
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
-    """Vectors along ``dim`` divided by their norm, or by ``eps`` if that is larger.
+    """Divide vectors by their norm: ``x / max(norm(x), eps)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.normalize(torch.tensor([3.0, 4.0]), dim=0)
-    tensor([0.6000, 0.8000])
+    Args:
+        input: the input, of any shape.
+        p: order of the norm.
+        dim: the dimension, or dimensions, along which the vectors lie.
+        eps: lower bound of the norm, which avoids division by zero.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.normalize(torch.tensor([3.0, 4.0]), dim=0)
+        tensor([0.6000, 0.8000])
     """
     size = clamp_min(norms.norm(input, p, dim, keepdim=True), eps)
     return input / linear.expand(size, size=tuple(input.shape))
@@ -163,11 +196,20 @@ pdist_op = composite(
 
 @public("torch functional")
 def pdist(input: Any, p: float = 2.0) -> Any:
-    """The distances of each row from every later one.
+    """Distances between all pairs of rows.
 
-    >>> import retrograd as torch
-    >>> torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
-    tensor([5.0000, 1.0000, 4.2426])
+    Args:
+        input: ``N`` vectors, of shape ``(N, M)``.
+        p: order of the norm; not negative.
+
+    Returns:
+        The distances of the rows ``i < j``, of shape ``(N * (N - 1) / 2,)``, in the order (0, 1),
+        (0, 2), ..., (1, 2), ....
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+        tensor([5.0000, 1.0000, 4.2426])
     """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
@@ -186,12 +228,24 @@ def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """What the one that should rank higher (``target``: 1 or -1) lacks to be ``margin`` above.
+    """Loss of the order of two scores: ``max(0, -target * (input1 - input2) + margin)``.
 
-    >>> import retrograd as torch
-    >>> one, two, first = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([1])
-    >>> torch.nn.functional.margin_ranking_loss(one, two, first)
-    tensor(1.)
+    Args:
+        input1: the first scores.
+        input2: the second scores. The shapes broadcast.
+        target: 1 if the first score should be larger, -1 if the second should.
+        margin: by how much the one score should exceed the other.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per pair.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per pair if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> one, two, first = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([1])
+        >>> torch.nn.functional.margin_ranking_loss(one, two, first)
+        tensor(1.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
@@ -213,12 +267,26 @@ def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """1 less the cosine of what belongs together (1), and the cosine of others above a margin.
+    """Loss of the cosine between similar (target 1) and dissimilar (target -1) vectors.
 
-    >>> import retrograd as torch
-    >>> x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
-    >>> torch.nn.functional.cosine_embedding_loss(x, y, torch.tensor([1]))
-    tensor(1.)
+    ``1 - cos(x1, x2)`` for a target of 1, ``max(0, cos(x1, x2) - margin)`` for a target of -1.
+
+    Args:
+        input1: the first vectors, of shape ``(N, D)`` or ``(D,)``.
+        input2: the second vectors, of the same shape.
+        target: 1 or -1 for each pair, of shape ``(N,)`` or ``()``.
+        margin: cosine up to which dissimilar vectors cost nothing, from -1 to 1.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per pair.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per pair if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+        >>> torch.nn.functional.cosine_embedding_loss(x, y, torch.tensor([1]))
+        tensor(1.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     dims = target.ndim
@@ -249,12 +317,29 @@ def triplet_margin_loss(
     eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """What the negative examples lack to be ``margin`` farther away than the positive ones.
+    """Triplet loss: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
 
-    >>> import retrograd as torch
-    >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
-    >>> torch.nn.functional.triplet_margin_loss(anchor, near, far)
-    tensor(0.5000)
+    ``d`` is the distance that ``pairwise_distance`` computes.
+
+    Args:
+        anchor: vectors to compare with, of shape ``(N, D)`` or ``(D,)``.
+        positive: vectors that should be near.
+        negative: vectors that should be far.
+        margin: by how much farther the negative example should be; positive.
+        p: order of the norm.
+        eps: added to the differences, see ``pairwise_distance``.
+        swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per triple.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per triple if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
+        >>> torch.nn.functional.triplet_margin_loss(anchor, near, far)
+        tensor(0.5000)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if margin <= 0:
@@ -282,12 +367,27 @@ def triplet_margin_with_distance_loss(
     distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,
     swap: bool = False, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """``triplet_margin_loss`` with a distance of one's own.
+    """Triplet loss with a distance function of choice.
 
-    >>> import retrograd as torch
-    >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
-    >>> torch.nn.functional.triplet_margin_with_distance_loss(anchor, near, far)
-    tensor(0.5000)
+    ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
+
+    Args:
+        anchor: vectors to compare with, of shape ``(N, D)`` or ``(D,)``.
+        positive: vectors that should be near.
+        negative: vectors that should be far.
+        distance_function: the function ``d`` of two tensors; ``pairwise_distance`` by default.
+        margin: by how much farther the negative example should be; positive.
+        swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
+        reduction: "mean", "sum", or "none" for a loss per triple.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per triple if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
+        >>> torch.nn.functional.triplet_margin_with_distance_loss(anchor, near, far)
+        tensor(0.5000)
     """
     reduction = reduction_of(None, None, reduction)
     if margin <= 0:

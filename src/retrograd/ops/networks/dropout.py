@@ -84,12 +84,36 @@ _check_scaling = refuses(
 # -- torch.dropout and its kin -----------------------------------------------------------------
 
 
+_DOC = """{kind} of {unit}s, with all arguments given. See ``nn.functional.{see}``.
+
+Args:
+    input: the input; its channels are in dimension 1.
+    p: probability that a {unit} is {done}.
+    train: whether to apply dropout. Otherwise the result equals the input.
+
+Returns:
+    {result}.
+
+Example:
+    >>> import retrograd as torch
+    >>> torch.{name}(torch.ones(1, 2, 2), 0.5, False).shape
+    torch.Size([1, 2, 2])
+"""
+
+
 def _torch_form(name: str, kind: Kind, inplace: bool) -> Callable[..., Any]:
     def function(input: Any, p: float, train: bool) -> Any:
         return _dropped(input, p, train, inplace, kind)
 
     function.__name__ = function.__qualname__ = f"{name}_" if inplace else name
-    function.__doc__ = f"``nn.functional.{name}`` with all its arguments given."
+    function.__doc__ = _DOC.format(
+        name=function.__name__,
+        kind="Alpha dropout" if kind.alpha else "Dropout",
+        unit="channel" if kind.channels else "element",
+        done="replaced" if kind.alpha else "zeroed",
+        see=name.replace("feature_dropout", "dropout2d"),
+        result="The input, overwritten" if inplace else "A tensor of the shape of ``input``",
+    )
     return public("torch")(function)
 
 
@@ -107,12 +131,25 @@ for _name, _kind in (
 
 @public("functional")
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Each element dropped with probability ``p``, those that stay divided by ``1 - p``.
+    """Dropout of elements.
 
-    >>> import retrograd as torch
-    >>> _ = torch.manual_seed(0)
-    >>> torch.nn.functional.dropout(torch.ones(5), p=0.5)
-    tensor([0., 0., 2., 0., 0.])
+    In training, each element is zeroed with probability ``p``, and the others are multiplied by
+    ``1 / (1 - p)``.
+
+    Args:
+        input: the input, of any shape.
+        p: probability that an element is zeroed.
+        training: whether to apply dropout. Otherwise the result equals the input.
+        inplace: overwrite the input.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> _ = torch.manual_seed(0)
+        >>> torch.nn.functional.dropout(torch.ones(5), p=0.5)
+        tensor([0., 0., 2., 0., 0.])
     """
     _check_probability(p, ValueError)
     return _dropped(input, p, training, inplace, Kind())
@@ -120,12 +157,24 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 @public("functional")
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """Each element set, with probability ``p``, to where a SELU ends on the negative side, and all
-    then scaled and moved so that mean and variance stay as they were.
+    """Dropout for networks with ``selu``: preserves a mean of zero and a variance of one.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.alpha_dropout(torch.tensor([1., 2.]), training=False)
-    tensor([1., 2.])
+    In training, each element is replaced with probability ``p`` by the limit of ``selu`` at minus
+    infinity, and the result is scaled and shifted.
+
+    Args:
+        input: the input, of any shape.
+        p: probability that an element is replaced.
+        training: whether to apply dropout. Otherwise the result equals the input.
+        inplace: overwrite the input.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.alpha_dropout(torch.tensor([1., 2.]), training=False)
+        tensor([1., 2.])
     """
     _check_probability(p, ValueError)
     return _dropped(input, p, training, inplace, Kind(alpha=True))
@@ -135,11 +184,21 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 def feature_alpha_dropout(
     input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Any:
-    """``alpha_dropout`` of whole channels.
+    """Alpha dropout of whole channels, see ``alpha_dropout``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.feature_alpha_dropout(torch.tensor([[1., 2.]]), training=False)
-    tensor([[1., 2.]])
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        p: probability that a channel is replaced.
+        training: whether to apply dropout. Otherwise the result equals the input.
+        inplace: overwrite the input.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.feature_alpha_dropout(torch.tensor([[1., 2.]]), training=False)
+        tensor([[1., 2.]])
     """
     _check_probability(p, ValueError)
     return _dropped(input, p, training, inplace, Kind(channels=True, alpha=True))
@@ -147,13 +206,26 @@ def feature_alpha_dropout(
 
 @public("functional")
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of sequences ``(N, C, L)`` or ``(C, L)`` dropped.
+    """Dropout of whole channels of sequences.
 
-    >>> import retrograd as torch
-    >>> _ = torch.manual_seed(1)
-    >>> torch.nn.functional.dropout1d(torch.ones(2, 3), p=0.5)
-    tensor([[2., 2., 2.],
-            [2., 2., 2.]])
+    In training, each channel of each sample is zeroed as a whole with probability ``p``, and the
+    others are multiplied by ``1 / (1 - p)``.
+
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        p: probability that a channel is zeroed.
+        training: whether to apply dropout. Otherwise the result equals the input.
+        inplace: overwrite the input.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> _ = torch.manual_seed(1)
+        >>> torch.nn.functional.dropout1d(torch.ones(2, 3), p=0.5)
+        tensor([[2., 2., 2.],
+                [2., 2., 2.]])
     """
     _check_probability(p, ValueError)
     ndim = len(input.shape)
@@ -168,12 +240,25 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 @public("functional")
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of images ``(N, C, H, W)`` dropped.
+    """Dropout of whole channels of images.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.dropout2d(torch.ones(1, 1, 2, 2), training=False)
-    tensor([[[[1., 1.],
-              [1., 1.]]]])
+    In training, each channel of each sample is zeroed as a whole with probability ``p``, and the
+    others are multiplied by ``1 / (1 - p)``.
+
+    Args:
+        input: the input, of shape ``(N, C, H, W)``.
+        p: probability that a channel is zeroed.
+        training: whether to apply dropout. Otherwise the result equals the input.
+        inplace: overwrite the input.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.dropout2d(torch.ones(1, 1, 2, 2), training=False)
+        tensor([[[[1., 1.],
+                  [1., 1.]]]])
     """
     _check_probability(p, ValueError)
     ndim = len(input.shape)
@@ -192,11 +277,24 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 @public("functional")
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of volumes ``(N, C, D, H, W)`` or ``(C, D, H, W)`` dropped.
+    """Dropout of whole channels of volumes.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.dropout3d(torch.ones(1, 1, 1, 1, 2), training=False)
-    tensor([[[[[1., 1.]]]]])
+    In training, each channel of each sample is zeroed as a whole with probability ``p``, and the
+    others are multiplied by ``1 / (1 - p)``.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        p: probability that a channel is zeroed.
+        training: whether to apply dropout. Otherwise the result equals the input.
+        inplace: overwrite the input.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.dropout3d(torch.ones(1, 1, 1, 1, 2), training=False)
+        tensor([[[[[1., 1.]]]]])
     """
     _check_probability(p, ValueError)
     ndim = len(input.shape)

@@ -179,7 +179,26 @@ def look_up(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:  # fmt: skip
-    """The rows of ``weight`` with some numbers (``torch.embedding``)."""
+    """Look up rows of a table by index.
+
+    The same as ``nn.functional.embedding``, with the table first.
+
+    Args:
+        weight: the table, of shape ``(num_embeddings, embedding_dim)``.
+        indices: indices, of any shape.
+        padding_idx: index of a row that gets no gradient; -1 for none.
+        scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
+        sparse: no effect: gradients are dense.
+
+    Returns:
+        The rows, of shape ``(*indices.shape, embedding_dim)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.embedding(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0]))
+        tensor([[3., 4.],
+                [1., 2.]])
+    """
     table = raw(weight)
     if table.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -202,17 +221,28 @@ def embedding(
     input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Any:  # fmt: skip
-    """The rows of a table with some numbers.
+    """Look up rows of a table by index.
 
-    ``max_norm`` shortens the rows that are looked up, in the table itself, to a norm.
+    Args:
+        input: indices, of any shape.
+        weight: the table, of shape ``(num_embeddings, embedding_dim)``.
+        padding_idx: index of a row that gets no gradient.
+        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
+        norm_type: order of the norm for ``max_norm``.
+        scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
+        sparse: no effect: gradients are dense.
 
-    >>> import retrograd as torch
-    >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-    >>> rows = torch.nn.functional.embedding(torch.tensor([1, 1, 0]), table)
-    >>> rows.sum().backward()
-    >>> table.grad
-    tensor([[1., 1.],
-            [2., 2.]])
+    Returns:
+        The rows, of shape ``(*input.shape, embedding_dim)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> rows = torch.nn.functional.embedding(torch.tensor([1, 1, 0]), table)
+        >>> rows.sum().backward()
+        >>> table.grad
+        tensor([[1., 1.],
+                [2., 2.]])
     """
     if padding_idx is not None:
         check_int("embedding", "padding_idx", 3, padding_idx)
@@ -471,14 +501,33 @@ def embedding_bag(
     sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:  # fmt: skip
-    """The sums, means or largest elements of bags of rows of a table.
+    """Sums, means or maxima of groups ("bags") of rows of a table.
 
-    >>> import retrograd as torch
-    >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    >>> bags = torch.tensor([0, 2, 1]), table, torch.tensor([0, 2])
-    >>> torch.nn.functional.embedding_bag(*bags, mode="sum")
-    tensor([[6., 8.],
-            [3., 4.]])
+    Computes the same as ``embedding`` followed by a reduction, without storing the rows.
+
+    Args:
+        input: indices: of shape ``(bags, size)``, or those of all bags joined, with ``offsets``.
+        weight: the table, of shape ``(num_embeddings, embedding_dim)``.
+        offsets: where each bag begins in ``input``.
+        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
+        norm_type: order of the norm for ``max_norm``.
+        scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
+        mode: "sum", "mean" or "max".
+        sparse: no effect: gradients are dense.
+        per_sample_weights: a factor for each index, of the shape of ``input``. Only for "sum".
+        include_last_offset: whether ``offsets`` ends with the total number of indices.
+        padding_idx: index of a row that is left out of every bag.
+
+    Returns:
+        A row for each bag, of shape ``(bags, embedding_dim)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        >>> bags = torch.tensor([0, 2, 1]), table, torch.tensor([0, 2])
+        >>> torch.nn.functional.embedding_bag(*bags, mode="sum")
+        tensor([[6., 8.],
+                [3., 4.]])
     """
     if raw(weight).dtype.name == "int64" and raw(input).dtype.kind == "f":
         input, weight = weight, input  # the order that older programs have them in

@@ -278,12 +278,25 @@ def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Any:  # fmt: skip
-    """Images sampled at the points of a grid, whose coordinates go from -1 to 1.
+    """Sample images or volumes at the points of a grid.
 
-    >>> import retrograd as torch
-    >>> image = torch.tensor([[[[1.0, 3.0]]]])
-    >>> torch.nn.functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
-    tensor([[[[2.]]]])
+    Args:
+        input: images, of shape ``(N, C, H, W)``, or volumes, ``(N, C, D, H, W)``.
+        grid: points ``(x, y)`` or ``(x, y, z)`` in coordinates from -1 to 1, of shape
+            ``(N, H_out, W_out, 2)`` or ``(N, D_out, H_out, W_out, 3)``.
+        mode: "bilinear", "nearest" or "bicubic" (images only).
+        padding_mode: what is outside of the image: "zeros", "border" or "reflection".
+        align_corners: whether -1 and 1 are the centers of the elements at the corners, or the
+            corners themselves.
+
+    Returns:
+        The samples, of shape ``(N, C, H_out, W_out)`` or ``(N, C, D_out, H_out, W_out)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> image = torch.tensor([[[[1.0, 3.0]]]])
+        >>> torch.nn.functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
+        tensor([[[[2.]]]])
     """
     if mode not in _MODES:
         raise ValueError(
@@ -302,7 +315,28 @@ def grid_sample(
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    """As ``grid_sample``, with numbers for the modes."""
+    """Sample images or volumes at the points of a grid.
+
+    The same as ``nn.functional.grid_sample``, with numbers for the modes.
+
+    Args:
+        input: images, of shape ``(N, C, H, W)``, or volumes, ``(N, C, D, H, W)``.
+        grid: points ``(x, y)`` or ``(x, y, z)`` in coordinates from -1 to 1, of shape
+            ``(N, H_out, W_out, 2)`` or ``(N, D_out, H_out, W_out, 3)``.
+        interpolation_mode: 0 for bilinear, 1 for nearest, 2 for bicubic.
+        padding_mode: 0 for zeros, 1 for border, 2 for reflection.
+        align_corners: whether -1 and 1 are the centers of the elements at the corners, or the
+            corners themselves.
+
+    Returns:
+        The samples, of shape ``(N, C, H_out, W_out)`` or ``(N, C, D_out, H_out, W_out)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> image = torch.tensor([[[[1.0, 3.0]]]])
+        >>> torch.grid_sampler(image, torch.zeros(1, 1, 1, 2), 0, 0, False)
+        tensor([[[[2.]]]])
+    """
     check_int("grid_sampler", "interpolation_mode", 3, interpolation_mode)
     check_int("grid_sampler", "padding_mode", 4, padding_mode)
     x, points = list(input.shape), list(grid.shape)
@@ -371,20 +405,49 @@ affine_gradient: Linear = declare(
 
 @public("torch")
 def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
-    """As ``affine_grid``."""
+    """Sampling grid of an affine transformation.
+
+    The same as ``nn.functional.affine_grid``.
+
+    Args:
+        theta: affine matrices, of shape ``(N, 2, 3)`` for images or ``(N, 3, 4)`` for volumes.
+        size: size of the output images, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        align_corners: whether -1 and 1 are the centers of the elements at the corners, or the
+            corners themselves.
+
+    Returns:
+        The grid, of shape ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> identity = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> torch.affine_grid_generator(identity, (1, 1, 1, 2), True)
+        tensor([[[[-1.,  0.],
+                  [ 1.,  0.]]]])
+    """
     sizes = sizes_of("affine_grid_generator", "size", 2, size)
     return affine_points(theta, size=sizes, align_corners=bool(align_corners))
 
 
 @public("functional")
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
-    """The grid that shows an image through an affine map, for images of ``size``.
+    """Sampling grid of an affine transformation, for ``grid_sample``.
 
-    >>> import retrograd as torch
-    >>> same = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
-    >>> torch.nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=True)
-    tensor([[[[-1.,  0.],
-              [ 1.,  0.]]]])
+    Args:
+        theta: affine matrices, of shape ``(N, 2, 3)`` for images or ``(N, 3, 4)`` for volumes.
+        size: size of the output images, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        align_corners: whether -1 and 1 are the centers of the elements at the corners, or the
+            corners themselves.
+
+    Returns:
+        The grid, of shape ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> same = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> torch.nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=True)
+        tensor([[[[-1.,  0.],
+                  [ 1.,  0.]]]])
     """
     dtype = raw(theta).dtype
     if dtype.kind != "f":

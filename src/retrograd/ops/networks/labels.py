@@ -145,11 +145,27 @@ def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """What the other classes lack to be ``margin`` below the right one, on average.
+    """Multi-class hinge loss.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.multi_margin_loss(torch.tensor([[0.0, 0.5]]), torch.tensor([0]))
-    tensor(0.7500)
+    For a target class ``y``: ``sum over i != y of max(0, margin - input[y] + input[i])**p / C``,
+    times ``weight[y]``.
+
+    Args:
+        input: scores, of shape ``(N, C)`` or ``(C,)``.
+        target: classes, of shape ``(N,)`` or ``()``.
+        p: exponent, 1 or 2.
+        margin: by how much the score of the target should exceed the others.
+        weight: a weight for each class, of shape ``(C,)``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per sample.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.multi_margin_loss(torch.tensor([[0.0, 0.5]]), torch.tensor([0]))
+        tensor(0.7500)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if p not in (1, 2):
@@ -207,12 +223,24 @@ def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """What the other classes lack to be 1 below each of the labels, which end with a -1.
+    """Hinge loss of samples with several target classes.
 
-    >>> import retrograd as torch
-    >>> scores, labels = torch.tensor([[0.5, 0.0, 0.0]]), torch.tensor([[0, -1, 1]])
-    >>> torch.nn.functional.multilabel_margin_loss(scores, labels)
-    tensor(0.3333)
+    ``sum over targets y and other classes i of max(0, 1 - (input[y] - input[i])) / C``.
+
+    Args:
+        input: scores, of shape ``(N, C)`` or ``(C,)``.
+        target: the target classes of each sample, ended by -1, of the shape of ``input``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per sample.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> scores, labels = torch.tensor([[0.5, 0.0, 0.0]]), torch.tensor([[0, -1, 1]])
+        >>> torch.nn.functional.multilabel_margin_loss(scores, labels)
+        tensor(0.3333)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     return multilabel_op(input, target, reduction=reduction)[0]
@@ -238,11 +266,21 @@ def soft_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """The mean of ``log(1 + exp(-target * input))``, for targets 1 and -1.
+    """Logistic loss: ``log(1 + exp(-target * input))``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.soft_margin_loss(torch.tensor([0.0]), torch.tensor([1.0]))
-    tensor(0.6931)
+    Args:
+        input: scores.
+        target: 1 or -1, of the shape of ``input``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.soft_margin_loss(torch.tensor([0.0]), torch.tensor([1.0]))
+        tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     not_differentiable("soft_margin_loss", "target", target, forward=True)
@@ -261,12 +299,23 @@ def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """``binary_cross_entropy_with_logits``, averaged over the classes first.
+    """Binary cross entropy of each class, averaged over the classes.
 
-    >>> import retrograd as torch
-    >>> F = torch.nn.functional
-    >>> F.multilabel_soft_margin_loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
-    tensor(0.6931)
+    Args:
+        input: logits, of shape ``(N, C)``.
+        target: 0 or 1 for each class, of the shape of ``input``.
+        weight: a weight for each class, of shape ``(C,)``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per sample.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> F = torch.nn.functional
+        >>> F.multilabel_soft_margin_loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
+        tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))

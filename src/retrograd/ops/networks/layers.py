@@ -17,11 +17,21 @@ from retrograd.ops.algebra.matrices import addmm
 
 @public("functional")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """``input @ weight.T + bias``.
+    """Linear map: ``input @ weight.T + bias``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.linear(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
-    tensor([2., 3.])
+    Args:
+        input: the input, of shape ``(..., in_features)``.
+        weight: the matrix, of shape ``(out_features, in_features)``, or a vector of size
+            ``in_features``.
+        bias: bias to add, of shape ``(out_features,)``, or None.
+
+    Returns:
+        The output, of shape ``(..., out_features)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.linear(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
+        tensor([2., 3.])
     """
     check_tensors("linear", input=input, weight=weight)
     ndim = len(input.shape)
@@ -90,12 +100,22 @@ trilinear = composite(
 
 @public("torch functional")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """For every row of both inputs, ``input1 @ w @ input2`` for every matrix w of ``weight``.
+    """Bilinear map: ``input1 @ weight[k] @ input2 + bias[k]`` for each output feature ``k``.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0])
-    >>> torch.nn.functional.bilinear(x, x, torch.eye(2).reshape(1, 2, 2))
-    tensor([5.])
+    Args:
+        input1: the first input, of shape ``(..., in1_features)``.
+        input2: the second input, of shape ``(..., in2_features)``.
+        weight: matrices, of shape ``(out_features, in1_features, in2_features)``.
+        bias: bias to add, of shape ``(out_features,)``, or None.
+
+    Returns:
+        The output, of shape ``(..., out_features)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> torch.nn.functional.bilinear(x, x, torch.eye(2).reshape(1, 2, 2))
+        tensor([5.])
     """
     check_tensors("bilinear", input1=input1, input2=input2, weight=weight)
     _check_bilinear(input1, input2, weight, bias)

@@ -165,11 +165,23 @@ def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Any = None,
 ) -> Any:  # fmt: skip
-    """The mean of squared differences.
+    """Squared error: ``(input - target)**2``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
-    tensor(2.5000)
+    Args:
+        input: the prediction.
+        target: the target, of the shape of ``input``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+        weight: a weight for each element, which broadcasts. "mean" divides by the sum of the
+            weights.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
+        tensor(2.5000)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     first, second = _expanded(input, target)
@@ -183,11 +195,23 @@ def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Any = None,
 ) -> Any:  # fmt: skip
-    """The mean of the sizes of differences.
+    """Absolute error: ``abs(input - target)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
-    tensor(1.5000)
+    Args:
+        input: the prediction.
+        target: the target, of the shape of ``input``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+        weight: a weight for each element, which broadcasts. "mean" divides by the sum of the
+            weights.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
+        tensor(1.5000)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     first, second = _expanded(input, target)
@@ -253,11 +277,25 @@ def smooth_l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
 ) -> Any:  # fmt: skip
-    """The mean of the sizes of differences, rounded off below ``beta``.
+    """Absolute error, with a parabola near zero.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
-    tensor(0.8125)
+    With ``d = abs(input - target)``: ``0.5 * d**2 / beta`` if ``d < beta``, else
+    ``d - 0.5 * beta``.
+
+    Args:
+        input: the prediction.
+        target: the target, of the shape of ``input``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+        beta: difference at which the two parts meet; not negative.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
+        tensor(0.8125)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     first, second = _expanded(input, target)
@@ -272,11 +310,25 @@ def smooth_l1_loss(
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
-    """The mean of half the squared differences, along the tangent beyond ``delta``.
+    """Huber loss: ``delta * smooth_l1_loss(beta=delta)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.huber_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
-    tensor(0.8125)
+    With ``d = abs(input - target)``: ``0.5 * d**2`` if ``d < delta``, else
+    ``delta * (d - 0.5 * delta)``.
+
+    Args:
+        input: the prediction.
+        target: the target, of the shape of ``input``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+        delta: difference at which the two parts meet; positive.
+        weight: a factor for each element. "mean" divides by the number of elements.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.huber_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
+        tensor(0.8125)
     """
     first, second = _expanded(input, target)
     reduction = reduction_of(None, None, reduction)
@@ -303,12 +355,26 @@ def kl_div(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
 ) -> Any:  # fmt: skip
-    """The Kullback-Leibler divergence of ``target`` from probabilities given by logarithms.
+    """Kullback-Leibler divergence: ``target * (log(target) - input)`` for each element.
 
-    >>> import retrograd as torch
-    >>> half = torch.tensor([0.5, 0.5])
-    >>> torch.nn.functional.kl_div(half.log(), torch.tensor([1.0, 0.0]), reduction="sum")
-    tensor(0.6931)
+    "mean" divides by the number of elements, which is not the divergence; use "batchmean".
+
+    Args:
+        input: logarithms of the predicted probabilities.
+        target: the true probabilities, of the shape of ``input``.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "batchmean" (the sum divided by the size of the first dimension), "mean", "sum",
+            or "none" for a value per element.
+        log_target: whether the target holds logarithms of probabilities, too.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> half = torch.tensor([0.5, 0.5])
+        >>> torch.nn.functional.kl_div(half.log(), torch.tensor([1.0, 0.0]), reduction="sum")
+        tensor(0.6931)
     """
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     if reduction == "mean" and size_average is None and reduce is None:
@@ -339,11 +405,28 @@ def poisson_nll_loss(
     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """How unlikely a Poisson distribution of mean ``input`` (or ``exp(input)``) makes ``target``.
+    """Negative log likelihood of counts with a Poisson distribution.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.0]), torch.tensor([2.0]))
-    tensor(1.)
+    ``exp(input) - target * input`` if ``log_input``, else ``input - target * log(input + eps)``.
+    The constant term ``log(target!)`` is omitted, or approximated if ``full``.
+
+    Args:
+        input: the logarithm of the rate, or the rate if ``log_input`` is False.
+        target: the counts.
+        log_input: whether the input is the logarithm of the rate.
+        full: add Stirling's approximation
+            ``target * log(target) - target + 0.5 * log(2 * pi * target)`` for targets above 1.
+        size_average, reduce: deprecated; use ``reduction``.
+        eps: added to the rate before the logarithm, if ``log_input`` is False.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.0]), torch.tensor([2.0]))
+        tensor(1.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if log_input:
@@ -368,12 +451,26 @@ def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """How unlikely normal distributions of means ``input`` and variances ``var`` make ``target``.
+    """Negative log likelihood of targets with a normal distribution of given mean and variance.
 
-    >>> import retrograd as torch
-    >>> zero, one = torch.zeros(1), torch.ones(1)
-    >>> torch.nn.functional.gaussian_nll_loss(zero, one, one)
-    tensor(0.5000)
+    ``0.5 * (log(var) + (input - target)**2 / var)``, with ``var`` clamped from below by ``eps``.
+
+    Args:
+        input: the means.
+        target: the observed values.
+        var: the variances: of the shape of ``input``, or with a last dimension of size 1 or none.
+        full: add the constant ``0.5 * log(2 * pi)``.
+        eps: lower bound of the variance.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> zero, one = torch.zeros(1), torch.ones(1)
+        >>> torch.nn.functional.gaussian_nll_loss(zero, one, one)
+        tensor(0.5000)
     """
     if isinstance(var, float):
         if var < 0:
@@ -405,12 +502,26 @@ def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """Distances of what belongs together (1), and what others (-1) lack to a margin.
+    """Loss of distances between similar (target 1) and dissimilar (target -1) pairs.
 
-    >>> import retrograd as torch
-    >>> F = torch.nn.functional
-    >>> F.hinge_embedding_loss(torch.tensor([0.5, 0.25]), torch.tensor([1, -1]), reduction="none")
-    tensor([0.5000, 0.7500])
+    ``input`` for a target of 1, ``max(0, margin - input)`` for a target of -1.
+
+    Args:
+        input: distances.
+        target: 1 for similar pairs, -1 for dissimilar ones.
+        margin: distance from which on dissimilar pairs cost nothing.
+        size_average, reduce: deprecated; use ``reduction``.
+        reduction: "mean", "sum", or "none" for a loss per element.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
+
+    Example:
+        >>> import retrograd as torch
+        >>> F = torch.nn.functional
+        >>> x, target = torch.tensor([0.5, 0.25]), torch.tensor([1, -1])
+        >>> F.hinge_embedding_loss(x, target, reduction="none")
+        tensor([0.5000, 0.7500])
     """
     reduction = reduction_of(size_average, reduce, reduction)
     zero = zeros_like(raw(input))

@@ -36,16 +36,50 @@ def multi_head_attention_forward(
     v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Attention of ``num_heads`` heads over projections of ``(length, batch, size)`` or
-    ``(length, size)``: the result, and the weights (their mean over the heads) if they are needed.
+    """Multi-head attention over projections of query, key and value.
 
-    >>> import retrograd as torch
-    >>> x, weight = torch.eye(2), torch.cat([torch.eye(2)] * 3)
-    >>> result, weights = torch.nn.functional.multi_head_attention_forward(
-    ...     x, x, x, 2, 1, weight, None, None, None, False, 0.0, torch.eye(2), None)
-    >>> weights
-    tensor([[0.6698, 0.3302],
-            [0.3302, 0.6698]])
+    Args:
+        query: queries, of shape ``(L, N, E)`` or ``(L, E)``.
+        key: keys, of shape ``(S, N, E_k)`` or ``(S, E_k)``.
+        value: values, of shape ``(S, N, E_v)`` or ``(S, E_v)``.
+        embed_dim_to_check: the expected size ``E``.
+        num_heads: number of heads; divides ``E``.
+        in_proj_weight: weights of the projections of query, key and value, of shape ``(3 * E, E)``.
+        in_proj_bias: biases of the projections, of shape ``(3 * E,)``, or None.
+        bias_k: a key to append, of shape ``(1, 1, E)``, or None.
+        bias_v: a value to append, of shape ``(1, 1, E)``, or None.
+        add_zero_attn: append a key and a value of zeros.
+        dropout_p: probability that an attention weight is dropped.
+        out_proj_weight: weight of the output projection, of shape ``(E, E)``.
+        out_proj_bias: bias of the output projection, of shape ``(E,)``, or None.
+        training: whether to apply dropout.
+        key_padding_mask: mask of shape ``(N, S)`` or ``(S,)``: True for keys to ignore, or numbers
+            that are added to the scores.
+        need_weights: also return the attention weights.
+        attn_mask: mask of shape ``(L, S)`` or ``(N * num_heads, L, S)``: True where a query may not
+            attend to a key, or numbers that are added to the scores.
+        use_separate_proj_weight: use ``q_proj_weight``, ``k_proj_weight`` and ``v_proj_weight`` in
+            place of ``in_proj_weight``.
+        q_proj_weight: weight of shape ``(E, E)``.
+        k_proj_weight: weight of shape ``(E, E_k)``.
+        v_proj_weight: weight of shape ``(E, E_v)``.
+        static_k: keys that are already projected, of shape ``(N * num_heads, S, E / num_heads)``.
+        static_v: values that are already projected, of the same shape.
+        average_attn_weights: return the mean of the attention weights over the heads.
+        is_causal: hint that ``attn_mask`` is the causal mask.
+
+    Returns:
+        The output, of the shape of ``query``, and the attention weights, of shape ``(N, L, S)``
+        (``(N, num_heads, L, S)`` if they are not averaged), or None.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x, weight = torch.eye(2), torch.cat([torch.eye(2)] * 3)
+        >>> result, weights = torch.nn.functional.multi_head_attention_forward(
+        ...     x, x, x, 2, 1, weight, None, None, None, False, 0.0, torch.eye(2), None)
+        >>> weights
+        tensor([[0.6698, 0.3302],
+                [0.3302, 0.6698]])
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:

@@ -128,11 +128,25 @@ def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """The last dimensions with mean 0 and variance 1, times ``weight`` plus ``bias``.
+    """Layer normalization over the last dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.layer_norm(torch.tensor([[1., 2., 3.]]), (3,))
-    tensor([[-1.2247,  0.0000,  1.2247]])
+    ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance over the
+    dimensions of ``normalized_shape``.
+
+    Args:
+        input: the input, of shape ``(..., *normalized_shape)``.
+        normalized_shape: sizes of the last dimensions, over which to normalize.
+        weight: factors of shape ``normalized_shape``, or None.
+        bias: summands of shape ``normalized_shape``, or None.
+        eps: added to the variance.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.layer_norm(torch.tensor([[1., 2., 3.]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
     """
     sizes = _check_normalized_shape(
         "layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias
@@ -145,7 +159,26 @@ def torch_layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Any:  # fmt: skip
-    """``nn.functional.layer_norm``, with an argument more that means nothing here."""
+    """Layer normalization over the last dimensions.
+
+    The same as ``nn.functional.layer_norm``.
+
+    Args:
+        input: the input, of shape ``(..., *normalized_shape)``.
+        normalized_shape: sizes of the last dimensions, over which to normalize.
+        weight: factors of shape ``normalized_shape``, or None.
+        bias: summands of shape ``normalized_shape``, or None.
+        eps: added to the variance.
+        cudnn_enable: no effect.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
+    """
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -153,11 +186,23 @@ def torch_layer_norm(
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
-    """The last dimensions over the root of the mean of their squares, times ``weight``.
+    """Root mean square normalization over the last dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
-    tensor([0.8485, 1.1314])
+    ``x / sqrt(mean(x**2) + eps) * weight``.
+
+    Args:
+        input: the input, of shape ``(..., *normalized_shape)``.
+        normalized_shape: sizes of the last dimensions, over which to normalize.
+        weight: factors of shape ``normalized_shape``, or None.
+        eps: added to the mean square; the machine epsilon of the dtype by default.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
+        tensor([0.8485, 1.1314])
     """
     sizes = _check_normalized_shape("rms_norm", input, normalized_shape, "", weight=weight)
     kernel("rms_norm", "biu")(raw(input))
@@ -178,12 +223,26 @@ def rms_norm(
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:
-    """Each channel over a power of the mean of squares of its neighbours.
+    """Local response normalization across neighbouring channels.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.local_response_norm(torch.tensor([[[1.], [2.]]]), 2, alpha=2., beta=1.)
-    tensor([[[0.5000],
-             [0.3333]]])
+    ``x / (k + alpha * mean of x**2 over size channels around it)**beta``.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        size: number of neighbouring channels.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: additive constant.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[[1.0], [2.0]]])
+        >>> torch.nn.functional.local_response_norm(x, 2, alpha=2.0, beta=1.0)
+        tensor([[[0.5000],
+                 [0.3333]]])
     """
     shape = tuple(input.shape)
     if len(shape) < 3:

@@ -111,7 +111,22 @@ def _whole(name: str, pad: Any) -> Sizes:
 
 @public("torch.constant_pad_nd")
 def constant_pad(input: Any, pad: Any, value: Any = 0) -> Any:
-    """``input`` with a frame of ``value`` (``torch.constant_pad_nd``)."""
+    """Pad with a constant value.
+
+    Args:
+        input: the input, of any shape.
+        pad: numbers of elements to add before and after, from the last dimension on; negative ones
+            crop.
+        value: the value to pad with.
+
+    Returns:
+        The padded tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.constant_pad_nd(torch.tensor([1.0, 2.0]), (1, 2), 9.0)
+        tensor([9., 1., 2., 9., 9.])
+    """
     return _constant(input, _whole("constant_pad_nd", pad), value)
 
 
@@ -133,15 +148,27 @@ def _constant(input: Any, pad: Sizes, value: Any) -> Any:
 
 @public("functional")
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
-    """Images with a frame: of a constant, or of their own elements, reflected, repeated or around
-    the other side. ``pad`` counts from the last dimension; negative numbers crop.
+    """Pad with a constant, or with elements of the input.
 
-    >>> import retrograd as torch
-    >>> row = torch.tensor([[1.0, 2.0, 3.0]])
-    >>> torch.nn.functional.pad(row, (1, 2))
-    tensor([[0., 1., 2., 3., 0., 0.]])
-    >>> torch.nn.functional.pad(row, (1, 2), mode="reflect")
-    tensor([[2., 1., 2., 3., 2., 1.]])
+    Args:
+        input: the input; for the modes other than "constant", of shape ``(N, C, ...)`` or
+            ``(C, ...)``.
+        pad: numbers of elements to add before and after, from the last dimension on; negative ones
+            crop.
+        mode: "constant", "reflect" (mirrored at the border), "replicate" (the border repeated) or
+            "circular" (from the opposite side).
+        value: the value to pad with in mode "constant"; 0 by default.
+
+    Returns:
+        The padded tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> row = torch.tensor([[1.0, 2.0, 3.0]])
+        >>> torch.nn.functional.pad(row, (1, 2))
+        tensor([[0., 1., 2., 3., 0., 0.]])
+        >>> torch.nn.functional.pad(row, (1, 2), mode="reflect")
+        tensor([[2., 1., 2., 3., 2., 1.]])
     """
     sizes = _whole("pad", pad)
     if isinstance(value, complex):

@@ -251,7 +251,28 @@ def max_pool1d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of a signal, and where it stands."""
+    """Max pooling over sequences, with the indices of the maxima.
+
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        kernel_size: size of the window, an int.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: elements of minus infinity added on both sides; at most half a window.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        return_indices: no effect.
+
+    Returns:
+        A pair: the maxima, and the index of each in its flattened input channel.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+        >>> maxima, indices = torch.max_pool1d_with_indices(x, 2)
+        >>> indices
+        tensor([[1, 2]])
+    """
     recorded = bool(getattr(input, "requires_grad", False))
     k, s, p, d = check_one_dimensional(
         raw(input), kernel_size, stride, padding, dilation, ceil_mode, recorded
@@ -264,7 +285,29 @@ def max_pool2d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of an image, and its place, counted in reading order."""
+    """Max pooling over images, with the indices of the maxima.
+
+    Args:
+        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the window, an int, or a tuple of 2.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: elements of minus infinity added on both sides; at most half a window.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        return_indices: no effect.
+
+    Returns:
+        A pair: the maxima, and the index of each in its flattened input channel.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(16.0).reshape(1, 4, 4)
+        >>> maxima, indices = torch.nn.functional.max_pool2d_with_indices(x, 2)
+        >>> indices
+        tensor([[[ 5,  7],
+                 [13, 15]]])
+    """
     return _maxima(2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -273,7 +316,28 @@ def max_pool3d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of a volume, and its place."""
+    """Max pooling over volumes, with the indices of the maxima.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        kernel_size: size of the window, an int, or a tuple of 3.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: elements of minus infinity added on both sides; at most half a window.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        return_indices: no effect.
+
+    Returns:
+        A pair: the maxima, and the index of each in its flattened input channel.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+        >>> maxima, indices = torch.nn.functional.max_pool3d_with_indices(x, 2)
+        >>> indices
+        tensor([[[[7]]]])
+    """
     return _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -282,11 +346,26 @@ def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of a signal.
+    """Max pooling over sequences.
 
-    >>> import retrograd as torch
-    >>> torch.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
-    tensor([[3., 2.]])
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        kernel_size: size of the window, an int.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: elements of minus infinity added on both sides; at most half a window.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        return_indices: also return the index of each maximum in its flattened input channel, for
+            ``max_unpool1d``.
+
+    Returns:
+        The maxima, or a pair of maxima and indices if ``return_indices``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+        tensor([[3., 2.]])
     """
     found = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return found if return_indices else found[0]
@@ -297,12 +376,27 @@ def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of an image.
+    """Max pooling over images.
 
-    >>> import retrograd as torch
-    >>> torch.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
-    tensor([[[ 5.,  7.],
-             [13., 15.]]])
+    Args:
+        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the window, an int, or a tuple of 2.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: elements of minus infinity added on both sides; at most half a window.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        return_indices: also return the index of each maximum in its flattened input channel, for
+            ``max_unpool2d``.
+
+    Returns:
+        The maxima, or a pair of maxima and indices if ``return_indices``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
+        tensor([[[ 5.,  7.],
+                 [13., 15.]]])
     """
     found = _maxima(2, input, kernel_size, stride, padding, dilation, ceil_mode)
     return found if return_indices else found[0]
@@ -313,7 +407,28 @@ def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of a volume."""
+    """Max pooling over volumes.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        kernel_size: size of the window, an int, or a tuple of 3.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: elements of minus infinity added on both sides; at most half a window.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        return_indices: also return the index of each maximum in its flattened input channel, for
+            ``max_unpool3d``.
+
+    Returns:
+        The maxima, or a pair of maxima and indices if ``return_indices``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+        >>> torch.max_pool3d(x, 2)
+        tensor([[[[7.]]]])
+    """
     found = _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
     return found if return_indices else found[0]
 
@@ -329,7 +444,23 @@ def _adaptive_maxima(ndim: int, input: Any, output_size: Any) -> Any:
 def adaptive_max_pool1d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """A signal divided into a number of windows: the largest element of each, and its place."""
+    """Max pooling of sequences to a given size, with the indices of the maxima.
+
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        output_size: size of the output, an int.
+        return_indices: no effect.
+
+    Returns:
+        A pair: the maxima, and the index of each in its flattened input channel.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+        >>> maxima, indices = torch.nn.functional.adaptive_max_pool1d_with_indices(x, 2)
+        >>> indices
+        tensor([[1, 2]])
+    """
     (count,) = adaptive_sizes("adaptive_max_pool1d", 1, raw(input), output_size)
     return _flat(input, lambda x: _adaptive_maxima(2, x, (1, count)))
 
@@ -338,7 +469,24 @@ def adaptive_max_pool1d_with_indices(
 def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """An image divided into a number of windows: the largest element of each, and its place."""
+    """Max pooling of images to a given size, with the indices of the maxima.
+
+    Args:
+        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        output_size: size of the output, an int, or a tuple of 2; None keeps the size of a
+            dimension.
+        return_indices: no effect.
+
+    Returns:
+        A pair: the maxima, and the index of each in its flattened input channel.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(16.0).reshape(1, 4, 4)
+        >>> maxima, indices = torch.nn.functional.adaptive_max_pool2d_with_indices(x, (1, 2))
+        >>> indices
+        tensor([[[13, 15]]])
+    """
     return _adaptive_maxima(2, input, output_size)
 
 
@@ -346,33 +494,119 @@ def adaptive_max_pool2d_with_indices(
 def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
-    """A volume divided into a number of windows: the largest element of each, and its place."""
+    """Max pooling of volumes to a given size, with the indices of the maxima.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        output_size: size of the output, an int, or a tuple of 3; None keeps the size of a
+            dimension.
+        return_indices: no effect.
+
+    Returns:
+        A pair: the maxima, and the index of each in its flattened input channel.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+        >>> maxima, indices = torch.nn.functional.adaptive_max_pool3d_with_indices(x, (1, 1, 2))
+        >>> indices
+        tensor([[[[6, 7]]]])
+    """
     return _adaptive_maxima(3, input, output_size)
 
 
 @public("functional")
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of each of a number of windows of a signal."""
+    """Max pooling of sequences to a given size.
+
+    The windows cover the input evenly: along each dimension, the i-th begins at
+    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
+
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        output_size: size of the output, an int.
+        return_indices: also return the index of each maximum in its flattened input channel.
+
+    Returns:
+        The maxima, or a pair of maxima and indices if ``return_indices``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+        >>> torch.nn.functional.adaptive_max_pool1d(x, 2)
+        tensor([[3., 2.]])
+    """
     found = adaptive_max_pool1d_with_indices(input, output_size)
     return found if return_indices else found[0]
 
 
 @public("torch.adaptive_max_pool1d")
 def adaptive_max_pool1d_pair(input: Any, output_size: Any) -> Any:
-    """Largest elements and their places (``torch.adaptive_max_pool1d``)."""
+    """Max pooling of sequences to a given size, with the indices of the maxima.
+
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        output_size: size of the output, an int.
+
+    Returns:
+        A pair: the maxima, and the index of each in its input channel.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.adaptive_max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+        (tensor([[3., 2.]]), tensor([[1, 2]]))
+    """
     return adaptive_max_pool1d_with_indices(input, output_size)
 
 
 @public("functional")
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of each of a number of windows of an image."""
+    """Max pooling of images to a given size.
+
+    The windows cover the input evenly: along each dimension, the i-th begins at
+    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
+
+    Args:
+        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        output_size: size of the output, an int, or a tuple of 2; None keeps the size of a
+            dimension.
+        return_indices: also return the index of each maximum in its flattened input channel.
+
+    Returns:
+        The maxima, or a pair of maxima and indices if ``return_indices``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(16.0).reshape(1, 4, 4)
+        >>> torch.nn.functional.adaptive_max_pool2d(x, (1, 2))
+        tensor([[[13., 15.]]])
+    """
     found = _adaptive_maxima(2, input, output_size)
     return found if return_indices else found[0]
 
 
 @public("functional")
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest element of each of a number of windows of a volume."""
+    """Max pooling of volumes to a given size.
+
+    The windows cover the input evenly: along each dimension, the i-th begins at
+    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        output_size: size of the output, an int, or a tuple of 3; None keeps the size of a
+            dimension.
+        return_indices: also return the index of each maximum in its flattened input channel.
+
+    Returns:
+        The maxima, or a pair of maxima and indices if ``return_indices``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+        >>> torch.nn.functional.adaptive_max_pool3d(x, (1, 1, 2))
+        tensor([[[[6., 7.]]]])
+    """
     found = _adaptive_maxima(3, input, output_size)
     return found if return_indices else found[0]
 
@@ -398,11 +632,24 @@ def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
-    """The mean of each window of a signal.
+    """Average pooling over sequences.
 
-    >>> import retrograd as torch
-    >>> torch.avg_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
-    tensor([[2., 1.]])
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        kernel_size: size of the window, an int.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: zeros added on both sides; at most half a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        count_include_pad: count padding as elements when dividing.
+
+    Returns:
+        The means of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.avg_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+        tensor([[2., 1.]])
     """
     k, s, p = (
         fitted("avg_pool1d", name, value, 1)
@@ -425,12 +672,26 @@ def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    """The mean of each window of an image.
+    """Average pooling over images.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
-    tensor([[[ 2.5000,  4.5000],
-             [10.5000, 12.5000]]])
+    Args:
+        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the window, an int, or a tuple of 2.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: zeros added on both sides; at most half a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        count_include_pad: count padding as elements when dividing.
+        divisor_override: divide by this number, not by the number of elements.
+
+    Returns:
+        The means of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
+        tensor([[[ 2.5000,  4.5000],
+                 [10.5000, 12.5000]]])
     """
     return _means(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
                   divisor_override)  # fmt: skip
@@ -441,7 +702,27 @@ def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    """The mean of each window of a volume."""
+    """Average pooling over volumes.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        kernel_size: size of the window, an int, or a tuple of 3.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: zeros added on both sides; at most half a window.
+        ceil_mode: round the output size up in place of down, so that the last window may reach over
+            the end.
+        count_include_pad: count padding as elements when dividing.
+        divisor_override: divide by this number, not by the number of elements.
+
+    Returns:
+        The means of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+        >>> torch.nn.functional.avg_pool3d(x, 2)
+        tensor([[[[3.5000]]]])
+    """
     return _means(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
                   divisor_override)  # fmt: skip
 
@@ -458,25 +739,73 @@ def _adaptive_means(ndim: int, input: Any, output_size: Any) -> Any:
 
 @public("torch functional")
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
-    """The mean of each of a number of windows of a signal."""
+    """Average pooling of sequences to a given size.
+
+    The windows cover the input evenly: along each dimension, the i-th begins at
+    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
+
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        output_size: size of the output, an int.
+
+    Returns:
+        The means of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+        >>> torch.nn.functional.adaptive_avg_pool1d(x, 2)
+        tensor([[2., 1.]])
+    """
     (count,) = adaptive_sizes("adaptive_avg_pool1d", 1, raw(input), output_size)
     return _flat(input, lambda x: _adaptive_means(2, x, (1, count)))[0]
 
 
 @public("functional")
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
-    """The mean of each of a number of windows of an image.
+    """Average pooling of images to a given size.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.adaptive_avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, 2))
-    tensor([[[6.5000, 8.5000]]])
+    The windows cover the input evenly: along each dimension, the i-th begins at
+    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
+
+    Args:
+        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        output_size: size of the output, an int, or a tuple of 2; None keeps the size of a
+            dimension.
+
+    Returns:
+        The means of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(16.0).reshape(1, 4, 4)
+        >>> torch.nn.functional.adaptive_avg_pool2d(x, (1, 2))
+        tensor([[[6.5000, 8.5000]]])
     """
     return _adaptive_means(2, input, output_size)
 
 
 @public("functional")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """The mean of each of a number of windows of a volume."""
+    """Average pooling of volumes to a given size.
+
+    The windows cover the input evenly: along each dimension, the i-th begins at
+    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        output_size: size of the output, an int, or a tuple of 3; None keeps the size of a
+            dimension.
+
+    Returns:
+        The means of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+        >>> torch.nn.functional.adaptive_avg_pool3d(x, (1, 1, 2))
+        tensor([[[[3., 4.]]]])
+    """
     return _adaptive_means(3, input, output_size)
 
 
@@ -504,7 +833,25 @@ def _norms(means: Any, input: Any, norm_type: float, kernel_size: Any, stride: A
 def lp_pool1d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The norm of each window of a signal."""
+    """Power-average pooling over sequences.
+
+    Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
+
+    Args:
+        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
+        norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
+        kernel_size: size of the window, an int.
+        stride: distance between windows; ``kernel_size`` by default.
+        ceil_mode: round the output size up in place of down.
+
+    Returns:
+        The norms of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 2.0]]), 2.0, 2)
+        tensor([[5., 2.]])
+    """
     return _norms(avg_pool1d, input, norm_type, kernel_size, stride, 1, ceil_mode)
 
 
@@ -512,7 +859,25 @@ def lp_pool1d(
 def lp_pool2d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The norm of each window of an image."""
+    """Power-average pooling over images.
+
+    Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
+
+    Args:
+        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
+        kernel_size: size of the window, an int, or a tuple of 2.
+        stride: distance between windows; ``kernel_size`` by default.
+        ceil_mode: round the output size up in place of down.
+
+    Returns:
+        The norms of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.lp_pool2d(torch.tensor([[[3.0, 4.0], [0.0, 0.0]]]), 2.0, 2)
+        tensor([[[5.]]])
+    """
     return _norms(avg_pool2d, input, norm_type, kernel_size, stride, 2, ceil_mode)
 
 
@@ -520,5 +885,23 @@ def lp_pool2d(
 def lp_pool3d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The norm of each window of a volume."""
+    """Power-average pooling over volumes.
+
+    Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
+
+    Args:
+        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
+        kernel_size: size of the window, an int, or a tuple of 3.
+        stride: distance between windows; ``kernel_size`` by default.
+        ceil_mode: round the output size up in place of down.
+
+    Returns:
+        The norms of the windows.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.lp_pool3d(torch.ones(1, 2, 2, 4), 1.0, 2)
+        tensor([[[[8., 8.]]]])
+    """
     return _norms(avg_pool3d, input, norm_type, kernel_size, stride, 3, ceil_mode)

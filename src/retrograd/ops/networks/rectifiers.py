@@ -62,14 +62,21 @@ leaky_relu_op = elementwise(
 _written_as(leaky_relu_op, _of_leaky_result, "LeakyReluBackward1")
 
 
-@public("functional", in_place="functional")
-@with_inplace
+@with_inplace(in_place="functional")
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
-    """``input`` where positive, ``input * negative_slope`` elsewhere.
+    """Leaky ReLU: ``x`` if ``x > 0``, else ``negative_slope * x``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
-    tensor([-0.5000,  2.0000])
+    Args:
+        input: the input, of any shape.
+        negative_slope: slope for negative inputs.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
+        tensor([-0.5000,  2.0000])
     """
     return leaky_relu_op(input, negative_slope=negative_slope)
 
@@ -93,11 +100,19 @@ prelu_op = Elementwise(
 
 @public("torch method functional")
 def prelu(input: Any, weight: Any) -> Any:
-    """``input`` where positive, ``input * weight`` elsewhere: one weight, or one for each channel.
+    """Parametric ReLU: ``x`` if ``x > 0``, else ``weight * x``.
 
-    >>> import retrograd as torch
-    >>> torch.prelu(torch.tensor([-1.0, 2.0]), torch.tensor(0.25))
-    tensor([-0.2500,  2.0000])
+    Args:
+        input: the input. Its channels are in dimension 1.
+        weight: the slope for negative inputs: one for all channels, or one for each.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.prelu(torch.tensor([-1.0, 2.0]), torch.tensor(0.25))
+        tensor([-0.2500,  2.0000])
     """
     if raw(input).dtype != raw(weight).dtype:
         words = [arrays.dtypes.type_word(raw(x).dtype) for x in (input, weight)]
@@ -170,17 +185,28 @@ def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
     return where(x <= 0, noise, zeros_like(noise) + 1)
 
 
-@public("torch functional", in_place="torch functional")
-@with_inplace
+@with_inplace("torch", in_place="torch functional")
 def rrelu(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Any:
-    """``leaky_relu`` with a slope that is drawn for each element while training, and is the mean of
-    the bounds otherwise.
+    """Randomized leaky ReLU: ``x`` if ``x > 0``, else ``a * x``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
-    tensor([-0.5000,  2.0000])
+    In training, ``a`` is drawn from the uniform distribution on ``[lower, upper]`` for each
+    element. Otherwise, ``a = (lower + upper) / 2``.
+
+    Args:
+        input: the input, of any shape.
+        lower: lower bound of the uniform distribution.
+        upper: upper bound of the uniform distribution.
+        training: whether to draw the slopes.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
+        tensor([-0.5000,  2.0000])
     """
     noise = _noise(input, lower, upper, training)
     return rrelu_op(input, noise, lower=lower, upper=upper, training=training)
@@ -248,38 +274,63 @@ _written_as(elu_op, _of_elu_result, "EluBackward1")
 _written_as(celu_op, _of_elu_result, "CeluBackward1")
 
 
-@public("functional", in_place="functional")
-@with_inplace
+@with_inplace(in_place="functional")
 def elu(input: Any, alpha: float = 1.0) -> Any:
-    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere.
+    """Exponential linear unit: ``x`` if ``x > 0``, else ``alpha * (exp(x) - 1)``.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.elu(torch.tensor([-1.0, 2.0]))
-    tensor([-0.6321,  2.0000])
+    Args:
+        input: the input, of any shape.
+        alpha: the limit for negative inputs is ``-alpha``.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.elu(torch.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
     """
     return elu_op(input, alpha=alpha, scale=1, input_scale=1)
 
 
-@public("torch functional", in_place="torch functional")
-@with_inplace
+@with_inplace("torch", in_place="torch functional")
 def selu(input: Any) -> Any:
-    """``elu`` scaled so that a network of it normalizes itself.
+    """Scaled exponential linear unit, for self-normalizing networks.
 
-    >>> import retrograd as torch
-    >>> torch.selu(torch.tensor([-1.0, 2.0]))
-    tensor([-1.1113,  2.1014])
+    ``scale * x`` if ``x > 0``, else ``scale * alpha * (exp(x) - 1)``, with ``scale = 1.0507...``
+    and ``alpha = 1.6732...``.
+
+    Args:
+        input: the input, of any shape.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.selu(torch.tensor([-1.0, 2.0]))
+        tensor([-1.1113,  2.1014])
     """
     return elu_op(input, alpha=_SELU_ALPHA, scale=_SELU_SCALE, input_scale=1)
 
 
-@public("torch functional", in_place="torch functional")
-@with_inplace
+@with_inplace("torch", in_place="torch functional")
 def celu(input: Any, alpha: float = 1.0) -> Any:
-    """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere: without a kink.
+    """Continuously differentiable exponential linear unit.
 
-    >>> import retrograd as torch
-    >>> torch.celu(torch.tensor([-1.0, 2.0]), 0.5)
-    tensor([-0.4323,  2.0000])
+    ``x`` if ``x > 0``, else ``alpha * (exp(x / alpha) - 1)``.
+
+    Args:
+        input: the input, of any shape.
+        alpha: the limit for negative inputs is ``-alpha``; not 0.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.celu(torch.tensor([-1.0, 2.0]), 0.5)
+        tensor([-0.4323,  2.0000])
     """
     return celu_op(input, alpha=alpha, scale=1, input_scale=_inverse(alpha))
 

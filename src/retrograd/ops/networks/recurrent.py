@@ -261,17 +261,28 @@ def _arguments(name: str, args: tuple[Any, ...], named: dict[str, Any], states: 
 
 @public("torch")
 def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
-    """Long short-term memory: ``lstm(input, (h, c), params, has_biases, num_layers, dropout, train,
-    bidirectional, batch_first)``, or with ``data, batch_sizes`` of packed sequences first. The
-    result, and the last hidden states and cells.
+    """Long short-term memory network over sequences, as in ``nn.LSTM``.
 
-    >>> import retrograd as torch
-    >>> weights = [torch.ones(4, 1), torch.ones(4, 1)]
-    >>> h = torch.zeros(1, 1, 1)
-    >>> torch.lstm(torch.ones(2, 1, 1), (h, h), weights, False, 1, 0.0, False, False, False)[0]
-    tensor([[[0.3696]],
-    <BLANKLINE>
-            [[0.6505]]])
+    Called as ``lstm(input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``lstm(data, batch_sizes, (h, c), params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
+    layers, in the order of the parameters of the module.
+
+    Args:
+        *args: the arguments, in the order above.
+        **named: the same arguments by name.
+
+    Returns:
+        The hidden states of all steps, the last hidden states, and the last cell states.
+
+    Example:
+        >>> import retrograd as torch
+        >>> weights = [torch.ones(4, 1), torch.ones(4, 1)]
+        >>> h = torch.zeros(1, 1, 1)
+        >>> torch.lstm(torch.ones(2, 1, 1), (h, h), weights, False, 1, 0.0, False, False, False)[0]
+        tensor([[[0.3696]],
+        <BLANKLINE>
+                [[0.6505]]])
     """
     found = _network(_lstm_layer, *_arguments("lstm", args, named, 2))
     return found[0], found[1], found[2]
@@ -279,22 +290,90 @@ def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
 
 @public("torch")
 def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
-    """Gated recurrent units, called as ``lstm`` is, with one state ``h``: the result, and the last
-    hidden states."""
+    """Gated recurrent unit network over sequences, as in ``nn.GRU``.
+
+    Called as ``gru(input, h, params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``gru(data, batch_sizes, h, params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
+    layers, in the order of the parameters of the module.
+
+    Args:
+        *args: the arguments, in the order above.
+        **named: the same arguments by name.
+
+    Returns:
+        The hidden states of all steps, and the last ones.
+
+    Example:
+        >>> import retrograd as torch
+        >>> weights = [torch.ones(3, 1), torch.ones(3, 1)]
+        >>> h = torch.zeros(1, 1, 1)
+        >>> output, last = torch.gru(
+        ...     torch.ones(2, 1, 1), h, weights, False, 1, 0.0, False, False, False
+        ... )
+        >>> last
+        tensor([[[0.3468]]])
+    """
     found = _network(_gru_layer, *_arguments("gru", args, named, 1))
     return found[0], found[1]
 
 
 @public("torch")
 def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
-    """A network with ``h = tanh(W x + U h + b)``, called as ``gru`` is."""
+    """Elman network over sequences, with ``h = tanh(W x + U h + b)``, as in ``nn.RNN``.
+
+    Called as ``rnn_tanh(input, h, params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``rnn_tanh(data, batch_sizes, h, params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
+    layers, in the order of the parameters of the module.
+
+    Args:
+        *args: the arguments, in the order above.
+        **named: the same arguments by name.
+
+    Returns:
+        The hidden states of all steps, and the last ones.
+
+    Example:
+        >>> import retrograd as torch
+        >>> weights = [torch.ones(1, 1), torch.ones(1, 1)]
+        >>> h = torch.zeros(1, 1, 1)
+        >>> output, last = torch.rnn_tanh(
+        ...     torch.ones(2, 1, 1), h, weights, False, 1, 0.0, False, False, False
+        ... )
+        >>> last
+        tensor([[[0.9427]]])
+    """
     found = _network(_rnn_layer("tanh"), *_arguments("rnn_tanh", args, named, 1))
     return found[0], found[1]
 
 
 @public("torch")
 def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
-    """A network with ``h = relu(W x + U h + b)``, called as ``gru`` is."""
+    """Elman network over sequences, with ``h = relu(W x + U h + b)``, as in ``nn.RNN``.
+
+    Called as ``rnn_relu(input, h, params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``rnn_relu(data, batch_sizes, h, params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
+    layers, in the order of the parameters of the module.
+
+    Args:
+        *args: the arguments, in the order above.
+        **named: the same arguments by name.
+
+    Returns:
+        The hidden states of all steps, and the last ones.
+
+    Example:
+        >>> import retrograd as torch
+        >>> weights = [torch.ones(1, 1), torch.ones(1, 1)]
+        >>> h = torch.zeros(1, 1, 1)
+        >>> output, last = torch.rnn_relu(
+        ...     torch.ones(2, 1, 1), h, weights, False, 1, 0.0, False, False, False
+        ... )
+        >>> last
+        tensor([[[2.]]])
+    """
     found = _network(_rnn_layer("relu"), *_arguments("rnn_relu", args, named, 1))
     return found[0], found[1]
 
@@ -346,12 +425,24 @@ def _check_weights(w: Weights, gates: int) -> None:
 def lstm_cell(
     input: Any, hx: Sequence[Any], w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> tuple[Any, Any]:
-    """One step of long short-term memory: the hidden states and the cells after it.
+    """One step of a long short-term memory network, as in ``nn.LSTMCell``.
 
-    >>> import retrograd as torch
-    >>> zero, weight = torch.zeros(1, 1), torch.ones(4, 1)
-    >>> torch.lstm_cell(torch.ones(1, 1), (zero, zero), weight, weight)
-    (tensor([[0.3696]]), tensor([[0.5568]]))
+    Args:
+        input: the input, of shape ``(N, input_size)``.
+        hx: the hidden state and the cell state, both of shape ``(N, hidden_size)``.
+        w_ih: weight for the input, of shape ``(4 * hidden_size, input_size)``.
+        w_hh: weight for the hidden state, of shape ``(4 * hidden_size, hidden_size)``.
+        b_ih: bias for the input, of shape ``(4 * hidden_size,)``, or None.
+        b_hh: bias for the hidden state, of shape ``(4 * hidden_size,)``, or None.
+
+    Returns:
+        The next hidden state and cell state.
+
+    Example:
+        >>> import retrograd as torch
+        >>> zero, weight = torch.zeros(1, 1), torch.ones(4, 1)
+        >>> torch.lstm_cell(torch.ones(1, 1), (zero, zero), weight, weight)
+        (tensor([[0.3696]]), tensor([[0.5568]]))
     """
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
@@ -361,7 +452,25 @@ def lstm_cell(
 
 @public("torch")
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of gated recurrent units: the hidden states after it."""
+    """One step of a gated recurrent unit, as in ``nn.GRUCell``.
+
+    Args:
+        input: the input, of shape ``(N, input_size)``.
+        hx: the hidden state, of shape ``(N, hidden_size)``.
+        w_ih: weight for the input, of shape ``(3 * hidden_size, input_size)``.
+        w_hh: weight for the hidden state, of shape ``(3 * hidden_size, hidden_size)``.
+        b_ih: bias for the input, of shape ``(3 * hidden_size,)``, or None.
+        b_hh: bias for the hidden state, of shape ``(3 * hidden_size,)``, or None.
+
+    Returns:
+        The next hidden state.
+
+    Example:
+        >>> import retrograd as torch
+        >>> zero, weight = torch.zeros(1, 1), torch.ones(3, 1)
+        >>> torch.gru_cell(torch.ones(1, 1), zero, weight, weight)
+        tensor([[0.2048]])
+    """
     return _step(_gru_layer, input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh), 3)[0]
 
 
@@ -369,7 +478,25 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
 def rnn_tanh_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
-    """``tanh(w_ih @ x + b_ih + w_hh @ h + b_hh)`` for each row."""
+    """One step of an Elman network: ``tanh(w_ih @ x + b_ih + w_hh @ h + b_hh)``.
+
+    Args:
+        input: the input, of shape ``(N, input_size)``.
+        hx: the hidden state, of shape ``(N, hidden_size)``.
+        w_ih: weight for the input, of shape ``(hidden_size, input_size)``.
+        w_hh: weight for the hidden state, of shape ``(hidden_size, hidden_size)``.
+        b_ih: bias for the input, of shape ``(hidden_size,)``, or None.
+        b_hh: bias for the hidden state, of shape ``(hidden_size,)``, or None.
+
+    Returns:
+        The next hidden state.
+
+    Example:
+        >>> import retrograd as torch
+        >>> zero, weight = torch.zeros(1, 1), torch.ones(1, 1)
+        >>> torch.rnn_tanh_cell(torch.ones(1, 1), zero, weight, weight)
+        tensor([[0.7616]])
+    """
     return _step(_rnn_layer("tanh"), input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]
 
 
@@ -377,5 +504,23 @@ def rnn_tanh_cell(
 def rnn_relu_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
-    """``relu(w_ih @ x + b_ih + w_hh @ h + b_hh)`` for each row."""
+    """One step of an Elman network: ``relu(w_ih @ x + b_ih + w_hh @ h + b_hh)``.
+
+    Args:
+        input: the input, of shape ``(N, input_size)``.
+        hx: the hidden state, of shape ``(N, hidden_size)``.
+        w_ih: weight for the input, of shape ``(hidden_size, input_size)``.
+        w_hh: weight for the hidden state, of shape ``(hidden_size, hidden_size)``.
+        b_ih: bias for the input, of shape ``(hidden_size,)``, or None.
+        b_hh: bias for the hidden state, of shape ``(hidden_size,)``, or None.
+
+    Returns:
+        The next hidden state.
+
+    Example:
+        >>> import retrograd as torch
+        >>> zero, weight = torch.zeros(1, 1), torch.ones(1, 1)
+        >>> torch.rnn_relu_cell(torch.ones(1, 1), zero, weight, weight)
+        tensor([[1.]])
+    """
     return _step(_rnn_layer("relu"), input, (hx,), Weights(w_ih, w_hh, b_ih, b_hh))[0]

@@ -157,14 +157,30 @@ def interpolate(
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:  # fmt: skip
-    """Images resized to ``size``, or by ``scale_factor``.
+    """Resize sequences, images or volumes by interpolation.
 
-    >>> import retrograd as torch
-    >>> signal = torch.tensor([[[1.0, 2.0]]])
-    >>> torch.nn.functional.interpolate(signal, 4)
-    tensor([[[1., 1., 2., 2.]]])
-    >>> torch.nn.functional.interpolate(signal, scale_factor=2, mode="linear")
-    tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
+    Args:
+        input: the input, of shape ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        size: sizes of the output, an int or a tuple with one for each spatial dimension.
+        scale_factor: factors in place of sizes; one of the two must be given.
+        mode: "nearest", "linear" (3-D input), "bilinear" or "bicubic" (4-D), "trilinear" (5-D),
+            "area" or "nearest-exact".
+        align_corners: align the centers of the elements at the corners, and not the corners
+            themselves. Not for "nearest".
+        recompute_scale_factor: compute the factors anew from the sizes of the output.
+        antialias: smooth when the output is smaller than the input. Only for "bilinear" and
+            "bicubic".
+
+    Returns:
+        The resized input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> signal = torch.tensor([[[1.0, 2.0]]])
+        >>> torch.nn.functional.interpolate(signal, 4)
+        tensor([[[1., 1., 2., 2.]]])
+        >>> torch.nn.functional.interpolate(signal, scale_factor=2, mode="linear")
+        tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
     """
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise ValueError(
@@ -207,19 +223,71 @@ def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Any:  # fmt: skip
-    """As ``interpolate``, under its older name."""
+    """Resize sequences, images or volumes. Deprecated name of ``interpolate``.
+
+    Args:
+        input: the input, of shape ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        size: sizes of the output, an int or a tuple with one for each spatial dimension.
+        scale_factor: factors in place of sizes; one of the two must be given.
+        mode: "nearest", "linear" (3-D input), "bilinear" or "bicubic" (4-D), "trilinear" (5-D).
+        align_corners: align the centers of the elements at the corners, and not the corners
+            themselves. Not for "nearest".
+
+    Returns:
+        The resized input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> signal = torch.tensor([[[1.0, 2.0]]])
+        >>> torch.nn.functional.upsample(signal, 4)
+        tensor([[[1., 1., 2., 2.]]])
+    """
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @public("functional")
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """As ``interpolate`` with ``mode="nearest"``."""
+    """Resize by repeating the nearest elements. Deprecated.
+
+    The same as ``interpolate`` with ``mode="nearest"``.
+
+    Args:
+        input: the input, of shape ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
+        size: sizes of the output, an int or a tuple with one for each spatial dimension.
+        scale_factor: factors in place of sizes; one of the two must be given.
+
+    Returns:
+        The resized input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> image = torch.tensor([[[[1.0, 3.0]]]])
+        >>> torch.nn.functional.upsample_nearest(image, (1, 4))
+        tensor([[[[1., 1., 3., 3.]]]])
+    """
     return interpolate(input, size, scale_factor, "nearest")
 
 
 @public("functional")
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """As ``interpolate`` with ``mode="bilinear"`` and corners that stay where they are."""
+    """Resize images by bilinear interpolation. Deprecated.
+
+    The same as ``interpolate`` with ``mode="bilinear"`` and ``align_corners=True``.
+
+    Args:
+        input: the input, of shape ``(N, C, H, W)``.
+        size: sizes of the output, an int or a tuple with one for each spatial dimension.
+        scale_factor: factors in place of sizes; one of the two must be given.
+
+    Returns:
+        The resized input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> image = torch.tensor([[[[1.0, 3.0]]]])
+        >>> torch.nn.functional.upsample_bilinear(image, (1, 3))
+        tensor([[[[1., 2., 3.]]]])
+    """
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -282,12 +350,20 @@ def _refuse_shuffle(name: str, word: str, input: Any, factor: int) -> None:
 
 @public("torch functional")
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
-    """Groups of channels as blocks of pixels.
+    """Rearrange channels into blocks of ``r * r`` pixels, ``r = upscale_factor``.
 
-    >>> import retrograd as torch
-    >>> torch.pixel_shuffle(torch.arange(4.0).reshape(4, 1, 1), 2)
-    tensor([[[0., 1.],
-             [2., 3.]]])
+    Args:
+        input: images, of shape ``(..., C * r * r, H, W)``.
+        upscale_factor: factor by which height and width grow.
+
+    Returns:
+        Images of shape ``(..., C, H * r, W * r)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.pixel_shuffle(torch.arange(4.0).reshape(4, 1, 1), 2)
+        tensor([[[0., 1.],
+                 [2., 3.]]])
     """
     _refuse_shuffle("pixel_shuffle", "upscale_factor", input, upscale_factor)
     channels, square = input.shape[-3], upscale_factor * upscale_factor
@@ -301,7 +377,22 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 @public("torch functional")
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
-    """Blocks of pixels as channels of their own."""
+    """Rearrange blocks of ``r * r`` pixels into channels, ``r = downscale_factor``.
+
+    The inverse of ``pixel_shuffle``.
+
+    Args:
+        input: images, of shape ``(..., C, H * r, W * r)``.
+        downscale_factor: factor by which height and width shrink.
+
+    Returns:
+        Images of shape ``(..., C * r * r, H, W)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.pixel_unshuffle(torch.arange(4.0).reshape(1, 2, 2), 2).flatten()
+        tensor([0., 1., 2., 3.])
+    """
     _refuse_shuffle("pixel_unshuffle", "downscale_factor", input, downscale_factor)
     for name, d in (("height", -2), ("width", -1)):
         if input.shape[d] % downscale_factor:
@@ -314,7 +405,22 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 @public("torch functional")
 def channel_shuffle(input: Any, groups: int) -> Any:
-    """Channels in another order: the first of every group, then the second of every group..."""
+    """Interleave groups of channels.
+
+    The first channels of all groups come first, then the second ones, and so on.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        groups: number of groups; divides ``C``.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.channel_shuffle(torch.arange(4.0).reshape(1, 4, 1), 2).flatten()
+        tensor([0., 2., 1., 3.])
+    """
     if len(input.shape) <= 2:
         raise RuntimeError(
             "channel_shuffle expects input with > 2 dims, but got input with sizes "

@@ -96,35 +96,83 @@ def _named_dim(name: str, ndim: int, dim: int | None, stacklevel: int) -> int:
 
 @public("torch method", out="same")
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """Exponentials divided by their sum along ``dim``: positive numbers that add up to 1.
+    """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.softmax(torch.tensor([0.0, 1.0, 1000.0, 1000.0]), 0)
-    tensor([0.0000, 0.0000, 0.5000, 0.5000])
+    Args:
+        input: the input, of any shape.
+        dim: the dimension along which to normalize.
+        dtype: dtype to convert the input to first.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.softmax(torch.tensor([0.0, 1.0, 1000.0, 1000.0]), 0)
+        tensor([0.0000, 0.0000, 0.5000, 0.5000])
     """
     return _along(softmax_op, input, dim, dtype)
 
 
 @public("torch method", out="same")
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
-    """The logarithm of softmax, of which nothing is lost where that is nearly zero.
+    """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.log_softmax(torch.tensor([0.0, 1000.0]), 0)
-    tensor([-1000.,     0.])
+    It is computed without underflow.
+
+    Args:
+        input: the input, of any shape.
+        dim: the dimension along which to normalize.
+        dtype: dtype to convert the input to first.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.log_softmax(torch.tensor([0.0, 1000.0]), 0)
+        tensor([-1000.,     0.])
     """
     return _along(log_softmax_op, input, dim, dtype)
 
 
 @public("special.softmax")
 def special_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """``softmax``, among the special functions."""
+    """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
+
+    Args:
+        input: the input, of any shape.
+        dim: the dimension along which to normalize.
+        dtype: dtype to convert the input to first.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.special.softmax(torch.tensor([0.0, 0.0]), 0)
+        tensor([0.5000, 0.5000])
+    """
     return _along(softmax_op, input, dim, dtype)
 
 
 @public("special.log_softmax")
 def special_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """``log_softmax``, among the special functions."""
+    """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
+
+    Args:
+        input: the input, of any shape.
+        dim: the dimension along which to normalize.
+        dtype: dtype to convert the input to first.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.special.log_softmax(torch.tensor([0.0, 0.0]), 0)
+        tensor([-0.6931, -0.6931])
+    """
     return _along(log_softmax_op, input, dim, dtype)
 
 
@@ -132,7 +180,21 @@ def special_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 def functional_softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Any:
-    """``softmax``; ``dim`` may be left out, which is deprecated."""
+    """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
+
+    Args:
+        input: the input, of any shape.
+        dim: the dimension along which to normalize. Omitting it is deprecated.
+        dtype: dtype to convert the input to first.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.softmax(torch.tensor([0.0, 0.0]), dim=0)
+        tensor([0.5000, 0.5000])
+    """
     return softmax(input, _named_dim("softmax", input.ndim, dim, _stacklevel), dtype)
 
 
@@ -140,17 +202,40 @@ def functional_softmax(
 def functional_log_softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Any:
-    """``log_softmax``; ``dim`` may be left out, which is deprecated."""
+    """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
+
+    Args:
+        input: the input, of any shape.
+        dim: the dimension along which to normalize. Omitting it is deprecated.
+        dtype: dtype to convert the input to first.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
     return log_softmax(input, _named_dim("log_softmax", input.ndim, dim, _stacklevel), dtype)
 
 
 @public("functional")
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """``softmax(-input)``.
+    """Softmin: ``softmax(-x)`` along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.softmin(torch.tensor([0.0, 0.0]), 0)
-    tensor([0.5000, 0.5000])
+    Args:
+        input: the input, of any shape.
+        dim: the dimension along which to normalize. Omitting it is deprecated.
+        dtype: dtype to convert the input to first.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.softmin(torch.tensor([0.0, 0.0]), 0)
+        tensor([0.5000, 0.5000])
     """
     return softmax(-input, _named_dim("softmin", input.ndim, dim, _stacklevel), dtype)
 
@@ -159,8 +244,26 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Any:
-    """A sample of a distribution over classes that gradients flow through: softmax of the logits
-    with noise added; if ``hard``, one class only, with the gradients of the soft sample."""
+    """Differentiable sample of a categorical distribution: ``softmax((logits + noise) / tau)``.
+
+    The noise is drawn from the Gumbel distribution.
+
+    Args:
+        logits: logarithms of probabilities, not necessarily normalized.
+        tau: temperature: the lower, the closer the samples are to one-hot vectors.
+        hard: return one-hot vectors, with the gradients of the soft samples.
+        eps: no effect.
+        dim: the dimension along which to normalize.
+
+    Returns:
+        Samples that add up to 1 along ``dim``, of the shape of ``logits``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> _ = torch.manual_seed(0)
+        >>> torch.nn.functional.gumbel_softmax(torch.tensor([0.0, 10.0]), hard=True)
+        tensor([0., 1.])
+    """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     x = raw(logits)

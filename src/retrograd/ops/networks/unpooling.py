@@ -119,7 +119,28 @@ def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
-    """Zeros, but for the elements that a pool of signals kept, back at their places."""
+    """Partial inverse of ``max_pool1d``: maxima at their indices, zeros elsewhere.
+
+    Args:
+        input: the maxima, of shape ``(N, C, L)`` or ``(C, L)``.
+        indices: the indices of the maxima, from ``max_pool1d`` with ``return_indices=True``.
+        kernel_size: size of the window that was pooled, an int.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: padding that was added before pooling.
+        output_size: size of the output; by default the smallest one that pools to the size of the
+            input.
+
+    Returns:
+        The output, of shape ``(N, C, L)`` or ``(C, L)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> F = torch.nn.functional
+        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+        >>> maxima, indices = F.max_pool1d(x, 2, return_indices=True)
+        >>> F.max_unpool1d(maxima, indices, 2)
+        tensor([[0., 3., 2., 0.]])
+    """
     k, s, p = _options(1, kernel_size, kernel_size if stride is None else stride, padding)
     sizes = _unpooled_sizes(input, k, s, p, output_size)
     column, places = (linear.unsqueeze(x, dim=len(x.shape)) for x in (input, indices))
@@ -132,14 +153,28 @@ def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
-    """Zeros, but for the elements that a pool of images kept, back at their places.
+    """Partial inverse of ``max_pool2d``: maxima at their indices, zeros elsewhere.
 
-    >>> import retrograd as torch
-    >>> F = torch.nn.functional
-    >>> largest, places = F.max_pool2d(torch.arange(4.0).reshape(1, 2, 2), 2, return_indices=True)
-    >>> F.max_unpool2d(largest, places, 2)
-    tensor([[[0., 0.],
-             [0., 3.]]])
+    Args:
+        input: the maxima, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        indices: the indices of the maxima, from ``max_pool2d`` with ``return_indices=True``.
+        kernel_size: size of the window that was pooled, an int, or a tuple of 2.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: padding that was added before pooling.
+        output_size: size of the output; by default the smallest one that pools to the size of the
+            input.
+
+    Returns:
+        The output, of shape ``(N, C, H, W)`` or ``(C, H, W)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> F = torch.nn.functional
+        >>> x = torch.arange(4.0).reshape(1, 2, 2)
+        >>> maxima, indices = F.max_pool2d(x, 2, return_indices=True)
+        >>> F.max_unpool2d(maxima, indices, 2)
+        tensor([[[0., 0.],
+                 [0., 3.]]])
     """
     k, s, p = _options(2, kernel_size, kernel_size if stride is None else stride, padding)
     return _unpooled(2, input, indices, _unpooled_sizes(input, k, s, p, output_size))
@@ -150,7 +185,32 @@ def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
-    """Zeros, but for the elements that a pool of volumes kept, back at their places."""
+    """Partial inverse of ``max_pool3d``: maxima at their indices, zeros elsewhere.
+
+    Args:
+        input: the maxima, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+        indices: the indices of the maxima, from ``max_pool3d`` with ``return_indices=True``.
+        kernel_size: size of the window that was pooled, an int, or a tuple of 3.
+        stride: distance between windows; ``kernel_size`` by default.
+        padding: padding that was added before pooling.
+        output_size: size of the output; by default the smallest one that pools to the size of the
+            input.
+
+    Returns:
+        The output, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``, as the input.
+
+    Example:
+        >>> import retrograd as torch
+        >>> F = torch.nn.functional
+        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+        >>> maxima, indices = F.max_pool3d(x, 2, return_indices=True)
+        >>> F.max_unpool3d(maxima, indices, 2)
+        tensor([[[[0., 0.],
+                  [0., 0.]],
+        <BLANKLINE>
+                 [[0., 0.],
+                  [0., 7.]]]])
+    """
     k, s, p = _options(3, kernel_size, kernel_size if stride is None else stride, padding)
     return _unpooled(3, input, indices, _unpooled_sizes(input, k, s, p, output_size))
 
@@ -227,14 +287,25 @@ def _refuse_windows(k: Sizes, d: Sizes, p: Sizes, s: Sizes) -> None:
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
-    """All windows of images, each as a column.
+    """Extract the windows of images as columns.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.unfold(torch.arange(6.0).reshape(1, 1, 2, 3), 2)
-    tensor([[[0., 1.],
-             [1., 2.],
-             [3., 4.],
-             [4., 5.]]])
+    Args:
+        input: images, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the windows, an int or a tuple of 2.
+        dilation: distance between the elements of a window.
+        padding: elements around the images that windows reach into.
+        stride: distance between windows.
+
+    Returns:
+        The columns, of shape ``(N, C * K_h * K_w, windows)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.unfold(torch.arange(6.0).reshape(1, 1, 2, 3), 2)
+        tensor([[[0., 1.],
+                 [1., 2.],
+                 [3., 4.],
+                 [4., 5.]]])
     """
     k, d, p, s = _window_options(
         "im2col",
@@ -270,7 +341,25 @@ def fold(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,
 ) -> Any:  # fmt: skip
-    """Images made of columns of windows, which are added up where they overlap."""
+    """Sum windows, given as columns, into images: the transpose of ``unfold``.
+
+    Args:
+        input: columns, of shape ``(N, C * K_h * K_w, windows)``, or without ``N``.
+        output_size: height and width of the images.
+        kernel_size: size of the windows, an int or a tuple of 2.
+        dilation: distance between the elements of a window.
+        padding: elements around the images that windows reach into.
+        stride: distance between windows.
+
+    Returns:
+        Images, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.fold(torch.ones(1, 4, 2), (2, 3), 2)
+        tensor([[[[1., 2., 1.],
+                  [1., 2., 1.]]]])
+    """
     size, k, d, p, s = _window_options(
         "col2im",
         output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding,
