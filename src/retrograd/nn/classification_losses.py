@@ -242,7 +242,7 @@ class MultiMarginLoss(WeightedLoss):
     """Multi-class hinge loss.
 
     For a target class ``y``: ``sum over i != y of max(0, margin - input[y] + input[i])**p / C``,
-    times ``weight[y]`` (inside of the power).
+    times ``weight[y]``.
 
     Args:
         p: exponent, 1 or 2.

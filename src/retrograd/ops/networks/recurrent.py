@@ -263,10 +263,11 @@ def _arguments(name: str, args: tuple[Any, ...], named: dict[str, Any], states: 
 def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
     """Long short-term memory network over sequences, as in ``nn.LSTM``.
 
-    Called as ``lstm(input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``lstm(data, batch_sizes, (h, c), params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
-    layers, in the order of the parameters of the module.
+    Called as ``lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``hx`` is the pair of the first hidden states and
+    cell states, and ``params`` lists the weights and biases of all layers, in the order of the
+    parameters of the module.
 
     Args:
         *args: the arguments, in the order above.
@@ -292,10 +293,10 @@ def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
 def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Gated recurrent unit network over sequences, as in ``nn.GRU``.
 
-    Called as ``gru(input, h, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``gru(data, batch_sizes, h, params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
-    layers, in the order of the parameters of the module.
+    Called as ``gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``gru(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``hx`` is the first hidden states, and ``params``
+    lists the weights and biases of all layers, in the order of the parameters of the module.
 
     Args:
         *args: the arguments, in the order above.
@@ -322,10 +323,10 @@ def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
 def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Elman network over sequences, with ``h = tanh(W x + U h + b)``, as in ``nn.RNN``.
 
-    Called as ``rnn_tanh(input, h, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``rnn_tanh(data, batch_sizes, h, params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
-    layers, in the order of the parameters of the module.
+    Called as ``rnn_tanh(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``rnn_tanh(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``hx`` is the first hidden states, and ``params``
+    lists the weights and biases of all layers, in the order of the parameters of the module.
 
     Args:
         *args: the arguments, in the order above.
@@ -352,10 +353,10 @@ def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
 def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Elman network over sequences, with ``h = relu(W x + U h + b)``, as in ``nn.RNN``.
 
-    Called as ``rnn_relu(input, h, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``rnn_relu(data, batch_sizes, h, params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``params`` lists the weights and biases of all
-    layers, in the order of the parameters of the module.
+    Called as ``rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+    batch_first)``, or as ``rnn_relu(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
+    train, bidirectional)`` for packed sequences. ``hx`` is the first hidden states, and ``params``
+    lists the weights and biases of all layers, in the order of the parameters of the module.
 
     Args:
         *args: the arguments, in the order above.
