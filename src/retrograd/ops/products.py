@@ -66,7 +66,21 @@ def _outer(self: Any, vec2: Any) -> Any:
 
 @public("torch method", alias="ger", out="cast", announces=True)
 def outer(self: Any, vec2: Any) -> Any:
-    """The product of every element of one vector with every one of another."""
+    """Computes the outer product of two vectors.
+
+    Args:
+        input: The first vector.
+        vec2: The second vector.
+
+    Returns:
+        A matrix with a row for each element of ``input`` and a column for each of ``vec2``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
     if not (hasattr(self, "shape") and hasattr(vec2, "shape")):
         raise _not_a_tensor("outer", input=self, vec2=vec2)
     for name, x in (("self", self), ("vec2", vec2)):
@@ -199,10 +213,22 @@ def _sizes(x: Any) -> str:
 
 @public("torch method", out="same", announces=True)
 def matmul(self: Any, other: Any) -> Any:
-    """The matrix product, over leading batch dimensions if there are any.
+    """Computes the matrix product, over batches if there are leading dimensions.
 
-    Vectors count as a row on the left and as a column on the right, and lose that dimension. The
-    steps are PyTorch's, since the graph shows them.
+    A vector on the left counts as a row and one on the right as a column; that dimension is then
+    removed from the result. The steps are those of PyTorch, since the graph shows them.
+
+    Args:
+        input: The left operand.
+        other: The right operand. Leading dimensions are broadcast.
+
+    Returns:
+        The product: a scalar tensor for two vectors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     tensors = isinstance(self, TensorLike) and isinstance(other, TensorLike)
     a, b = (self._data, other._data) if tensors else (raw(self), raw(other))

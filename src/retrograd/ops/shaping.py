@@ -18,13 +18,24 @@ from retrograd.ops._public import public
 
 @public("method")
 def view(self: Any, *shape: Any, dtype: Any = None, size: Any = None) -> Any:
-    """The same elements in another shape, sharing memory; RuntimeError where that cannot be.
+    """Creates a view of the same elements in another shape, or of the same bytes as another dtype.
 
-    Given a dtype, the same bytes as elements of that.
+    Raises RuntimeError if the new shape would need a copy.
 
-    >>> import retrograd as torch
-    >>> torch.tensor([1.0, 2.0]).view(torch.int32)
-    tensor([1065353216, 1073741824], dtype=torch.int32)
+    Args:
+        input: The input tensor.
+        *shape: The new shape, as integers or as one sequence, or else a dtype. One size may be -1,
+            which is inferred.
+        dtype: The new dtype, passed by keyword.
+        size: The new shape as a sequence, passed by keyword.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.tensor([1.0, 2.0]).view(torch.int32)
+        tensor([1065353216, 1073741824], dtype=torch.int32)
     """
     if size is not None:
         shape = (size,)
@@ -94,7 +105,23 @@ as_dtype = constant(
 
 @public("torch method")
 def reshape(self: Any, *sizes: Any, shape: Any = None) -> Any:
-    """The same elements in another shape, without copying where that can be."""
+    """Gives a tensor another shape.
+
+    Args:
+        input: The input tensor.
+        *sizes: The new shape, as integers or as one sequence. One size may be -1, which is
+            inferred.
+        shape: The new shape as a sequence, passed by keyword.
+
+    Returns:
+        A view of ``input`` if possible, or else a copy.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.reshape(torch.arange(4), (2, -1))
+        tensor([[0, 1],
+                [2, 3]])
+    """
     if shape is not None:
         sizes = (shape,)
     size = _quickly_inferred(self, sizes)
@@ -105,7 +132,21 @@ def reshape(self: Any, *sizes: Any, shape: Any = None) -> Any:
 
 @public("torch method")
 def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Several neighbouring dimensions as one."""
+    """Flattens a range of dimensions into one.
+
+    Args:
+        input: The input tensor.
+        start_dim: The first dimension to flatten.
+        end_dim: The last dimension to flatten.
+
+    Returns:
+        A view of ``input`` if possible, or else a copy.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.flatten(torch.zeros(2, 3, 4), 1).shape
+        torch.Size([2, 12])
+    """
     shape = raw(self).shape
     ndim = len(shape)
     start, end = one_dim(start_dim, ndim), one_dim(end_dim, ndim)
@@ -121,14 +162,42 @@ def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @public("torch method", in_place="method method.swapaxes method.swapdims")
 def transpose(self: Any, dim0: int, dim1: int) -> Any:
-    """Two dimensions exchanged."""
+    """Swaps two dimensions.
+
+    Args:
+        input: The input tensor.
+        dim0: The first dimension.
+        dim1: The second dimension.
+
+    Returns:
+        A view of ``input`` with the two dimensions swapped.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.transpose(torch.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     ndim = raw(self).ndim
     return linear.transpose(self, dim0=one_dim(dim0, ndim), dim1=one_dim(dim1, ndim))
 
 
 @public("torch method", in_place=True)
 def t(self: Any) -> Any:
-    """The transpose of a matrix; vectors and scalars stay as they are."""
+    """Transposes a matrix.
+
+    Args:
+        input: A tensor with at most two dimensions.
+
+    Returns:
+        A view of ``input``, transposed if it has two dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.t(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 3],
+                [2, 4]])
+    """
     ndim = raw(self).ndim
     if ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
@@ -137,7 +206,21 @@ def t(self: Any) -> Any:
 
 @public("torch method")
 def permute(self: Any, *places: Any, dims: Any = None) -> Any:
-    """The dimensions in another order."""
+    """Reorders the dimensions.
+
+    Args:
+        input: The input tensor.
+        *places: The dimensions in their new order, as integers or as one sequence.
+        dims: The dimensions in their new order, passed by keyword.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.permute(torch.zeros(2, 3, 4), (2, 0, 1)).shape
+        torch.Size([4, 2, 3])
+    """
     order, ndim = as_shape(places if dims is None else (dims,)), raw(self).ndim
     if len(order) != ndim:
         raise RuntimeError(
@@ -153,7 +236,21 @@ def permute(self: Any, *places: Any, dims: Any = None) -> Any:
 
 @public("torch method", alias="moveaxis")
 def movedim(self: Any, source: Any, destination: Any) -> Any:
-    """Dimensions moved to new places, the others keeping their order."""
+    """Moves dimensions to new positions; the others keep their order.
+
+    Args:
+        input: The input tensor.
+        source: The dimensions to move: an integer, or a sequence of them.
+        destination: The new position of each.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.movedim(torch.zeros(2, 3, 4), 0, 2).shape
+        torch.Size([3, 4, 2])
+    """
     ndim = len(self.shape)
     if hasattr(source, "__index__") != hasattr(destination, "__index__"):
         kinds = f"{type(source).__name__}, {type(destination).__name__}"
@@ -181,7 +278,18 @@ def movedim(self: Any, source: Any, destination: Any) -> Any:
 
 @public("method")
 def expand(self: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
-    """Size-1 dimensions repeated to the sizes given, without copying; -1 keeps a size."""
+    """Expands dimensions of size 1 to larger sizes without copying.
+
+    Args:
+        input: The input tensor.
+        *sizes: The new shape, as integers or as one sequence. -1 keeps the size of a dimension.
+            There may be new leading dimensions.
+        size: The new shape as a sequence, passed by keyword.
+        implicit: Accepted for compatibility; it has no effect.
+
+    Returns:
+        A view of ``input``, in which expanded elements share memory.
+    """
     target, have = as_shape(sizes if size is None else (size,)), raw(self).shape
     added = len(target) - len(have)
     if added < 0:
@@ -215,19 +323,61 @@ def _describe(self: Any) -> str:
 
 @public("torch method")
 def broadcast_to(self: Any, size: Sequence[int]) -> Any:
-    """Expand to a shape."""
+    """Broadcasts a tensor to a shape.
+
+    Args:
+        input: The input tensor.
+        size: The shape.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand(self, size)
 
 
 @public("torch method", in_place=True, axis=False)
 def unsqueeze(self: Any, dim: int) -> Any:
-    """A new dimension of size 1."""
+    """Inserts a dimension of size 1.
+
+    Args:
+        input: The input tensor.
+        dim: The position of the new dimension.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unsqueeze(torch.tensor([1, 2]), 1)
+        tensor([[1],
+                [2]])
+    """
     return linear.unsqueeze(self, dim=one_dim(dim, raw(self).ndim + 1))
 
 
 @public("torch method", in_place=True)
 def squeeze(self: Any, dim: Any = None) -> Any:
-    """Without the dimensions of size 1, or those of them that ``dim`` names."""
+    """Removes dimensions of size 1.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension or dimensions to remove, if their size is 1. By default, all dimensions
+            of size 1.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.squeeze(torch.zeros(1, 2, 1)).shape
+        torch.Size([2])
+    """
     shape = raw(self).shape
     ndim = len(shape)
     how, dims = linear.squeeze, tuple(range(ndim))
@@ -257,7 +407,20 @@ def _listed(name: str, tensors: Any) -> list[Any]:
 
 @public("torch", alias="concat concatenate", out="joined, apart")
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """Tensors joined along a dimension that they have."""
+    """Concatenates tensors along an existing dimension.
+
+    Args:
+        tensors: A sequence of tensors whose shapes agree in all other dimensions.
+        dim: The dimension to concatenate along.
+
+    Returns:
+        The concatenated tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cat((torch.tensor([1, 2]), torch.tensor([3])))
+        tensor([1, 2, 3])
+    """
     tensors = _listed("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
@@ -291,7 +454,21 @@ def _check_joinable(first: tuple[int, ...], shape: tuple[int, ...], number: int,
 
 @public("torch", out="joined, apart")
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """Tensors of one shape joined along a new dimension."""
+    """Stacks tensors along a new dimension.
+
+    Args:
+        tensors: A sequence of tensors of the same shape.
+        dim: The position of the new dimension.
+
+    Returns:
+        The stacked tensor, with one more dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.stack((torch.tensor([1, 2]), torch.tensor([3, 4])))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     tensors = _listed("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -310,13 +487,38 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 def split_function(
     tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
-    """Pieces of one size (the last may be smaller) or of the sizes given."""
+    """Splits a tensor into pieces along a dimension.
+
+    Args:
+        tensor: The tensor to split.
+        split_size_or_sections: The size of each piece, the last of which may be smaller, or a
+            sequence of sizes.
+        dim: The dimension to split.
+
+    Returns:
+        A tuple of views of ``tensor``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.split(torch.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
     return split(tensor, split_size_or_sections, dim)
 
 
 @public("method", axis=False)
 def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
-    """Pieces of one size (the last may be smaller) or of the sizes given."""
+    """Splits a tensor into pieces along a dimension.
+
+    Args:
+        input: The input tensor.
+        split_size: The size of each piece, the last of which may be smaller, or a sequence of
+            sizes.
+        dim: The dimension to split.
+
+    Returns:
+        A tuple of views of ``input``.
+    """
     if not hasattr(split_size, "__index__"):
         sizes, plain = checked_sizes(self, as_shape((split_size,)), dim)
         return tuple(linear.split_with_sizes(self, sizes=sizes, dim=plain))
@@ -364,7 +566,21 @@ def checked_sizes(self: Any, sizes: tuple[int, ...], dim: int) -> tuple[tuple[in
 
 @public("torch method", axis=False)
 def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """At most ``chunks`` pieces of equal size, but for the last."""
+    """Splits a tensor into a number of pieces of equal size, except for the last.
+
+    Args:
+        input: The input tensor.
+        chunks: The number of pieces. There may be fewer if the dimension cannot be divided so.
+        dim: The dimension to split.
+
+    Returns:
+        A tuple of views of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.chunk(torch.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     return split(self, size_of_chunks(self, chunks, dim), dim)
 
 
@@ -380,7 +596,20 @@ def size_of_chunks(self: Any, chunks: int, dim: int) -> int | tuple[int, ...]:
 
 @public("torch method")
 def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
-    """The slices along a dimension, which they lose."""
+    """Splits a tensor into its slices along a dimension, which is removed.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension to remove.
+
+    Returns:
+        A tuple of views of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unbind(torch.tensor([[1, 2], [3, 4]]))
+        (tensor([1, 2]), tensor([3, 4]))
+    """
     plain = one_dim(dim, len(self.shape))
     if not self.shape:
         raise IndexError(f"Dimension specified as {plain} but tensor has no dimensions")
@@ -389,7 +618,21 @@ def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
 
 @public("torch method", axis=False)
 def select(self: Any, dim: int, index: int) -> Any:
-    """The slice at ``index`` along a dimension, which it loses."""
+    """Selects one slice along a dimension, which is removed.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension to remove.
+        index: The index of the slice.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
+        tensor([1, 3])
+    """
     plain, place = checked_selection(self, dim, index)
     return linear.select(self, dim=plain, index=place)
 
@@ -410,7 +653,22 @@ def checked_selection(self: Any, dim: int, index: int) -> tuple[int, int]:
 
 @public("torch method", axis=False)
 def narrow(self: Any, dim: int, start: int, length: int) -> Any:
-    """``length`` slices from ``start`` on along a dimension."""
+    """Selects a range of slices along a dimension.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension to narrow.
+        start: The index of the first slice.
+        length: The number of slices.
+
+    Returns:
+        A view of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.narrow(torch.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+    """
     return linear.slice_(self, where=checked_narrowing(self, dim, start, length))
 
 
@@ -443,7 +701,22 @@ def checked_narrowing(self: Any, dim: int, start: int, length: int) -> tuple[sli
 
 @public("torch method")
 def flip(self: Any, *places: Any, dims: Any = None) -> Any:
-    """The elements in reverse order along dimensions."""
+    """Reverses the order of elements along dimensions.
+
+    Args:
+        input: The input tensor.
+        *places: The dimensions, as integers or as one sequence.
+        dims: The dimensions as a sequence, passed by keyword.
+
+    Returns:
+        A copy with the elements in reverse order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), (0, 1))
+        tensor([[4, 3],
+                [2, 1]])
+    """
     if not places and dims is None:
         raise TypeError('flip() missing 1 required positional arguments: "dims"')
     given = as_shape(places if dims is None else (dims,))
@@ -455,7 +728,19 @@ def flip(self: Any, *places: Any, dims: Any = None) -> Any:
 
 @public("torch")
 def view_as_real(self: Any) -> Any:
-    """The same memory as pairs of real numbers along a new last dimension."""
+    """Views a complex tensor as real numbers.
+
+    Args:
+        input: A complex tensor.
+
+    Returns:
+        A view with a new last dimension of size 2: the real and the imaginary parts.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.view_as_real(torch.tensor([1 + 2j]))
+        tensor([[1., 2.]])
+    """
     if raw(self).dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
     return linear.view_as_real(self)
@@ -463,7 +748,20 @@ def view_as_real(self: Any) -> Any:
 
 @public("torch")
 def view_as_complex(self: Any) -> Any:
-    """The same memory as complex numbers, each made of a pair along the last dimension."""
+    """Views pairs of real numbers as complex numbers.
+
+    Args:
+        input: A floating-point tensor whose last dimension has size 2: the real and the imaginary
+            parts.
+
+    Returns:
+        A complex view without the last dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
+        tensor([1.+2.j])
+    """
     values = raw(self)
     if values.dtype.kind != "f":
         raise RuntimeError(
@@ -487,13 +785,37 @@ def view_as_complex(self: Any) -> Any:
 
 @public("torch")
 def real(self: Any) -> Any:
-    """The real part, sharing memory; a real tensor is its own."""
+    """Extracts the real part.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        A view of the real part. A real tensor is returned as it is.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.real(torch.tensor([1 + 2j]))
+        tensor([1.])
+    """
     return _part(self, 0) if raw(self).dtype.kind == "c" else self
 
 
 @public("torch")
 def imag(self: Any) -> Any:
-    """The imaginary part, sharing memory."""
+    """Extracts the imaginary part.
+
+    Args:
+        input: A complex tensor.
+
+    Returns:
+        A view of the imaginary part.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.imag(torch.tensor([1 + 2j]))
+        tensor([2.])
+    """
     if raw(self).dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return _part(self, 1)

@@ -25,11 +25,20 @@ from retrograd.ops.shapes.indexed import index_select
 
 @public("torch method")
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
-    """One dimension as several.
+    """Splits one dimension into several.
 
-    >>> import retrograd as torch
-    >>> torch.zeros(2, 6).unflatten(1, (3, -1)).shape
-    torch.Size([2, 3, 2])
+    Args:
+        input: The input tensor.
+        dim: The dimension to split.
+        sizes: The sizes of the new dimensions. One of them may be -1, which is inferred.
+
+    Returns:
+        A view of ``input`` in which the new dimensions replace ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(2, 6).unflatten(1, (3, -1)).shape
+        torch.Size([2, 3, 2])
     """
     wanted, ndim = as_shape((sizes,)), len(input.shape)
     if not wanted:
@@ -52,25 +61,79 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 
 @public("torch method")
 def ravel(input: Any) -> Any:
-    """All elements in one dimension."""
+    """Flattens a tensor to one dimension.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        A 1-D tensor with the elements of ``input`` in row-major order. It is a view if ``input`` is
+        contiguous.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
     return linear.view(input.contiguous(), size=(numel(input.shape),))
 
 
 @public("torch method")
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """Two dimensions exchanged."""
+    """Swaps two dimensions; the same as ``transpose``.
+
+    Args:
+        input: The input tensor.
+        dim0: The first dimension.
+        dim1: The second dimension.
+
+    Returns:
+        A view of ``input`` with the two dimensions swapped.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.swapdims(torch.zeros(2, 3), 0, 1).shape
+        torch.Size([3, 2])
+    """
     return shaping.transpose(input, dim0, dim1)
 
 
 @public("torch method")
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
-    """Two dimensions exchanged."""
+    """Swaps two dimensions; the same as ``transpose``.
+
+    Args:
+        input: The input tensor.
+        axis0: The first dimension.
+        axis1: The second dimension.
+
+    Returns:
+        A view of ``input`` with the two dimensions swapped.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.swapaxes(torch.zeros(2, 3), 0, 1).shape
+        torch.Size([3, 2])
+    """
     return shaping.transpose(input, axis0, axis1)
 
 
 @public("torch method")
 def adjoint(input: Any) -> Any:
-    """The last two dimensions exchanged, and conjugated."""
+    """Transposes the last two dimensions and takes the complex conjugate.
+
+    Args:
+        input: A matrix, or a batch of matrices.
+
+    Returns:
+        The conjugate transpose of each matrix. For real matrices it is a view.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.adjoint(torch.tensor([[1 + 2j, 3j]]))
+        tensor([[1.-2.j],
+                [0.-3.j]])
+    """
     ndim = len(input.shape)
     if ndim == 1:
         raise RuntimeError(
@@ -82,7 +145,19 @@ def adjoint(input: Any) -> Any:
 
 @public("method")
 def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
-    """Summed over the dimensions in which ``size`` would be broadcast to the shape."""
+    """Sums over dimensions so that the result has the given size.
+
+    This is the reverse of broadcasting: ``size`` must be a size that can be broadcast to the shape
+    of the tensor.
+
+    Args:
+        input: The input tensor.
+        *sizes: The size of the result, as integers or as one sequence.
+        size: The size of the result as a sequence, passed by keyword.
+
+    Returns:
+        A tensor of the given size. It is ``input`` itself if it has that size.
+    """
     wanted, have = as_shape(sizes if size is None else (size,)), tuple(input.shape)
     added = len(have) - len(wanted)
     fits = added >= 0 and all(
@@ -106,11 +181,18 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
 
 @public("torch")
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """Tensors expanded to one shape.
+    """Broadcasts tensors to a common shape.
 
-    >>> import retrograd as torch
-    >>> [t.shape for t in torch.broadcast_tensors(torch.zeros(2, 1), torch.zeros(3))]
-    [torch.Size([2, 3]), torch.Size([2, 3])]
+    Args:
+        *tensors: Tensors whose shapes can be broadcast together.
+
+    Returns:
+        A tuple of views of the tensors, all of the same shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> [t.shape for t in torch.broadcast_tensors(torch.zeros(2, 1), torch.zeros(3))]
+        [torch.Size([2, 3]), torch.Size([2, 3])]
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
@@ -153,12 +235,22 @@ repeat_all = declare(
 
 @public("method")
 def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
-    """The tensor repeated along each dimension.
+    """Repeats a tensor along each dimension.
 
-    >>> import retrograd as torch
-    >>> torch.tensor([1, 2]).repeat(2, 2)
-    tensor([[1, 2, 1, 2],
-            [1, 2, 1, 2]])
+    Args:
+        input: The input tensor.
+        *times: The number of repetitions per dimension, as integers or as one sequence. There may
+            be more than the tensor has dimensions; the extra ones are new leading dimensions.
+        repeats: The numbers of repetitions as a sequence, passed by keyword.
+
+    Returns:
+        A copy of the data, repeated.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
     """
     if repeats is not None:
         times = (repeats,)
@@ -182,7 +274,25 @@ def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
 
 @public("torch method")
 def tile(input: Any, *given: Any, dims: Any = None) -> Any:
-    """The tensor repeated; dimensions that are not named are the first ones."""
+    """Repeats a tensor along each dimension.
+
+    Unlike ``repeat``, it accepts fewer numbers than there are dimensions. They then apply to the
+    last dimensions.
+
+    Args:
+        input: The input tensor.
+        *given: The number of repetitions per dimension, as integers or as one sequence.
+        dims: The numbers of repetitions as a sequence, passed by keyword.
+
+    Returns:
+        A copy of the data, repeated.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.tile(torch.tensor([[1, 2], [3, 4]]), (2,))
+        tensor([[1, 2, 1, 2],
+                [3, 4, 3, 4]])
+    """
     times = as_shape(given if dims is None else (dims,))
     return repeat(input, (1,) * (len(input.shape) - len(times)) + times)
 
@@ -191,11 +301,22 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
-    """Each element, or slice along ``dim``, repeated before the next one comes.
+    """Repeats each element, or each slice along a dimension, before the next one.
 
-    >>> import retrograd as torch
-    >>> torch.repeat_interleave(torch.tensor([1, 2]), torch.tensor([1, 3]))
-    tensor([1, 2, 2, 2])
+    Args:
+        input: The input tensor. If it is the only argument, it holds the numbers of repetitions,
+            and the result holds the indices.
+        repeats: The number of repetitions: an integer, or a tensor with one integer per slice.
+        dim: The dimension along which slices are repeated. By default, the input is flattened.
+        output_size: The size of the result along ``dim``, which is checked if given.
+
+    Returns:
+        A tensor with the repeated elements.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.repeat_interleave(torch.tensor([1, 2]), torch.tensor([1, 3]))
+        tensor([1, 2, 2, 2])
     """
     if repeats is None:
         return _places_repeated(input, output_size)
@@ -278,7 +399,20 @@ def _places_repeated(repeats: Any, output_size: int | None) -> Any:
 
 @public("torch method")
 def fliplr(input: Any) -> Any:
-    """The columns in reverse order."""
+    """Reverses the order of the columns, that is, of dimension 1.
+
+    Args:
+        input: A tensor with at least two dimensions.
+
+    Returns:
+        A copy with the columns in reverse order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fliplr(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 1],
+                [4, 3]])
+    """
     if len(input.shape) < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return linear.flip(input, dims=(1,))
@@ -286,7 +420,20 @@ def fliplr(input: Any) -> Any:
 
 @public("torch method")
 def flipud(input: Any) -> Any:
-    """The rows in reverse order."""
+    """Reverses the order of the rows, that is, of dimension 0.
+
+    Args:
+        input: A tensor with at least one dimension.
+
+    Returns:
+        A copy with the rows in reverse order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.flipud(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[3, 4],
+                [1, 2]])
+    """
     if not input.shape:
         raise RuntimeError("Input must be >= 1-d.")
     return linear.flip(input, dims=(0,))
@@ -311,11 +458,21 @@ rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k,
 
 @public("torch method")
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """The elements moved along dimensions; what leaves at one end comes in at the other.
+    """Shifts elements along dimensions; those shifted past the end re-enter at the start.
 
-    >>> import retrograd as torch
-    >>> torch.roll(torch.tensor([1, 2, 3]), 1)
-    tensor([3, 1, 2])
+    Args:
+        input: The input tensor.
+        shifts: The number of positions to shift by: an integer, or one for each of ``dims``.
+        dims: The dimensions to shift along. By default, the tensor is flattened, shifted, and given
+            its shape back.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
     """
     by = as_shape((shifts,))
     along = () if dims is None else as_shape((dims,))
@@ -335,12 +492,21 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
 
 @public("torch method")
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
-    """Turned ``k`` times by 90 degrees in the plane of two dimensions.
+    """Rotates a tensor by 90 degrees in the plane of two dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
-    tensor([[2, 4],
-            [1, 3]])
+    Args:
+        input: The input tensor.
+        k: The number of rotations. A negative number rotates in the opposite direction.
+        dims: The two dimensions of the plane. The rotation is from the first towards the second.
+
+    Returns:
+        The rotated tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
     """
     check_int("rot90", "k", 2, k)
     given, ndim = as_shape((dims,)), len(input.shape)

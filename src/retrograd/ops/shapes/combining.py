@@ -71,13 +71,25 @@ index_reduce_tensor = composite(
 def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """A copy of ``input`` whose slices along ``dim`` are combined with the slices of ``source``
-    that ``index`` sends to them: by ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+    """Reduces slices of ``source`` into slices of a copy of ``input``.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([[1.0, 4.0], [2.0, 3.0]])
-    >>> torch.zeros(1, 2).index_reduce(0, torch.tensor([0, 0]), x, "amax")
-    tensor([[2., 4.]])
+    Args:
+        input: The input tensor.
+        dim: The dimension along which slices are taken.
+        index: For each slice of ``source``, the index of the slice of ``input`` that it is combined
+            with. Indices may repeat.
+        source: The slices to combine.
+        reduce: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[1.0, 4.0], [2.0, 3.0]])
+        >>> torch.zeros(1, 2).index_reduce(0, torch.tensor([0, 0]), x, "amax")
+        tensor([[2., 4.]])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(

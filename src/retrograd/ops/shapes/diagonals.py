@@ -98,11 +98,22 @@ def _two_dims(dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
 
 @public("torch method")
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """The diagonal of two dimensions, which come last as one; a view.
+    """Extracts diagonals with respect to two dimensions.
 
-    >>> import retrograd as torch
-    >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
-    tensor([1, 4])
+    Args:
+        input: The input tensor.
+        offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
+            below.
+        dim1: The first of the two dimensions.
+        dim2: The second of the two dimensions.
+
+    Returns:
+        A view of ``input`` without the two dimensions, and with the diagonal as its last dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
     """
     first, second = _two_dims(dim1, dim2, len(input.shape))
     return diagonal_at(input, offset=operator.index(offset), dim1=first, dim2=second)
@@ -110,12 +121,23 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 
 @public("torch method")
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """The last dimension as the diagonal of two dimensions, with zeros elsewhere.
+    """Creates matrices whose diagonals are the last dimension of a tensor.
 
-    >>> import retrograd as torch
-    >>> torch.diag_embed(torch.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
+    Args:
+        input: The input tensor.
+        offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
+            below.
+        dim1: The first dimension of the matrices in the result.
+        dim2: The second dimension of the matrices in the result.
+
+    Returns:
+        A tensor with one more dimension than ``input``, zero off the diagonals.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.diag_embed(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
     """
     ndim = len(input.shape)
     first, second = _two_dims(dim1, dim2, ndim + 1)
@@ -128,13 +150,22 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 @public("torch method", out="same")
 def diag(input: Any, diagonal: int = 0) -> Any:
-    """A matrix with a vector on its diagonal, or the diagonal of a matrix.
+    """Creates a diagonal matrix from a vector, or extracts a diagonal from a matrix.
 
-    >>> import retrograd as torch
-    >>> torch.diag(torch.tensor([1, 2]), 1)
-    tensor([[0, 1, 0],
-            [0, 0, 2],
-            [0, 0, 0]])
+    Args:
+        input: A vector or a matrix.
+        diagonal: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative
+            ones below.
+
+    Returns:
+        A matrix if ``input`` is a vector, and a vector if it is a matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.diag(torch.tensor([1, 2]), 1)
+        tensor([[0, 1, 0],
+                [0, 0, 2],
+                [0, 0, 0]])
     """
     ndim = len(input.shape)
     if ndim not in (1, 2):
@@ -146,14 +177,47 @@ def diag(input: Any, diagonal: int = 0) -> Any:
 
 @public("torch method")
 def diagflat(input: Any, offset: int = 0) -> Any:
-    """A matrix with all elements, in reading order, on its diagonal."""
+    """Creates a matrix whose diagonal holds all elements of a tensor.
+
+    Args:
+        input: A tensor of any shape. It is flattened first.
+        offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
+            below.
+
+    Returns:
+        A square matrix, zero off the diagonal.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.diagflat(torch.tensor([[1, 2]]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
     flat = linear.view(input.contiguous(), size=(numel(input.shape),))
     return diag_embed(flat, offset)
 
 
 @public("torch method")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A copy of ``input`` with ``src`` for its diagonal."""
+    """Writes values to a diagonal of a copy of a tensor.
+
+    Args:
+        input: The input tensor.
+        src: The values, in the shape of ``diagonal(input, offset, dim1, dim2)``.
+        offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
+            below.
+        dim1: The first of the two dimensions.
+        dim2: The second of the two dimensions.
+
+    Returns:
+        A copy of ``input`` with ``src`` on its diagonal.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.ones(2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     first, second = _two_dims(dim1, dim2, len(input.shape))
     place = diagonal_at(input, offset=operator.index(offset), dim1=first, dim2=second)
     check_src(src, place.shape)
@@ -171,7 +235,16 @@ def check_src(src: Any, shape: Any) -> None:
 
 @public(in_place=True)
 def fill_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """``input`` with a number on its diagonal; with ``wrap``, in a tall matrix again and again."""
+    """Fills the main diagonal with a number.
+
+    Args:
+        input: A tensor with at least two dimensions.
+        fill_value: The number.
+        wrap: Whether the diagonal starts again below the square part of a tall matrix.
+
+    Returns:
+        ``input`` with the number on its diagonal.
+    """
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError("dimensions must larger than 1")
@@ -195,11 +268,18 @@ trace_of = declare(
 
 @public("torch method")
 def trace(input: Any) -> Any:
-    """The sum of the diagonal of a matrix.
+    """Computes the sum of the main diagonal of a matrix.
 
-    >>> import retrograd as torch
-    >>> torch.trace(torch.tensor([[1., 2.], [3., 4.]]))
-    tensor(5.)
+    Args:
+        input: A matrix.
+
+    Returns:
+        A tensor without dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.trace(torch.tensor([[1., 2.], [3., 4.]]))
+        tensor(5.)
     """
     if len(input.shape) != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {len(input.shape)}")
@@ -240,19 +320,43 @@ def _as_diagonal(name: str, input: Any, diagonal: Any) -> int:
 
 @public("torch method", in_place=True, out="same")
 def tril(input: Any, diagonal: int = 0) -> Any:
-    """Matrices with zeros above a diagonal.
+    """Keeps the lower triangle of matrices and sets the other elements to zero.
 
-    >>> import retrograd as torch
-    >>> torch.tril(torch.tensor([[1, 2], [3, 4]]))
-    tensor([[1, 0],
-            [3, 4]])
+    Args:
+        input: A matrix, or a batch of matrices.
+        diagonal: The highest diagonal to keep: 0 is the main diagonal, positive numbers are above
+            it, negative ones below.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.tril(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 0],
+                [3, 4]])
     """
     return lower(input, diagonal=_as_diagonal("tril", input, diagonal))
 
 
 @public("torch method", in_place=True, out="same")
 def triu(input: Any, diagonal: int = 0) -> Any:
-    """Matrices with zeros below a diagonal."""
+    """Keeps the upper triangle of matrices and sets the other elements to zero.
+
+    Args:
+        input: A matrix, or a batch of matrices.
+        diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive numbers are above
+            it, negative ones below.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.triu(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 2],
+                [0, 4]])
+    """
     return upper(input, diagonal=_as_diagonal("triu", input, diagonal))
 
 
@@ -282,12 +386,21 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 
 @public("torch")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
-    """The powers of the elements of a vector, a row for each; the highest first, or last.
+    """Creates a Vandermonde matrix: the powers of the elements of a vector.
 
-    >>> import retrograd as torch
-    >>> torch.vander(torch.tensor([2, 3]), 3)
-    tensor([[4, 2, 1],
-            [9, 3, 1]])
+    Args:
+        x: A vector.
+        N: The number of columns. The default is the length of ``x``.
+        increasing: Whether the powers increase from left to right. By default, they decrease.
+
+    Returns:
+        A matrix with one row for each element of ``x``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.vander(torch.tensor([2, 3]), 3)
+        tensor([[4, 2, 1],
+                [9, 3, 1]])
     """
     if N is not None:
         check_int("vander", "N", 2, N)

@@ -176,12 +176,21 @@ index_copy_tensor = composite(
 
 @public("torch method", out="same, apart")
 def index_select(input: Any, dim: int, index: Any) -> Any:
-    """The slices along ``dim`` that a vector of numbers names.
+    """Selects slices along a dimension by their indices.
 
-    >>> import retrograd as torch
-    >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 0, torch.tensor([1, 1]))
-    tensor([[3, 4],
-            [3, 4]])
+    Args:
+        input: The input tensor.
+        dim: The dimension along which slices are selected.
+        index: A vector of integers, the indices of the slices.
+
+    Returns:
+        A copy of the slices, as many along ``dim`` as there are indices.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 0, torch.tensor([1, 1]))
+        tensor([[3, 4],
+                [3, 4]])
     """
     tensor_argument("index_select", "index", index, 2)
     places, shape = raw(index), raw(input).shape
@@ -207,13 +216,24 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 @public("torch method", in_place=True, out="same")
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """A copy of ``input`` with the slices of ``source`` (times ``alpha``) added at the places along
-    ``dim`` that ``index`` gives. Places may repeat.
+    """Adds slices of ``source`` to slices of a copy of ``input``.
 
-    >>> import retrograd as torch
-    >>> torch.zeros(2, 2).index_add(0, torch.tensor([1, 1]), torch.ones(2, 2))
-    tensor([[0., 0.],
-            [2., 2.]])
+    Args:
+        input: The input tensor.
+        dim: The dimension along which slices are taken.
+        index: For each slice of ``source``, the index of the slice of ``input`` that it is added
+            to. Indices may repeat.
+        source: The slices to add.
+        alpha: A factor that ``source`` is multiplied by.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(2, 2).index_add(0, torch.tensor([1, 1]), torch.ones(2, 2))
+        tensor([[0., 0.],
+                [2., 2.]])
     """
     tensor_argument("index_add", "index", index, 2)
     tensor_argument("index_add", "source", source, 3)
@@ -262,8 +282,23 @@ def check_slices(name: str, self: Any, dim: int, index: Any, source: Any, outsid
 
 @public("torch method", in_place=True, out="same")
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
-    """A copy of ``input`` with the slices of ``source`` put at the places along ``dim`` that
-    ``index`` gives."""
+    """Copies slices of ``source`` to slices of a copy of ``input``.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension along which slices are taken.
+        index: For each slice of ``source``, the index of the slice of ``input`` that it replaces.
+        source: The slices to copy.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(2, 2).index_copy(0, torch.tensor([1]), torch.ones(1, 2))
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
     tensor_argument("index_copy", "index", index, 2)
     tensor_argument("index_copy", "source", source, 3)
     plain, places = one_dim(dim, len(input.shape)), raw(index)
@@ -307,7 +342,23 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 
 @public("torch method", in_place=True)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """A copy of ``input`` with ``value`` in the slices along ``dim`` that ``index`` names."""
+    """Fills slices of a copy of ``input`` with one value.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension along which slices are taken.
+        index: A vector of integers, the indices of the slices.
+        value: A number, or a tensor without dimensions.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(2, 2).index_fill(1, torch.tensor([0]), 5.0)
+        tensor([[5., 0.],
+                [5., 0.]])
+    """
     tensor_argument("index_fill", "index", index, 2)
     is_tensor = hasattr(value, "shape")
     if not is_tensor and not isinstance(value, (bool, int, float, complex)):
@@ -391,11 +442,19 @@ def _check_positions(name: str, self: Any, index: Any) -> None:
 
 @public("torch method", out="same")
 def take(input: Any, index: Any) -> Any:
-    """The elements at positions in reading order, in the shape of ``index``.
+    """Selects elements by their indices in the flattened tensor.
 
-    >>> import retrograd as torch
-    >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([3, -4]))
-    tensor([4, 1])
+    Args:
+        input: The input tensor.
+        index: A tensor of integers. Negative ones count from the end.
+
+    Returns:
+        A tensor of the shape of ``index``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([3, -4]))
+        tensor([4, 1])
     """
     tensor_argument("take", "index", index, 1)
     _check_positions("take", input, index)
@@ -404,7 +463,23 @@ def take(input: Any, index: Any) -> Any:
 
 @public("torch method", in_place=True)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """A copy of ``input`` with ``source`` put, or added, at positions in reading order."""
+    """Writes elements to a copy of ``input``, by their indices in the flattened tensor.
+
+    Args:
+        input: The input tensor.
+        index: A tensor of integers.
+        source: The elements, as many as there are indices.
+        accumulate: Whether the elements are added to those of ``input`` instead of replacing them.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.put(torch.zeros(2, 2), torch.tensor([3, 0]), torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 1.]])
+    """
     tensor_argument("put", "index", index, 1)
     tensor_argument("put", "source", source, 2)
     check_same_dtype("put_(): self and source expected to have the same dtype, but got "
@@ -502,12 +577,20 @@ masked_scatter_tensor: Composite = composite(
 
 @public("torch method", out="same, apart")
 def masked_select(input: Any, mask: Any) -> Any:
-    """The elements where ``mask`` holds, one after the other.
+    """Selects the elements for which a mask is true.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1., -2., 3.])
-    >>> torch.masked_select(x, x > 0)
-    tensor([1., 3.])
+    Args:
+        input: The input tensor.
+        mask: A tensor of bool, which is broadcast with ``input``.
+
+    Returns:
+        A 1-D tensor of the selected elements, in row-major order.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1., -2., 3.])
+        >>> torch.masked_select(x, x > 0)
+        tensor([1., 3.])
     """
     tensor_argument("masked_select", "mask", mask, 1)
     if raw(mask).dtype.kind != "b":
@@ -518,8 +601,22 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 @public("torch method", in_place=True)
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """A copy of ``input`` in which the elements of ``source``, one after the other, replace those
-    where ``mask`` holds."""
+    """Replaces the elements for which a mask is true by consecutive elements of ``source``.
+
+    Args:
+        input: The input tensor.
+        mask: A tensor of bool, which is broadcast with ``input``.
+        source: A tensor with at least as many elements as the mask selects.
+
+    Returns:
+        A copy of ``input`` with the elements replaced.
+
+    Example:
+        >>> import retrograd as torch
+        >>> mask = torch.tensor([True, False, True])
+        >>> torch.zeros(3).masked_scatter(mask, torch.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     tensor_argument("masked_scatter", "mask", mask, 1)
     tensor_argument("masked_scatter", "source", source, 2)
     broadcast(tuple(mask.shape), tuple(input.shape))
@@ -538,13 +635,25 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 
 @public("torch method", in_place="torch method")
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """``input`` with ``values`` put, or added, at ``input[indices]``.
+    """Writes values to ``input[indices]`` in a copy of ``input``.
 
-    >>> import retrograd as torch
-    >>> at = (torch.tensor([0, 0]), torch.tensor([1, 1]))
-    >>> torch.zeros(2, 2).index_put(at, torch.tensor([1., 2.]), accumulate=True)
-    tensor([[0., 3.],
-            [0., 0.]])
+    Args:
+        input: The input tensor.
+        indices: A tuple of index tensors, one for each of the leading dimensions. ``None`` selects
+            all of a dimension.
+        values: A tensor that can be broadcast to the shape of ``input[indices]``.
+        accumulate: Whether the values are added to the elements instead of replacing them. Indices
+            may repeat then.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> at = (torch.tensor([0, 0]), torch.tensor([1, 1]))
+        >>> torch.zeros(2, 2).index_put(at, torch.tensor([1., 2.]), accumulate=True)
+        tensor([[0., 3.],
+                [0., 0.]])
     """
     if not isinstance(indices, (tuple, list)):
         raise TypeError(

@@ -27,11 +27,24 @@ def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
     sections: Any = None, tensor_indices_or_sections: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Pieces as equal as can be, or pieces that end at some indices.
+    """Splits a tensor into pieces of nearly equal size, or at given indices.
 
-    >>> import retrograd as torch
-    >>> [len(t) for t in torch.tensor_split(torch.arange(7), 3)]
-    [3, 2, 2]
+    Args:
+        input: The input tensor.
+        indices_or_sections: The number of pieces, or the indices along ``dim`` at which to split: a
+            sequence or a tensor of integers.
+        dim: The dimension to split.
+        indices: The indices at which to split, passed by keyword.
+        sections: The number of pieces, passed by keyword.
+        tensor_indices_or_sections: The number or the indices as a tensor, passed by keyword.
+
+    Returns:
+        A tuple of views of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> [len(t) for t in torch.tensor_split(torch.arange(7), 3)]
+        [3, 2, 2]
     """
     given = [indices_or_sections, indices, sections, tensor_indices_or_sections]
     how = next(x for x in given if x is not None)
@@ -108,19 +121,55 @@ dsplit = _splitter("dsplit", 3, 2)
 
 @public("torch")
 def atleast_1d(*tensors: Any) -> Any:
-    """Tensors with one dimension or more."""
+    """Gives tensors without dimensions one dimension of size 1.
+
+    Args:
+        *tensors: One or several tensors, or one sequence of tensors.
+
+    Returns:
+        A tensor if one was given, or else a tuple of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.atleast_1d(torch.tensor(5))
+        tensor([5])
+    """
     return _each(tensors, lambda x: x if x.shape else shaping.reshape(x, (1,)))
 
 
 @public("torch")
 def atleast_2d(*tensors: Any) -> Any:
-    """Tensors with two dimensions or more."""
+    """Gives tensors with fewer than two dimensions leading dimensions of size 1.
+
+    Args:
+        *tensors: One or several tensors, or one sequence of tensors.
+
+    Returns:
+        A tensor if one was given, or else a tuple of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.atleast_2d(torch.tensor([1, 2]))
+        tensor([[1, 2]])
+    """
     return _each(tensors, _with_2d)
 
 
 @public("torch")
 def atleast_3d(*tensors: Any) -> Any:
-    """Tensors with three dimensions or more."""
+    """Gives tensors with fewer than three dimensions further dimensions of size 1.
+
+    Args:
+        *tensors: One or several tensors, or one sequence of tensors.
+
+    Returns:
+        A tensor if one was given, or else a tuple of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.atleast_3d(torch.tensor([1, 2])).shape
+        torch.Size([1, 2, 1])
+    """
     return _each(tensors, _with_3d)
 
 
@@ -155,26 +204,77 @@ def _tensors(name: str, tensors: Any) -> list[Any]:
 
 @public("torch", out="joined, apart")
 def hstack(tensors: Sequence[Any]) -> Any:
-    """Tensors side by side: along the second dimension, or the only one."""
+    """Concatenates tensors horizontally: along dimension 1, or along dimension 0 if they are 1-D.
+
+    Args:
+        tensors: A sequence of tensors.
+
+    Returns:
+        The concatenated tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.hstack((torch.tensor([1, 2]), torch.tensor([3])))
+        tensor([1, 2, 3])
+    """
     listed = [atleast_1d(x) for x in _tensors("hstack", tensors)]
     return shaping.cat(listed, 0 if len(listed[0].shape) == 1 else 1)
 
 
 @public("torch torch.row_stack", out="joined, apart")
 def vstack(tensors: Sequence[Any]) -> Any:
-    """Tensors one below the other: along the first of two or more dimensions."""
+    """Concatenates tensors vertically: along dimension 0, 1-D tensors as rows.
+
+    Args:
+        tensors: A sequence of tensors.
+
+    Returns:
+        The concatenated tensor, with at least two dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.vstack((torch.tensor([1, 2]), torch.tensor([3, 4])))
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return shaping.cat([_with_2d(x) for x in _tensors("vstack", tensors)], 0)
 
 
 @public("torch", out="joined, apart")
 def dstack(tensors: Sequence[Any]) -> Any:
-    """Tensors one behind the other: along the third dimension."""
+    """Concatenates tensors in depth: along dimension 2.
+
+    Args:
+        tensors: A sequence of tensors.
+
+    Returns:
+        The concatenated tensor, with at least three dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.dstack((torch.tensor([1, 2]), torch.tensor([3, 4])))
+        tensor([[[1, 3],
+                 [2, 4]]])
+    """
     return shaping.cat([_with_3d(x) for x in _tensors("dstack", tensors)], 2)
 
 
 @public("torch", out="joined, apart")
 def column_stack(tensors: Sequence[Any]) -> Any:
-    """Tensors side by side, vectors as columns."""
+    """Concatenates tensors horizontally, 1-D tensors as columns.
+
+    Args:
+        tensors: A sequence of tensors.
+
+    Returns:
+        The concatenated tensor, with at least two dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.column_stack((torch.tensor([1, 2]), torch.tensor([3, 4])))
+        tensor([[1, 3],
+                [2, 4]])
+    """
     listed = _tensors("column_stack", tensors)
     columns = [x if len(x.shape) > 1 else linear.reshape(x, (numel(x.shape), 1)) for x in listed]
     return hstack(columns)
@@ -222,12 +322,19 @@ block_diagonal = Linear(
 
 @public("torch")
 def block_diag(*tensors: Any) -> Any:
-    """A matrix with the tensors, as matrices, down its diagonal.
+    """Creates a block-diagonal matrix.
 
-    >>> import retrograd as torch
-    >>> torch.block_diag(torch.tensor([[1, 2]]), torch.tensor(3))
-    tensor([[1, 2, 0],
-            [0, 0, 3]])
+    Args:
+        *tensors: The blocks: tensors with at most two dimensions.
+
+    Returns:
+        A matrix with the blocks on its diagonal and zeros elsewhere.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.block_diag(torch.tensor([[1, 2]]), torch.tensor(3))
+        tensor([[1, 2, 0],
+                [0, 0, 3]])
     """
     for number, x in enumerate(shaping._listed("block_diag", tensors)):
         if len(x.shape) > 2:
@@ -243,12 +350,21 @@ def block_diag(*tensors: Any) -> Any:
 
 @public("torch")
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
-    """Vectors expanded to a grid: one dimension for each of them.
+    """Creates coordinate grids from vectors.
 
-    >>> import retrograd as torch
-    >>> torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4]), indexing="ij")[0]
-    tensor([[1, 1],
-            [2, 2]])
+    Args:
+        *tensors: 1-D tensors, or one sequence of them.
+        indexing: ``"ij"`` if the dimensions of the grids are in the order of the vectors, or
+            ``"xy"`` if the first two are swapped.
+
+    Returns:
+        A tuple of tensors, one for each vector, all of the shape of the grid.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4]), indexing="ij")[0]
+        tensor([[1, 1],
+                [2, 2]])
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
@@ -288,11 +404,18 @@ def _check_vectors(tensors: Sequence[Any]) -> None:
 
 @public("torch")
 def cartesian_prod(*tensors: Any) -> Any:
-    """All combinations of one element of each vector, a row for each.
+    """Computes the Cartesian product of vectors.
 
-    >>> import retrograd as torch
-    >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4])).tolist()
-    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    Args:
+        *tensors: 1-D tensors.
+
+    Returns:
+        A matrix with one row for each combination of elements. It is a vector if only one is given.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4])).tolist()
+        [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
     _check_vectors(tensors)
     if len(tensors) == 1 and hasattr(tensors[0], "shape"):
@@ -302,11 +425,20 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 @public("torch")
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    """All ways to choose ``r`` elements of a vector, a row for each.
+    """Computes all combinations of the elements of a vector.
 
-    >>> import retrograd as torch
-    >>> torch.combinations(torch.tensor([1, 2, 3])).tolist()
-    [[1, 2], [1, 3], [2, 3]]
+    Args:
+        input: A 1-D tensor.
+        r: The number of elements in a combination.
+        with_replacement: Whether an element may occur more than once in a combination.
+
+    Returns:
+        A matrix with one row for each combination.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.combinations(torch.tensor([1, 2, 3])).tolist()
+        [[1, 2], [1, 3], [2, 3]]
     """
     check_int("combinations", "r", 2, r)
     _check_vectors([input])
@@ -335,13 +467,44 @@ unsafe_pieces_of_sizes = Linear(
 
 @public("torch method")
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
-    """Pieces of the sizes given."""
+    """Splits a tensor into pieces of given sizes.
+
+    Args:
+        input: The input tensor.
+        split_sizes: The sizes of the pieces along ``dim``, which must add up to its size.
+        dim: The dimension to split.
+
+    Returns:
+        A tuple of views of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.split_with_sizes(torch.arange(3), [1, 2])
+        (tensor([0]), tensor([1, 2]))
+    """
     return shaping.split(input, as_shape((split_sizes,)), dim)
 
 
 @public("torch method")
 def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
-    """As ``split``, without keeping track of the memory that the pieces share."""
+    """Splits a tensor into pieces that autograd does not treat as views of it.
+
+    The result is as that of ``split``. If a piece is modified in place, ``input`` must not be used
+    again.
+
+    Args:
+        input: The input tensor.
+        split_size: The size of each piece. The last one may be smaller.
+        dim: The dimension to split.
+
+    Returns:
+        A tuple of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unsafe_split(torch.arange(3), 2)
+        (tensor([0, 1]), tensor([2]))
+    """
     if not hasattr(split_size, "__index__"):
         raise TypeError(
             "unsafe_split(): argument 'split_size' (position 2) must be int, not "
@@ -355,14 +518,48 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
 def unsafe_split_with_sizes(
     input: Any, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
-    """As ``split_with_sizes``, without keeping track of the memory that the pieces share."""
+    """Splits a tensor into pieces of given sizes that autograd does not treat as views of it.
+
+    The result is as that of ``split_with_sizes``. If a piece is modified in place, ``input`` must
+    not be used again.
+
+    Args:
+        input: The input tensor.
+        split_sizes: The sizes of the pieces along ``dim``, which must add up to its size.
+        dim: The dimension to split.
+
+    Returns:
+        A tuple of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
+        (tensor([0]), tensor([1, 2]))
+    """
     sizes, plain = shaping.checked_sizes(input, as_shape((split_sizes,)), dim)
     return tuple(unsafe_pieces_of_sizes(input, sizes=sizes, dim=plain))
 
 
 @public("torch method")
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """As ``chunk``, without keeping track of the memory that the pieces share."""
+    """Splits a tensor into a number of pieces that autograd does not treat as views of it.
+
+    The result is as that of ``chunk``. If a piece is modified in place, ``input`` must not be used
+    again.
+
+    Args:
+        input: The input tensor.
+        chunks: The number of pieces.
+        dim: The dimension to split.
+
+    Returns:
+        A tuple of tensors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unsafe_chunk(torch.arange(3), 2)
+        (tensor([0, 1]), tensor([2]))
+    """
     size = shaping.size_of_chunks(input, chunks, dim)
     if is_integer(size):
         return unsafe_split(input, size, dim)

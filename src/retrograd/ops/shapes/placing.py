@@ -201,12 +201,24 @@ scatter_reduce_tensor: Operation = Operation(
 
 @public("torch method", out="same, apart")
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
-    """For each element of ``index``, the element of ``input`` at that place along ``dim``.
+    """Gathers elements along a dimension by their indices.
 
-    >>> import retrograd as torch
-    >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
-    tensor([[1, 1],
-            [4, 3]])
+    For a 2-D tensor and ``dim=1``, ``result[i, j] = input[i, index[i, j]]``.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension that is indexed.
+        index: A tensor of integers with as many dimensions as ``input``.
+        sparse_grad: Accepted for compatibility. Gradients are always dense.
+
+    Returns:
+        A tensor of the shape of ``index``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
     """
     tensor_argument("gather", "index", index, 2)
     places, shape = raw(index), raw(input).shape
@@ -285,13 +297,27 @@ def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
     reduce: str | None = None,
 ) -> Any:  # fmt: skip
-    """A copy of ``input`` with the elements of ``src``, or one number, put at the places along
-    ``dim`` that ``index`` gives; ``reduce`` may be ``"add"`` or ``"multiply"``.
+    """Writes elements along a dimension of a copy of ``input``, by their indices.
 
-    >>> import retrograd as torch
-    >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
-    tensor([[0., 0., 1.],
-            [1., 0., 0.]])
+    For 2-D tensors and ``dim=1``, ``result[i, index[i, j]] = src[i, j]``.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension that is indexed.
+        index: A tensor of integers with as many dimensions as ``input``.
+        src: The elements: a tensor at least as large as ``index``, or a number.
+        value: A number to write, passed by keyword.
+        reduce: ``"add"`` or ``"multiply"`` combines the elements with those of ``input`` instead of
+            replacing them.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
     """
     given = src if value is None else value
     tensor_argument("scatter", "index", index, 2)
@@ -322,12 +348,23 @@ def scatter(
 
 @public("torch method", in_place=True, out="same")
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of ``input`` with the elements of ``src`` added at the places along ``dim`` that
-    ``index`` gives. Places may repeat.
+    """Adds elements along a dimension of a copy of ``input``, by their indices.
 
-    >>> import retrograd as torch
-    >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 2, 0]), torch.tensor([1., 2., 3.]))
-    tensor([4., 0., 2.])
+    For 2-D tensors and ``dim=1``, ``result[i, index[i, j]] += src[i, j]``.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension that is indexed.
+        index: A tensor of integers with as many dimensions as ``input``. Indices may repeat.
+        src: The elements to add, a tensor at least as large as ``index``.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 2, 0]), torch.tensor([1., 2., 3.]))
+        tensor([4., 0., 2.])
     """
     tensor_argument("scatter_add", "index", index, 2)
     tensor_argument("scatter_add", "src", src, 3)
@@ -344,13 +381,25 @@ _REDUCTIONS = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "amax", "am
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
-    """A copy of ``input`` whose elements are combined with the elements of ``src`` that ``index``
-    sends to them: by ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+    """Reduces elements of ``src`` into a copy of ``input``, by their indices along a dimension.
 
-    >>> import retrograd as torch
-    >>> x, to = torch.tensor([1., 5., 3.]), torch.tensor([0, 1, 0])
-    >>> torch.zeros(2).scatter_reduce(0, to, x, "amax")
-    tensor([3., 5.])
+    Args:
+        input: The input tensor.
+        dim: The dimension that is indexed.
+        index: For each element of ``src``, the index along ``dim`` of the element of ``input`` that
+            it is combined with. Indices may repeat.
+        src: The elements to combine.
+        reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+
+    Returns:
+        A tensor of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x, to = torch.tensor([1., 5., 3.]), torch.tensor([0, 1, 0])
+        >>> torch.zeros(2).scatter_reduce(0, to, x, "amax")
+        tensor([3., 5.])
     """
     tensor_argument("scatter_reduce", "index", index, 2)
     tensor_argument("scatter_reduce", "src", src, 3)
@@ -373,7 +422,23 @@ def scatter_reduce(
 
 @public("torch method", out="same, apart")
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """The elements at ``indices`` along ``dim``; the other dimensions are broadcast."""
+    """Selects elements along a dimension, such as by the result of ``argsort``.
+
+    Args:
+        input: The input tensor.
+        indices: A tensor of integers. Its other dimensions are broadcast with those of ``input``.
+        dim: The dimension that is indexed. By default, the input is flattened.
+
+    Returns:
+        A tensor with the selected elements.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([[3, 1], [2, 4]])
+        >>> torch.take_along_dim(x, torch.argsort(x, dim=1), dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     places = raw(indices)
     if places.dtype != arrays.int64:
         raise RuntimeError(

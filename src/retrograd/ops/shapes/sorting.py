@@ -52,15 +52,26 @@ def _refuse_complex(self: Any, name: str) -> None:
 
 @public("torch method", out="same")
 def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
-    """Sorted values along ``dim``, and where each came from.
+    """Sorts a tensor along a dimension.
 
-    Equal elements keep their order, whether ``stable`` is asked for or not. NaN is the largest.
+    Equal elements keep their order, whether ``stable`` is requested or not. NaN counts as the
+    largest value.
 
-    >>> import retrograd as torch
-    >>> torch.sort(torch.tensor([3., 1., 2.]), descending=True)
-    torch.return_types.sort(
-    values=tensor([3., 2., 1.]),
-    indices=tensor([0, 2, 1]))
+    Args:
+        input: The input tensor.
+        dim: The dimension to sort along.
+        descending: Whether the largest element comes first.
+        stable: Accepted for compatibility. The sort is always stable.
+
+    Returns:
+        A named tuple ``(values, indices)``: the sorted elements, and their indices in ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.sort(torch.tensor([3., 1., 2.]), descending=True)
+        torch.return_types.sort(
+        values=tensor([3., 2., 1.]),
+        indices=tensor([0, 2, 1]))
     """
     if isinstance(dim, bool):
         raise TypeError(
@@ -77,11 +88,21 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | 
 
 @public("torch method", out="same")
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
-    """The places from which ``sort`` takes its values.
+    """Computes the indices that sort a tensor along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.argsort(torch.tensor([3., 1., 2.]))
-    tensor([1, 2, 0])
+    Args:
+        input: The input tensor.
+        dim: The dimension to sort along.
+        descending: Whether the largest element comes first.
+        stable: Accepted for compatibility. The sort is always stable.
+
+    Returns:
+        A tensor of integers of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.argsort(torch.tensor([3., 1., 2.]))
+        tensor([1, 2, 0])
     """
     plain = one_dim(dim, len(input.shape))
     _refuse_complex(input, "Sort")
@@ -90,19 +111,41 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
 
 @public("torch method", out="same")
 def msort(input: Any) -> Any:
-    """Sorted values along the first dimension."""
+    """Sorts a tensor along its first dimension, in ascending order.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        The sorted elements.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.msort(torch.tensor([[3, 1], [2, 4]]))
+        tensor([[2, 1],
+                [3, 4]])
+    """
     return sort(input, 0)[0]
 
 
 @public("torch method", out="same")
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """The ``k`` largest (or smallest) elements along ``dim``, and where they are.
+    """Finds the ``k`` largest or smallest elements along a dimension.
 
-    They are in order, whether ``sorted`` or not.
+    Args:
+        input: The input tensor.
+        k: The number of elements.
+        dim: The dimension to search along.
+        largest: Whether the largest elements are wanted, or else the smallest.
+        sorted: Accepted for compatibility. The elements are always sorted.
 
-    >>> import retrograd as torch
-    >>> torch.topk(torch.tensor([3., 1., 2.]), 2).values
-    tensor([3., 2.])
+    Returns:
+        A named tuple ``(values, indices)``: the elements, and their indices along ``dim``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.topk(torch.tensor([3., 1., 2.]), 2).values
+        tensor([3., 2.])
     """
     check_int("topk", "k", 2, k)
     plain = one_dim(dim, len(input.shape))
@@ -166,12 +209,23 @@ def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """The different elements, or slices along ``dim``, in order; on request also which of them each
-    element is, and how often each occurs.
+    """Finds the distinct elements, or the distinct slices along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
-    (tensor([1, 3]), tensor([1, 2]))
+    Args:
+        input: The input tensor.
+        sorted: Accepted for compatibility. The result is always sorted.
+        return_inverse: Whether to return, for each element, the index of its value in the result.
+        return_counts: Whether to return how often each value occurs.
+        dim: The dimension whose slices are compared. By default, the input is flattened.
+
+    Returns:
+        The distinct elements in ascending order, or a tuple of these, the inverse indices and the
+        counts, as far as they are requested.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+        (tensor([1, 3]), tensor([1, 2]))
     """
     if dim is None:
         _refuse_complex_values(input)
@@ -196,7 +250,23 @@ def _slices_dim(input: Any, dim: int) -> int:
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """As ``unique``, but only neighbours are compared, and the order stays."""
+    """Removes all but the first element of every run of equal elements.
+
+    Args:
+        input: The input tensor.
+        return_inverse: Whether to return, for each element, the index of its run in the result.
+        return_counts: Whether to return the length of each run.
+        dim: The dimension whose slices are compared. By default, the input is flattened.
+
+    Returns:
+        The remaining elements, or a tuple of these, the inverse indices and the counts, as far as
+        they are requested.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
+        tensor([1, 2, 1])
+    """
     _refuse_complex_values(input)
     plain = None if dim is None else _slices_dim(input, dim)
     return _asked_for(unique_runs(input, dim=plain), return_inverse, return_counts)
@@ -249,12 +319,25 @@ def searchsorted(
     sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Any = None,
 ) -> Any:  # fmt: skip
-    """Where each element of ``input`` belongs in a sorted sequence (or in the row of sequences that
-    has its place).
+    """Finds the indices at which elements would be inserted into a sorted sequence.
 
-    >>> import retrograd as torch
-    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
-    tensor([1, 3])
+    Args:
+        sorted_sequence: A sorted 1-D tensor, or sequences along the last dimension, one for each
+            row of ``input``.
+        input: The elements: a tensor or a number.
+        out_int32: Whether the indices are int32. By default, they are int64.
+        right: Whether an element is inserted after those equal to it. By default, it is inserted
+            before.
+        side: ``"left"`` or ``"right"``, which is the same as ``right`` being false or true.
+        sorter: The indices that sort ``sorted_sequence``, if it is not sorted itself.
+
+    Returns:
+        A tensor of integers of the shape of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
+        tensor([1, 3])
     """
     if side is not None and side not in ("left", "right"):
         raise RuntimeError(
@@ -301,11 +384,22 @@ def _check_sorter(order: Raw, bounds: Raw) -> None:
 
 @public("torch", out="same, constant")
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Between which of the sorted ``boundaries`` each element lies.
+    """Finds the interval between sorted boundaries that each element belongs to.
 
-    >>> import retrograd as torch
-    >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 3]))
-    tensor([0, 2])
+    Args:
+        input: A tensor or a number.
+        boundaries: A sorted 1-D tensor.
+        out_int32: Whether the indices are int32. By default, they are int64.
+        right: Whether an element equal to a boundary belongs to the interval above it. By default,
+            it belongs to the interval below.
+
+    Returns:
+        A tensor of integers of the shape of ``input``: the number of boundaries below each element.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 3]))
+        tensor([0, 2])
     """
     if len(boundaries.shape) != 1:
         raise RuntimeError(
@@ -326,11 +420,19 @@ _unravelled = constant("unravel_index", _unravel, outputs=(), batch="leading")
 
 @public("torch")
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
-    """Positions in reading order as a place along each dimension.
+    """Converts indices into a flattened tensor to indices along each dimension.
 
-    >>> import retrograd as torch
-    >>> torch.unravel_index(torch.tensor([4, 1]), (2, 3))
-    (tensor([1, 0]), tensor([1, 1]))
+    Args:
+        indices: A tensor of integers.
+        shape: The shape of the tensor that is indexed.
+
+    Returns:
+        A tuple of tensors, one for each dimension, of the shape of ``indices``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.unravel_index(torch.tensor([4, 1]), (2, 3))
+        (tensor([1, 0]), tensor([1, 1]))
     """
     values = raw(indices)
     if values.dtype.kind not in "iu":
@@ -361,19 +463,40 @@ nonzero_columns = constant(
 
 @public("torch method", out="same, constant")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Where the elements are that are not zero: a row for each, or a tensor for each dimension.
+    """Finds the indices of the elements that are not zero.
 
-    >>> import retrograd as torch
-    >>> torch.nonzero(torch.tensor([[0, 7], [8, 0]]))
-    tensor([[0, 1],
-            [1, 0]])
+    Args:
+        input: The input tensor.
+        as_tuple: Whether the result is a tuple of one index tensor for each dimension.
+
+    Returns:
+        A matrix with one row of indices for each element, or a tuple of vectors.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nonzero(torch.tensor([[0, 7], [8, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
     """
     return nonzero_columns(input) if as_tuple else nonzero_rows(input)
 
 
 @public("torch method")
 def argwhere(input: Any) -> Any:
-    """Where the elements are that are not zero, a row for each."""
+    """Finds the indices of the elements that are not zero.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        A matrix with one row of indices for each element.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.argwhere(torch.tensor([[0, 7], [8, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
     return nonzero_rows(input)
 
 

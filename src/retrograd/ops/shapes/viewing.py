@@ -50,12 +50,23 @@ add_windows: Linear = declare(
 
 @public("method")
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
-    """All windows of some size along a dimension, ``step`` apart, as a new last dimension; a view.
+    """Extracts sliding windows along a dimension.
 
-    >>> import retrograd as torch
-    >>> torch.arange(5).unfold(0, 3, 2)
-    tensor([[0, 1, 2],
-            [2, 3, 4]])
+    Args:
+        input: The input tensor.
+        dimension: The dimension along which the windows lie.
+        size: The size of a window.
+        step: The distance between the starts of neighbouring windows.
+
+    Returns:
+        A view of ``input``, in which ``dimension`` counts the windows and a new last dimension
+        holds the elements of each.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
     """
     plain = one_dim(dimension, len(input.shape))
     have = input.shape[plain] if input.shape else 1
@@ -85,7 +96,22 @@ narrow_copied = declare(
 
 @public("torch method", out="same")
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
-    """A copy of ``length`` slices from ``start`` on along a dimension."""
+    """Copies a range of slices along a dimension.
+
+    Args:
+        input: The input tensor.
+        dim: The dimension to narrow.
+        start: The index of the first slice.
+        length: The number of slices.
+
+    Returns:
+        A copy of ``narrow(input, dim, start, length)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.narrow_copy(torch.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+    """
     return narrow_copied(input, where=shaping.checked_narrowing(input, dim, start, length))
 
 
@@ -159,13 +185,24 @@ as_strided_at = declare(
 def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """The memory of a tensor seen with other sizes and strides; a view.
+    """Creates a view of the memory of a tensor with a given size, stride and offset.
 
-    >>> import retrograd as torch
-    >>> torch.arange(4).as_strided((3, 2), (1, 1))
-    tensor([[0, 1],
-            [1, 2],
-            [2, 3]])
+    Args:
+        input: The input tensor.
+        size: The shape of the view.
+        stride: The stride of the view, in elements, for each dimension.
+        storage_offset: The index in the storage of the first element. The default is that of
+            ``input``.
+
+    Returns:
+        A view of the storage of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.arange(4).as_strided((3, 2), (1, 1))
+        tensor([[0, 1],
+                [1, 2],
+                [2, 3]])
     """
     shape, steps, start = _layout(input, size, stride, storage_offset)
     own = arrays.strides(arrays.writable(raw(input)))
@@ -257,7 +294,23 @@ def as_strided_scatter(
     input: Any, src: Any, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Any:  # fmt: skip
-    """A copy of ``input`` in which ``src`` replaces what ``as_strided`` would show."""
+    """Writes values to a strided view of a copy of a tensor.
+
+    Args:
+        input: The input tensor.
+        src: The values, in the shape ``size``.
+        size: The shape of the view.
+        stride: The stride of the view, in elements, for each dimension.
+        storage_offset: The index in the storage of the first element of the view.
+
+    Returns:
+        A copy of ``input`` with ``src`` in the elements that ``as_strided`` selects.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.as_strided_scatter(torch.zeros(4), torch.ones(2), (2,), (2,))
+        tensor([1., 0., 1., 0.])
+    """
     if not arrays.is_contiguous(raw(input)):
         raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs")
     shape, steps, start = _layout(input, size, stride, storage_offset)
@@ -300,12 +353,22 @@ slice_scatter_at = _putting("slice_scatter", _sliced)
 
 @public("torch method")
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
-    """A copy of ``input`` with ``src`` for its slice at ``index`` along ``dim``.
+    """Writes values to one slice of a copy of a tensor.
 
-    >>> import retrograd as torch
-    >>> torch.zeros(2, 2).select_scatter(torch.ones(2), 0, 1)
-    tensor([[0., 0.],
-            [1., 1.]])
+    Args:
+        input: The input tensor.
+        src: The values, in the shape of ``select(input, dim, index)``.
+        dim: The dimension along which the slice is taken.
+        index: The index of the slice.
+
+    Returns:
+        A copy of ``input`` with ``src`` in the slice.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(2, 2).select_scatter(torch.ones(2), 0, 1)
+        tensor([[0., 0.],
+                [1., 1.]])
     """
     plain, index = shaping.checked_selection(input, dim, index)
     check_src(src, (*input.shape[:plain], *input.shape[plain + 1 :]))
@@ -317,11 +380,23 @@ def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Any:  # fmt: skip
-    """A copy of ``input`` with ``src`` for a slice of it along ``dim``.
+    """Writes values to a range of slices of a copy of a tensor.
 
-    >>> import retrograd as torch
-    >>> torch.zeros(4).slice_scatter(torch.ones(2), start=1, end=3)
-    tensor([0., 1., 1., 0.])
+    Args:
+        input: The input tensor.
+        src: The values, in the shape of the range.
+        dim: The dimension along which slices are taken.
+        start: The index of the first slice. The default is 0.
+        end: The index after the last slice. The default is the size of the dimension.
+        step: The distance between neighbouring slices.
+
+    Returns:
+        A copy of ``input`` with ``src`` in the range.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zeros(4).slice_scatter(torch.ones(2), start=1, end=3)
+        tensor([0., 1., 1., 0.])
     """
     if not input.shape:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
