@@ -19,10 +19,15 @@ Number = bool | int | float | complex
 
 
 class dtype:  # noqa: N801 - PyTorch's name
-    """A PyTorch dtype: one object per kind and width, compared by identity.
+    """A dtype as in PyTorch: one object for each kind and width, compared by identity.
 
-    >>> float32, float32.itemsize, float32.is_floating_point
-    (torch.float32, 4, True)
+    Args:
+        name: The name that PyTorch uses.
+        numpy_name: The name that NumPy uses.
+
+    Example:
+        >>> float32, float32.itemsize, float32.is_floating_point
+        (torch.float32, 4, True)
     """
 
     __slots__ = ("is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy",
@@ -44,11 +49,19 @@ class dtype:  # noqa: N801 - PyTorch's name
         return _dtype_named, (self.name,)
 
     def to_real(self) -> dtype:
-        """The dtype of the real part."""
+        """Returns the dtype of the real part of a complex number of this dtype.
+
+        Returns:
+            The dtype; a real dtype is returned as it is.
+        """
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
 
     def to_complex(self) -> dtype:
-        """The complex dtype whose parts are this."""
+        """Returns the complex dtype whose parts have this dtype.
+
+        Returns:
+            complex128 for float64 and complex128, and complex64 for all others.
+        """
         return complex128 if self.name in ("float64", "complex128") else complex64
 
 
@@ -112,18 +125,26 @@ _default = _Default()
 
 
 def get_default_dtype() -> dtype:
-    """The dtype that Python floats become.
+    """Returns the default floating-point dtype, which Python floats are converted to.
 
-    >>> get_default_dtype()
-    torch.float32
+    Returns:
+        The dtype.
+
+    Example:
+        >>> get_default_dtype()
+        torch.float32
     """
     return _default.float_dtype
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Let Python floats become ``d`` in this thread.
+    """Sets the default floating-point dtype of the current thread.
 
-    >>> set_default_dtype(float32)
+    Args:
+        d: The dtype.
+
+    Example:
+        >>> set_default_dtype(float32)
     """
     if not isinstance(d, dtype):
         raise TypeError(f"invalid dtype object: expected a torch.dtype but got {type(d).__name__}")
@@ -150,10 +171,18 @@ def has_derivative(numpy_dtype: np.dtype[Any]) -> bool:
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """The smallest dtype that both convert to, as PyTorch chooses it.
+    """Returns the smallest dtype that two dtypes can be converted to, by PyTorch's rules.
 
-    >>> promote_types(int64, float32), promote_types(uint8, int8)
-    (torch.float32, torch.int16)
+    Args:
+        type1: The first dtype.
+        type2: The second dtype.
+
+    Returns:
+        The common dtype.
+
+    Example:
+        >>> promote_types(int64, float32), promote_types(uint8, int8)
+        (torch.float32, torch.int16)
     """
     return from_numpy_dtype(promote(type1.numpy, type2.numpy))
 
@@ -217,10 +246,18 @@ def result_type(operands: Iterable[Any]) -> np.dtype[Any]:
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether an in-place result of ``from_`` may be written into ``to``.
+    """Tests whether PyTorch's promotion rules allow a conversion between two dtypes.
 
-    >>> can_cast(float32, int64), can_cast(int64, float32)
-    (False, True)
+    Args:
+        from_: The dtype to convert from.
+        to: The dtype to convert to.
+
+    Returns:
+        True or false.
+
+    Example:
+        >>> can_cast(float32, int64), can_cast(int64, float32)
+        (False, True)
     """
     if from_.is_complex and not to.is_complex:
         return False

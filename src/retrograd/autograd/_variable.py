@@ -120,11 +120,18 @@ class Variable(TensorLike):
         return not self.requires_grad and (view is None or not isinstance(view.base._data, Lifted))
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Begin (or stop) recording operations on this leaf.
+        """Starts or stops recording operations on this leaf.
 
-        >>> import retrograd as torch
-        >>> torch.ones(2).requires_grad_()
-        tensor([1., 1.], requires_grad=True)
+        Args:
+            requires_grad: Whether operations are recorded.
+
+        Returns:
+            The tensor itself.
+
+        Example:
+            >>> import retrograd as torch
+            >>> torch.ones(2).requires_grad_()
+            tensor([1., 1.], requires_grad=True)
         """
         if self._node is not None:
             if requires_grad:
@@ -150,7 +157,11 @@ class Variable(TensorLike):
         return self
 
     def detach(self) -> Any:
-        """The same memory, cut off from the graph."""
+        """Returns a tensor that shares memory with this one but has no history.
+
+        Returns:
+            A tensor that does not require grad.
+        """
         if isinstance(self._data, Lifted):
             return wrap(self._data.detached())
         self._data = arrays.writable(self._data)
@@ -162,7 +173,11 @@ class Variable(TensorLike):
         return detached
 
     def detach_(self) -> Any:
-        """Cut this very tensor off from the graph."""
+        """Detaches this tensor from the graph, in place.
+
+        Returns:
+            The tensor itself, which is now a leaf.
+        """
         if self._is_view():
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using "
@@ -179,7 +194,11 @@ class Variable(TensorLike):
         return self
 
     def is_inference(self) -> bool:
-        """Whether this was made in inference mode."""
+        """Tests whether this tensor was created in inference mode.
+
+        Returns:
+            True or false.
+        """
         return self._meta is not None and self._meta.inference
 
     def _is_view(self) -> bool:
@@ -266,27 +285,42 @@ class Variable(TensorLike):
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
-        """Add to the ``.grad`` of every leaf the gradient of this tensor.
+        """Computes the gradient of this tensor and adds it to the ``.grad`` of the leaves.
 
-        >>> import retrograd as torch
-        >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
-        >>> (x**2).sum().backward()
-        >>> x.grad
-        tensor([2., 6.])
+        Args:
+            gradient: The gradient of the final result with respect to this tensor. It is optional
+                if the tensor has one element.
+            retain_graph: Whether to keep the graph for another backward pass. The default is
+                ``create_graph``.
+            create_graph: Whether to record the backward pass, for derivatives of higher order.
+            inputs: The tensors whose ``.grad`` is added to. By default, all leaves of the graph.
+
+        Example:
+            >>> import retrograd as torch
+            >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
+            >>> (x**2).sum().backward()
+            >>> x.grad
+            tensor([2., 6.])
         """
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     # -- hooks -------------------------------------------------------------------------------
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call ``hook(grad)`` whenever this tensor's gradient is computed; what it returns, if
-        anything, is used in its place.
+        """Registers a function that is called when the gradient of this tensor is computed.
 
-        >>> import retrograd as torch
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> handle = x.register_hook(lambda g: g * 2)
-        >>> x.sum().backward(); x.grad
-        tensor([2., 2.])
+        Args:
+            hook: A function of the gradient. It returns None, or a gradient to use instead.
+
+        Returns:
+            A handle whose method ``remove`` removes the hook.
+
+        Example:
+            >>> import retrograd as torch
+            >>> x = torch.ones(2, requires_grad=True)
+            >>> handle = x.register_hook(lambda g: g * 2)
+            >>> x.sum().backward(); x.grad
+            tensor([2., 2.])
         """
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -309,7 +343,14 @@ class Variable(TensorLike):
         return add_hook(registry, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
-        """Call ``hook(tensor)`` on this leaf after its ``.grad`` has been written."""
+        """Registers a function that is called after the ``.grad`` of this leaf is written.
+
+        Args:
+            hook: A function of the tensor, which returns nothing.
+
+        Returns:
+            A handle whose method ``remove`` removes the hook.
+        """
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self.grad_fn is not None:

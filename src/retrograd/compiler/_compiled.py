@@ -203,17 +203,30 @@ def compile(  # noqa: A001 - PyTorch's name
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
     backend: str = "numpy", mode: str | None = None, options: Any = None, disable: bool = False,
 ) -> Any:  # fmt: skip
-    """The same function as a program in straight lines.
+    """Compiles a function to a straight-line program with the same results.
 
-    The function is traced when it meets new shapes, dtypes or Python values, and the program runs
-    from then on. Where a program would depend on the values of tensors, the function runs eagerly,
-    and says so once; with ``fullgraph=True`` that is an error.
+    The function is traced for each new combination of shapes, dtypes and Python values, and the
+    program runs from then on. If a program would depend on the values of tensors, the function runs
+    eagerly, with one warning.
 
-    >>> import retrograd as torch
-    >>> from retrograd.func import grad
-    >>> slope = torch.compile(grad(lambda x: (x * x).sum()))
-    >>> slope(torch.tensor([1.0, 2.0]))
-    tensor([2., 4.])
+    Args:
+        model: The function or module. Without it, a decorator is returned.
+        fullgraph: Whether a function that cannot be compiled is an error.
+        dynamic: Accepted for compatibility; it has no effect.
+        backend: ``"numpy"``. ``"inductor"`` and ``"eager"`` are accepted and mean the same.
+        mode: Accepted for compatibility; it has no effect.
+        options: Accepted for compatibility; it has no effect.
+        disable: Whether to return the function as it is.
+
+    Returns:
+        The compiled function or module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import grad
+        >>> slope = torch.compile(grad(lambda x: (x * x).sum()))
+        >>> slope(torch.tensor([1.0, 2.0]))
+        tensor([2., 4.])
     """
     if model is None:
         return lambda f: compile(f, fullgraph=fullgraph, backend=backend, disable=disable)

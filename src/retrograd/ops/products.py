@@ -91,11 +91,19 @@ def outer(self: Any, vec2: Any) -> Any:
 
 @public("torch.dot method.dot", out="same")
 def _dot(self: Any, tensor: Any) -> Any:
-    """The sum of the products of two vectors' elements.
+    """Computes the dot product of two vectors.
 
-    >>> import retrograd as torch
-    >>> torch.dot(torch.tensor([1., 2.]), torch.tensor([3., 4.]))
-    tensor(11.)
+    Args:
+        input: The first vector.
+        tensor: The second vector, of the same length.
+
+    Returns:
+        A tensor without dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.dot(torch.tensor([1., 2.]), torch.tensor([3., 4.]))
+        tensor(11.)
     """
     if not (hasattr(self, "shape") and hasattr(tensor, "shape")):
         raise _not_a_tensor("dot", input=self, tensor=tensor)
@@ -122,11 +130,19 @@ def check_dot(self: Any, tensor: Any) -> None:
 
 @public("torch.mv method.mv", out="same")
 def _mv(self: Any, vec: Any) -> Any:
-    """A matrix times a vector.
+    """Computes the product of a matrix and a vector.
 
-    >>> import retrograd as torch
-    >>> torch.mv(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
-    tensor([3., 7.])
+    Args:
+        input: The matrix.
+        vec: The vector.
+
+    Returns:
+        A vector.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.mv(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+        tensor([3., 7.])
     """
     a, b = raw(self), raw(vec)
     if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
@@ -147,11 +163,19 @@ def _mv(self: Any, vec: Any) -> Any:
 
 @public("torch.mm method.mm", out="same")
 def _mm(self: Any, mat2: Any) -> Any:
-    """The product of two matrices.
+    """Computes the product of two matrices, without broadcasting.
 
-    >>> import retrograd as torch
-    >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]]))
-    tensor([[11.]])
+    Args:
+        input: The left matrix.
+        mat2: The right matrix.
+
+    Returns:
+        A matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]]))
+        tensor([[11.]])
     """
     a, b = raw(self), raw(mat2)
     if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
@@ -172,11 +196,19 @@ def _mm(self: Any, mat2: Any) -> Any:
 
 @public("torch.bmm method.bmm", out="same")
 def _bmm(self: Any, mat2: Any) -> Any:
-    """The products of matrices, pair by pair.
+    """Computes the products of two batches of matrices.
 
-    >>> import retrograd as torch
-    >>> torch.bmm(torch.tensor([[[1., 2.]]]), torch.tensor([[[3.], [4.]]]))
-    tensor([[[11.]]])
+    Args:
+        input: The left matrices, a tensor with three dimensions.
+        mat2: The right matrices, as many as in ``input``.
+
+    Returns:
+        The products, a tensor with three dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.bmm(torch.tensor([[[1., 2.]]]), torch.tensor([[[3.], [4.]]]))
+        tensor([[[11.]]])
     """
     a, b = raw(self), raw(mat2)
     if not (hasattr(a, "ndim") and hasattr(b, "ndim")):

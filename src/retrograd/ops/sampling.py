@@ -106,7 +106,17 @@ normal_over = elementwise(
 
 @public(in_place=True)
 def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> Any:
-    """Numbers between two bounds, 0 and 1 unless said otherwise."""
+    """Draws numbers from the uniform distribution on ``[from, to)``.
+
+    Args:
+        input: The input tensor.
+        *bounds: The bounds ``from`` and ``to``. The defaults are 0 and 1.
+        generator: The generator of the random numbers. The default is the global generator.
+        **named: The bounds ``from`` and ``to``, passed by keyword.
+
+    Returns:
+        Random numbers in the shape and dtype of ``input``.
+    """
     low, high = _arguments(bounds, named, {"from": 0.0, "to": 1.0})
     generator = checked_over(self, "uniform_", generator)
     return uniform_over(self, arguments=(float(low), float(high)), generator=generator)
@@ -116,14 +126,33 @@ def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> A
 def normal_in_place(
     self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
 ) -> Any:
-    """Normal numbers of a mean and deviation."""
+    """Draws numbers from a normal distribution.
+
+    Args:
+        input: The input tensor.
+        mean: The mean.
+        std: The standard deviation.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        Random numbers in the shape and dtype of ``input``.
+    """
     generator = checked_over(self, "normal_", generator)
     return normal_over(self, mean=float(mean), std=float(std), generator=generator)
 
 
 @public(in_place=True)
 def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
-    """Waiting times, ``lambd`` events in a unit of time."""
+    """Draws numbers from an exponential distribution.
+
+    Args:
+        input: The input tensor.
+        lambd: The rate; the mean is its reciprocal.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        Random numbers in the shape and dtype of ``input``.
+    """
     return exponential_over(
         self, arguments=(float(lambd),), generator=checked_over(self, "exponential_", generator)
     )
@@ -131,7 +160,17 @@ def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
 
 @public(in_place=True)
 def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
-    """Numbers of Cauchy's distribution."""
+    """Draws numbers from a Cauchy distribution.
+
+    Args:
+        input: The input tensor.
+        median: The median.
+        sigma: The scale, which is half the interquartile range.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        Random numbers in the shape and dtype of ``input``.
+    """
     return cauchy_over(
         self,
         arguments=(float(median), float(sigma)),
@@ -141,7 +180,17 @@ def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any
 
 @public(in_place=True)
 def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
-    """Numbers whose logarithms are normal."""
+    """Draws numbers from a log-normal distribution.
+
+    Args:
+        input: The input tensor.
+        mean: The mean of the logarithm of the numbers.
+        std: The standard deviation of the logarithm of the numbers.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        Random numbers in the shape and dtype of ``input``.
+    """
     return log_normal_over(
         self,
         arguments=(float(mean), float(std)),
@@ -151,7 +200,16 @@ def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any
 
 @public(in_place=True)
 def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
-    """How many trials it takes to the first success, each with probability ``p``."""
+    """Draws numbers from a geometric distribution: the trials up to the first success.
+
+    Args:
+        input: The input tensor.
+        p: The probability of success in each trial.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        Random numbers in the shape and dtype of ``input``.
+    """
     return geometric_over(
         self, arguments=(float(p),), generator=checked_over(self, "geometric_", generator)
     )
@@ -159,7 +217,18 @@ def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
 
 @public(in_place=True)
 def random(self: Any, *bounds: int, generator: Any = None, **named: Any) -> Any:
-    """Whole numbers: below ``to``, from ``from`` to below ``to``, or any that the dtype holds."""
+    """Draws integers from a discrete uniform distribution.
+
+    Args:
+        input: The input tensor.
+        *bounds: The bound ``to``, which is excluded, or ``from`` and ``to``. By default, the
+            integers cover the range of the dtype.
+        generator: The generator of the random numbers. The default is the global generator.
+        **named: The bounds ``from`` and ``to``, passed by keyword.
+
+    Returns:
+        Random integers in the shape and dtype of ``input``.
+    """
     generator = checked_over(self, "random_", generator)
     only_to = len(bounds) == 1 and "to" not in named
     given = (None, *bounds) if only_to else bounds
@@ -228,11 +297,20 @@ bernoulli_like = elementwise(
 
 @public("torch method", out="any")
 def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> Any:
-    """Ones and zeros: each a one with the probability that ``input`` has there, or with ``p``.
+    """Draws zeros and ones from Bernoulli distributions.
 
-    >>> import retrograd as torch
-    >>> torch.bernoulli(torch.tensor([0.0, 1.0, 1.0]))
-    tensor([0., 1., 1.])
+    Args:
+        input: The probabilities of a one.
+        p: One probability for all elements, used in place of ``input``.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        Zeros and ones in the shape and dtype of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.bernoulli(torch.tensor([0.0, 1.0, 1.0]))
+        tensor([0., 1., 1.])
     """
     generator = checked("bernoulli", generator)
     if p is not None:
@@ -242,7 +320,16 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
 
 @public(in_place="method.bernoulli")
 def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
-    """Ones and zeros: each a one with probability ``p``, a number or a tensor of them."""
+    """Draws zeros and ones from Bernoulli distributions.
+
+    Args:
+        input: The input tensor.
+        p: The probability of a one: a number or a tensor of probabilities.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        Zeros and ones in the shape and dtype of ``input``.
+    """
     generator = checked_over(self, "bernoulli_", generator)
     if isinstance(p, TensorLike):
         return bernoulli_over(self, p, generator=generator)
@@ -332,11 +419,19 @@ poisson_of = elementwise(
 
 @public("torch")
 def poisson(input: Any, generator: Any = None) -> Any:
-    """How many events there are, where ``input`` are to be expected.
+    """Draws numbers from Poisson distributions.
 
-    >>> import retrograd as torch
-    >>> torch.poisson(torch.zeros(3))
-    tensor([0., 0., 0.])
+    Args:
+        input: The expected numbers of events.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        The numbers of events, in the shape and dtype of ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.poisson(torch.zeros(3))
+        tensor([0., 0., 0.])
     """
     return poisson_of(input, generator=checked("poisson", generator))
 
@@ -366,7 +461,21 @@ binomial_of = Elementwise(
 
 @public("torch")
 def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
-    """How many of ``count`` trials succeed, each with probability ``prob``."""
+    """Draws numbers from binomial distributions.
+
+    Args:
+        count: The numbers of trials.
+        prob: The probabilities of success in each trial.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        The numbers of successes, in the shape to which ``count`` and ``prob`` are broadcast.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.binomial(torch.tensor([5.0, 5.0]), torch.tensor([0.0, 1.0]))
+        tensor([0., 5.])
+    """
     return binomial_of(count, prob, generator=checked("binomial", generator))
 
 
@@ -381,11 +490,22 @@ multinomial_of: Operation = constant("multinomial_of", _multinomial, random=True
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
 ) -> Any:
-    """Indices drawn from each row of weights, with or without putting them back.
+    """Draws indices from the multinomial distribution of each row of weights.
 
-    >>> import retrograd as torch
-    >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
-    tensor([1, 1])
+    Args:
+        input: A vector of weights, or a matrix with one row of weights for each distribution. They
+            need not sum to one.
+        num_samples: The number of indices to draw from each row.
+        replacement: Whether an index may be drawn more than once.
+        generator: The generator of the random numbers. The default is the global generator.
+
+    Returns:
+        A tensor of integers, ``num_samples`` for each row.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+        tensor([1, 1])
     """
     weights, generator = raw(input), checked("multinomial", generator)
     if weights.ndim not in (1, 2):

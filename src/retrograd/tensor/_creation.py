@@ -125,11 +125,22 @@ def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A new leaf holding a copy of ``data``: a number, nested sequences of them, or an array.
+    """Creates a tensor from a copy of data.
 
-    >>> import retrograd as torch
-    >>> torch.tensor([1.0, 3.0], requires_grad=True)
-    tensor([1., 3.], requires_grad=True)
+    Args:
+        data: A number, nested sequences of numbers, an array or a tensor.
+        dtype: The dtype of the result. By default, it is inferred from the data.
+        device: The device of the result. Only the CPU is supported.
+        requires_grad: Whether operations on the result are recorded for autograd.
+        pin_memory: Accepted for compatibility; it has no effect.
+
+    Returns:
+        A new leaf, without history.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.tensor([1.0, 3.0], requires_grad=True)
+        tensor([1., 3.], requires_grad=True)
     """
     wanted = None if dtype is None else numpy_dtype(dtype)
     return new_tensor(from_data(data, wanted), requires_grad, device)
@@ -235,11 +246,21 @@ def _is_sequence(x: Any) -> bool:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """``data`` as a tensor, without a copy where it is one already or an array.
+    """Converts data to a tensor, without a copy if possible.
 
-    >>> import retrograd as torch
-    >>> torch.as_tensor([1, 2])
-    tensor([1, 2])
+    Args:
+        data: A number, nested sequences of numbers, an array or a tensor.
+        dtype: The dtype of the result. By default, it is inferred from the data.
+        device: The device of the result. Only the CPU is supported.
+
+    Returns:
+        ``data`` itself if it is a tensor of that dtype, a tensor that shares the memory of an
+        array, or else a new tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.as_tensor([1, 2])
+        tensor([1, 2])
     """
     if isinstance(data, Tensor):
         return to(data, dtype) if dtype is not None else data
@@ -251,11 +272,23 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
             requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``obj`` as a tensor: itself or its memory where that can be, unless ``copy`` says otherwise.
+    """Converts an object to a tensor.
 
-    >>> import retrograd as torch
-    >>> torch.asarray([1.0, 2.0], requires_grad=True)
-    tensor([1., 2.], requires_grad=True)
+    Args:
+        obj: A tensor, an array, an object with the buffer protocol, or nested sequences of numbers.
+        dtype: The dtype of the result. By default, it is inferred from the data.
+        device: The device of the result. Only the CPU is supported.
+        copy: Whether to copy the data. By default, it is copied only if necessary. If false and a
+            copy is necessary, ValueError is raised.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A tensor, which shares the memory of ``obj`` unless it was copied.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.asarray([1.0, 2.0], requires_grad=True)
+        tensor([1., 2.], requires_grad=True)
     """
     if isinstance(obj, Tensor):
         return _of_tensor(obj, dtype, copy, requires_grad)
@@ -294,12 +327,19 @@ def _no_alias(have: Any, wanted: Any) -> ValueError:
 
 
 def from_numpy(ndarray: Any) -> Tensor:
-    """A tensor that shares the memory of a NumPy array.
+    """Creates a tensor that shares the memory of a NumPy array.
 
-    >>> import numpy as np, retrograd as torch
-    >>> a = np.zeros(2)
-    >>> t = torch.from_numpy(a); a[0] = 5; t
-    tensor([5., 0.], dtype=torch.float64)
+    Args:
+        ndarray: The array.
+
+    Returns:
+        A tensor. Changes to it are visible in the array, and the reverse.
+
+    Example:
+        >>> import numpy as np, retrograd as torch
+        >>> a = np.zeros(2)
+        >>> t = torch.from_numpy(a); a[0] = 5; t
+        tensor([5., 0.], dtype=torch.float64)
     """
     if not isinstance(ndarray, arrays.ndarray):
         kind = type(ndarray)
@@ -310,15 +350,42 @@ def from_numpy(ndarray: Any) -> Tensor:
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor that shares the memory of any array that speaks DLPack."""
+    """Creates a tensor that shares the memory of an object with the DLPack protocol.
+
+    Args:
+        ext_tensor: An object with a method ``__dlpack__``, such as a NumPy array.
+
+    Returns:
+        A tensor that shares the memory of the object.
+
+    Example:
+        >>> import retrograd as torch
+        >>> import numpy as np
+        >>> torch.from_dlpack(np.ones(2))
+        tensor([1., 1.], dtype=torch.float64)
+    """
     return new_tensor(arrays.from_dlpack(ext_tensor))
 
 
 # -- filled ----------------------------------------------------------------------------------
 
 
+# The last lines of the ``Args:`` of functions that create tensors.
+OPTIONS = """
+    dtype: The dtype of the result. The default is the default floating-point dtype.
+    layout: Accepted for compatibility; every tensor is strided.
+    device: The device of the result. Only the CPU is supported.
+    pin_memory: Accepted for compatibility; it has no effect.
+    requires_grad: Whether operations on the result are recorded for autograd.
+""".strip()
+LIKE_OPTIONS = OPTIONS.replace("the default floating-point dtype", "that of ``input``") + (
+    "\n    memory_format: ``torch.contiguous_format`` for row-major order. By default, the order "
+    "of\n        ``input`` is preserved."
+)
+
+
 def _filled(
-    fill: Callable[[tuple[int, ...], Any], Raw], name: str, doc: str
+    fill: Callable[[tuple[int, ...], Any], Raw], name: str, what: str, example: str
 ) -> Callable[..., Tensor]:
     def function(
         *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
@@ -329,23 +396,59 @@ def _filled(
         return finished(name, data, out, dtype, requires_grad, device)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"""Creates {what} of a given shape.
+
+Args:
+    *sizes: The shape, as integers or as one sequence.
+    size: The shape as a sequence, passed by keyword.
+    out: The tensor to write the result to.
+    {OPTIONS}
+    memory_format: Accepted for compatibility; it has no effect.
+    names: Accepted for compatibility; it has no effect.
+
+Returns:
+    The tensor.
+
+Example:
+    >>> import retrograd as torch
+    >>> {example}
+"""
     return function
 
 
-zeros = _filled(arrays.zeros, "zeros", "A tensor of zeros of a shape.")
-ones = _filled(arrays.ones, "ones", "A tensor of ones of a shape.")
-empty = _filled(arrays.empty, "empty", "A tensor of a shape, not initialised.")
+zeros = _filled(
+    arrays.zeros, "zeros", "a tensor of zeros", "torch.zeros(2)\n    tensor([0., 0.])"
+)
+ones = _filled(arrays.ones, "ones", "a tensor of ones", "torch.ones(2)\n    tensor([1., 1.])")
+empty = _filled(
+    arrays.empty, "empty", "an uninitialized tensor",
+    "torch.empty(2, 3).shape\n    torch.Size([2, 3])",
+)  # fmt: skip
 
 
 def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = None,
          layout: Any = None, device: Any = None, pin_memory: bool = False,
          requires_grad: bool = False, names: Any = None) -> Tensor:  # fmt: skip
-    """A tensor of a shape with one value everywhere.
+    """Creates a tensor filled with one value.
 
-    >>> import retrograd as torch
-    >>> torch.full((2,), 3)
-    tensor([3, 3])
+    Args:
+        size: The shape of the result.
+        fill_value: The value.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result. By default, it is inferred from the value.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+        names: Accepted for compatibility; it has no effect.
+
+    Returns:
+        A tensor filled with the value.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.full((2,), 3)
+        tensor([3, 3])
     """
     if not isinstance(size, (tuple, list)):
         raise TypeError(
@@ -375,7 +478,24 @@ def _fill_value(name: str, value: Any) -> Any:
 
 def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
                   pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A number as a tensor without dimensions, of the default float dtype unless said otherwise."""
+    """Creates a tensor without dimensions from a number.
+
+    Args:
+        s: The number.
+        dtype: The dtype of the result. The default is the default floating-point dtype.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A tensor without dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.scalar_tensor(3)
+        tensor(3.)
+    """
     data = element(s, numpy_dtype(dtype, name="scalar_tensor"))
     return new_tensor(data, requires_grad, device, "scalar_tensor")
 
@@ -383,7 +503,27 @@ def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any 
 def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
         device: Any = None, pin_memory: bool = False,
         requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A matrix with ones on the diagonal."""
+    """Creates a matrix with ones on the diagonal and zeros elsewhere.
+
+    Args:
+        n: The number of rows.
+        m: The number of columns. The default is ``n``.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        An ``n`` by ``m`` matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     m = n if m is None else m
     for position, (letter, size) in enumerate((("n", n), ("m", m)), 1):
         if not hasattr(size, "__index__"):
@@ -401,7 +541,7 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
 
 
 def _like(
-    fill: Callable[[tuple[int, ...], Any], Raw], name: str, doc: str
+    fill: Callable[[tuple[int, ...], Any], Raw], name: str, what: str, example: str
 ) -> Callable[..., Tensor]:
     def function(
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -411,7 +551,19 @@ def _like(
         return new_tensor(for_each_entry(input, data), requires_grad, device, name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"""Creates {what} in the shape and dtype of another tensor.
+
+Args:
+    input: The tensor that determines the shape and, by default, the dtype.
+    {LIKE_OPTIONS}
+
+Returns:
+    The tensor.
+
+Example:
+    >>> import retrograd as torch
+    >>> {example}
+"""
     return function
 
 
@@ -449,18 +601,45 @@ def for_each_entry(like: Tensor, data: Raw) -> Any:
     return batched_on(batches_of(like._data), data.shape, repeated)
 
 
-zeros_like = _like(arrays.zeros, "zeros_like", "Zeros of the shape and dtype of another tensor.")
-ones_like = _like(arrays.ones, "ones_like", "Ones of the shape and dtype of another tensor.")
+zeros_like = _like(
+    arrays.zeros, "zeros_like", "a tensor of zeros",
+    "torch.zeros_like(torch.tensor([1, 2]))\n    tensor([0, 0])",
+)  # fmt: skip
+ones_like = _like(
+    arrays.ones, "ones_like", "a tensor of ones",
+    "torch.ones_like(torch.tensor([1, 2]))\n    tensor([1, 1])",
+)  # fmt: skip
 empty_like = _like(
-    arrays.empty, "empty_like", "A tensor of the shape and dtype of another, not initialised."
-)
+    arrays.empty, "empty_like", "an uninitialized tensor",
+    "torch.empty_like(torch.tensor([1, 2])).dtype\n    torch.int64",
+)  # fmt: skip
 
 
 def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """One value everywhere, in the shape and dtype of another tensor."""
+    """Creates a tensor filled with one value in the shape of another tensor.
+
+    Args:
+        input: The tensor that determines the shape and, by default, the dtype.
+        fill_value: The value.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+        memory_format: ``torch.contiguous_format`` for row-major order. By default, the order of
+            ``input`` is preserved.
+
+    Returns:
+        A tensor filled with the value.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.full_like(torch.zeros(2), 3)
+        tensor([3., 3.])
+    """
     value = _fill_value("full_like", fill_value)
 
     def fill(shape: tuple[int, ...], wanted: Any) -> Raw:
@@ -481,15 +660,35 @@ def _new(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return new_tensor(for_each_entry(self, made._data), made.requires_grad)
         return made
 
+    name = fill.__name__
+    method.__doc__ = f"""Creates a tensor as ``torch.{name}`` does, by default of the same dtype.
+
+Args:
+    *args: The arguments of ``torch.{name}``.
+    **options: The options of ``torch.{name}``. The default of ``dtype`` is that of this tensor.
+
+Returns:
+    A new leaf.
+"""
     return method
 
 
 def new(self: Tensor, *args: Any, device: Any = None, **named: Any) -> Tensor:
-    """A tensor of the same dtype: of data given in a sequence, or of a size, not initialised.
+    """Creates a tensor of the dtype of this tensor.
 
-    >>> import retrograd as torch
-    >>> torch.ones(1).new([1, 2])
-    tensor([1., 2.])
+    Args:
+        input: The input tensor.
+        *args: A sequence of data, a tensor, or the sizes of an uninitialized tensor.
+        device: The device of the result. Only the CPU is supported.
+        **named: The sizes as ``size``.
+
+    Returns:
+        A new tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.ones(1).new([1, 2])
+        tensor([1., 2.])
     """
     if len(args) == 1 and isinstance(args[0], Tensor):
         return new_tensor(args[0]._data, place=device)

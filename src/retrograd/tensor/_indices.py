@@ -11,7 +11,7 @@ from retrograd.tensor._creation import new_tensor, numpy_dtype
 from retrograd.tensor._tensor import Size, Tensor
 
 
-def _triangle(name: str, doc: str) -> Any:
+def _triangle(name: str, side: str, example: str) -> Any:
     def function(
         row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
         layout: Any = None,
@@ -25,38 +25,49 @@ def _triangle(name: str, doc: str) -> Any:
         return new_tensor(arrays.cast(found, numpy_dtype(dtype, arrays.int64, name)), False, device)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"""Returns the indices of the elements on and {side} a diagonal of a matrix.
+
+Args:
+    row: The number of rows of the matrix.
+    col: The number of columns of the matrix.
+    offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
+        below.
+    dtype: The dtype of the indices. The default is int64.
+    device: The device of the result. Only the CPU is supported.
+    layout: Accepted for compatibility; every tensor is strided.
+
+Returns:
+    A tensor of two rows: the row indices and the column indices.
+
+Example:
+    >>> import retrograd as torch
+    >>> torch.{name}(2, 2)
+    {example}
+"""
     return function
 
 
 tril_indices = _triangle(
-    "tril_indices",
-    """The rows and columns of all places on and below a diagonal of a matrix.
-
-    >>> import retrograd as torch
-    >>> torch.tril_indices(2, 2)
-    tensor([[0, 1, 1],
-            [0, 0, 1]])
-    """,
+    "tril_indices", "below", "tensor([[0, 1, 1],\n            [0, 0, 1]])"
 )
 triu_indices = _triangle(
-    "triu_indices",
-    """The rows and columns of all places on and above a diagonal of a matrix.
-
-    >>> import retrograd as torch
-    >>> torch.triu_indices(2, 2)
-    tensor([[0, 0, 1],
-            [0, 1, 1]])
-    """,
+    "triu_indices", "above", "tensor([[0, 0, 1],\n            [0, 1, 1]])"
 )
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that shapes broadcast to.
+    """Computes the shape that shapes are broadcast to.
 
-    >>> import retrograd as torch
-    >>> torch.broadcast_shapes((2, 1), (3,))
-    torch.Size([2, 3])
+    Args:
+        *shapes: The shapes: sequences of integers, or integers.
+
+    Returns:
+        The common shape.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.broadcast_shapes((2, 1), (3,))
+        torch.Size([2, 3])
     """
     common: list[int] = []
     for number, given in enumerate(shapes):

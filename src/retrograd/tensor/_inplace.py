@@ -130,5 +130,6 @@ def in_place_of(function: Callable[..., Any]) -> Callable[..., Tensor]:
         return write_in_place(plan.operation, [self, *plan.operands[1:]], plan.options)
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
-    method.__doc__ = f"In-place version of ``{function.__name__}``."
+    name = function.__name__.removesuffix("_in_place")
+    method.__doc__ = f"In-place version of ``{name}``: {function.__doc__ or ''}"
     return method

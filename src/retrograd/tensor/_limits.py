@@ -17,11 +17,18 @@ def _check_dtype(name: str, given: Any) -> None:
 
 
 class finfo:  # noqa: N801 - PyTorch's name
-    """The limits of a floating-point dtype.
+    """The numerical limits of a floating-point dtype.
 
-    >>> import retrograd as torch
-    >>> torch.finfo(torch.float32).eps
-    1.1920928955078125e-07
+    The attributes are ``bits``, ``dtype``, ``eps``, ``max``, ``min``, ``resolution``,
+    ``smallest_normal`` and ``tiny``.
+
+    Args:
+        type: The dtype. The default is the default floating-point dtype.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.finfo(torch.float32).eps
+        1.1920928955078125e-07
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
@@ -54,11 +61,17 @@ class finfo:  # noqa: N801 - PyTorch's name
 
 
 class iinfo:  # noqa: N801 - PyTorch's name
-    """The limits of an integer dtype.
+    """The numerical limits of an integer dtype.
 
-    >>> import retrograd as torch
-    >>> torch.iinfo(torch.int8).max
-    127
+    The attributes are ``bits``, ``dtype``, ``max`` and ``min``.
+
+    Args:
+        type: The dtype.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.iinfo(torch.int8).max
+        127
     """
 
     __slots__ = ("bits", "dtype", "max", "min")
@@ -87,12 +100,29 @@ class iinfo:  # noqa: N801 - PyTorch's name
 
 
 def get_num_threads() -> int:
-    """How many threads share the work on large arrays."""
+    """Returns the number of threads that operations on large arrays use.
+
+    Returns:
+        The number of threads.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.get_num_threads() >= 1
+        True
+    """
     return int(arrays.blocks.workers.count)
 
 
 def set_num_threads(num: int) -> None:
-    """Let ``num`` threads share the work on large arrays and in products of matrices."""
+    """Sets the number of threads that operations on large arrays and matrix products use.
+
+    Args:
+        num: The number of threads, at least 1.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.set_num_threads(torch.get_num_threads())
+    """
     if not isinstance(num, int) or isinstance(num, bool):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
     if num <= 0:

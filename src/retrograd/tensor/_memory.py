@@ -12,11 +12,22 @@ from retrograd.tensor._tensor import Tensor
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0,
                requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The bytes of an object taken as elements of a dtype, in the same memory.
+    """Creates a tensor that shares the memory of an object with the buffer protocol.
 
-    >>> import retrograd as torch
-    >>> torch.frombuffer(bytearray(b"ab"), dtype=torch.uint8)
-    tensor([97, 98], dtype=torch.uint8)
+    Args:
+        buffer: The object, such as a bytearray.
+        dtype: The dtype of the elements.
+        count: The number of elements. By default, all that fit.
+        offset: The number of bytes to skip at the start.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.frombuffer(bytearray(b"ab"), dtype=torch.uint8)
+        tensor([97, 98], dtype=torch.uint8)
     """
     wanted = numpy_dtype(dtype, name="frombuffer")
     try:
@@ -48,7 +59,25 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0,
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: Any = None,
                   layout: Any = None, device: Any = None, pin_memory: bool = False,
                   requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of a shape, not initialised, whose elements lie in memory as ``stride`` says."""
+    """Creates an uninitialized tensor with a given stride.
+
+    Args:
+        size: The shape of the result.
+        stride: The stride of each dimension, in elements.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        An uninitialized tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.empty_strided((2, 3), (1, 2)).stride()
+        (1, 2)
+    """
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides "
@@ -68,8 +97,25 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: Any = No
 def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None,
                    layout: Any = None, device: Any = None, pin_memory: bool = False,
                    requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of a shape, not initialised, without gaps in memory; ``physical_layout`` lists its
-    dimensions from the outermost in memory to the innermost."""
+    """Creates an uninitialized tensor whose dimensions have a given order in memory.
+
+    Args:
+        size: The shape of the result.
+        physical_layout: The dimensions from the outermost in memory to the innermost.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        An uninitialized tensor without gaps in memory.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.empty_permuted((2, 3), (1, 0)).stride()
+        (1, 2)
+    """
     shape, order = size_of("empty_permuted", (tuple(size),)), tuple(physical_layout)
     if len(order) != len(shape):
         raise RuntimeError(

@@ -43,7 +43,9 @@ def _function(op: Operation) -> Callable[..., Any]:
 # -- functions whose arguments need a word before the operation is called --------------------
 
 
-def _alpha(plain: Operation, scaled: Operation, name: str, alias: str = "") -> Callable[..., Any]:
+def _alpha(
+    plain: Operation, scaled: Operation, name: str, sign: str, example: str, alias: str = ""
+) -> Callable[..., Any]:
     once, times = _function(plain), _function(scaled)
 
     def function(input: Any, other: Any, *, alpha: Any = 1) -> Any:
@@ -52,12 +54,28 @@ def _alpha(plain: Operation, scaled: Operation, name: str, alias: str = "") -> C
         return times(input, other, alpha=alpha)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = plain.doc
+    function.__doc__ = f"""Computes ``input {sign} alpha * other``.
+
+Args:
+    input: The first operand: a tensor or a number.
+    other: The second operand, a tensor or a number, which is broadcast with the first.
+    alpha: A factor that ``other`` is multiplied by.
+
+Returns:
+    The result of the operation.
+
+Example:
+    >>> import retrograd as torch
+    >>> torch.{name}(torch.tensor([1.0, 2.0]), 10, alpha=2)
+    {example}
+"""
     return public("torch method", alias=alias, out="cast")(function)
 
 
-add = _alpha(elementwise.add, elementwise.add_scaled, "add")
-sub = _alpha(elementwise.sub, elementwise.sub_scaled, "sub", "subtract")
+add = _alpha(elementwise.add, elementwise.add_scaled, "add", "+", "tensor([21., 22.])")
+sub = _alpha(
+    elementwise.sub, elementwise.sub_scaled, "sub", "-", "tensor([-19., -18.])", "subtract"
+)
 _pow_scalar, _rsub = _function(elementwise.pow_scalar), _function(elementwise.rsub)
 _div = _function(elementwise.div)
 _where, _clamp = _function(elementwise.where), _function(elementwise.clamp)
@@ -66,11 +84,19 @@ _masked_fill = _function(elementwise.masked_fill)
 
 @public("torch method", in_place=True, out="cast")
 def pow(input: Any, exponent: Any) -> Any:
-    """``input ** exponent``; either may be a number.
+    """Raises the elements of a tensor to a power.
 
-    >>> import retrograd as torch
-    >>> torch.pow(torch.tensor([1., 3.]), 2)
-    tensor([1., 9.])
+    Args:
+        input: The base: a tensor or a number.
+        exponent: The exponent: a tensor or a number.
+
+    Returns:
+        ``input ** exponent``, broadcast.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.pow(torch.tensor([1., 3.]), 2)
+        tensor([1., 9.])
     """
     if is_number(exponent) and isinstance(input, TensorLike):
         operation = elementwise.pow_scalar if type(input) is Target else _pow_scalar
@@ -85,7 +111,22 @@ def pow(input: Any, exponent: Any) -> Any:
 
 @public("torch method", alias="divide true_divide", in_place=True, out="cast")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """``input / other``, rounded to ``"trunc"`` or ``"floor"`` on request."""
+    """Divides a tensor by another one, or by a number.
+
+    Args:
+        input: The dividend.
+        other: The divisor.
+        rounding_mode: None for true division, ``"trunc"`` to round towards zero, or ``"floor"`` to
+            round down.
+
+    Returns:
+        ``input / other``, broadcast and rounded.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.div(torch.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+        tensor([ 3., -4.])
+    """
     if rounding_mode is None:
         return (elementwise.div if type(input) is Target else _div)(input, other)
     dividing.check_rounding_mode(rounding_mode)
@@ -94,8 +135,23 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 
 @public("torch", out="computed")
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """``input`` where ``condition`` holds and ``other`` elsewhere; without them, the places where
-    it holds, as one tensor of indices for each dimension."""
+    """Selects elements from two tensors by a condition.
+
+    Args:
+        condition: A tensor of bool.
+        input: The value where the condition is true: a tensor or a number.
+        other: The value where the condition is false: a tensor or a number.
+
+    Returns:
+        The selected elements, broadcast. If only ``condition`` is given, a tuple of the indices at
+        which it is true, one tensor for each dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, -2.0])
+        >>> torch.where(x > 0, x, 0.0)
+        tensor([1., 0.])
+    """
     if input is None and other is None:
         return tuple(wrap(places) for places in arrays.nonzero(condition._data))
     if not (is_operand(input) and is_operand(other)):
@@ -122,7 +178,21 @@ def _of_one_dtype(input: Any, other: Any) -> tuple[Any, Any]:
 
 @public("torch method", alias="clip", in_place="torch method", out="computed")
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """Every element moved into ``[min, max]``; the bounds are numbers or tensors."""
+    """Limits the elements of a tensor to the range ``[min, max]``.
+
+    Args:
+        input: The input tensor.
+        min: The lower bound: a number or a tensor. By default, there is none.
+        max: The upper bound: a number or a tensor. By default, there is none.
+
+    Returns:
+        A tensor of elements within the bounds.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.clamp(torch.tensor([-1.0, 0.5, 3.0]), 0, 1)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         if is_number(min) or is_number(max):
             raise invalid_combination("clamp", input, min, max)
@@ -132,14 +202,40 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 @public("torch method")
 def conj(input: Any) -> Any:
-    """The complex conjugate; a real tensor is its own."""
+    """Computes the complex conjugate.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        The conjugate. A real tensor is returned as it is.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.conj(torch.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
     check_tensor("conj", "input", 1, input)
     return elementwise.conj(input) if input.is_complex() else input
 
 
 @public("torch method")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """A copy that gradients flow through."""
+    """Copies a tensor; gradients flow through the copy to ``input``.
+
+    Args:
+        input: The input tensor.
+        memory_format: ``torch.contiguous_format`` for row-major order. By default, the order of
+            ``input`` is preserved.
+
+    Returns:
+        A copy of ``input`` with its own memory.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.clone(torch.tensor([1, 2]))
+        tensor([1, 2])
+    """
     check_tensor("clone", "input", 1, input)
     if memory_format == "contiguous":
         return _contiguous_clone(input)
@@ -157,30 +253,72 @@ def _contiguous_clone(input: Any) -> Any:
 
 @public("method")
 def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """The tensor itself if its elements lie in reading order, else a copy whose do."""
+    """Returns a tensor whose elements are in row-major order in memory.
+
+    Args:
+        input: The input tensor.
+        memory_format: Accepted for compatibility; it has no effect.
+
+    Returns:
+        The tensor itself if it is contiguous, or else a copy.
+    """
     return input if input.is_contiguous() else _contiguous_clone(input)
 
 
 @public("torch method")
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """``value`` where ``mask`` holds, ``input`` elsewhere."""
+    """Fills the elements for which a mask is true with a value.
+
+    Args:
+        input: The input tensor.
+        mask: A tensor of bool, which is broadcast with ``input``.
+        value: A number, or a tensor without dimensions.
+
+    Returns:
+        A copy of ``input`` with the elements filled.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.masked_fill(torch.zeros(2), torch.tensor([True, False]), 5.0)
+        tensor([5., 0.])
+    """
     return _masked_fill(input, mask, value)
 
 
 @public("torch method", in_place="torch method", out="cast", announces=True)
 def square(input: Any) -> Any:
-    """``input ** 2``."""
+    """Computes the square of each element.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        ``input ** 2``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.square(torch.tensor([2.0, -3.0]))
+        tensor([4., 9.])
+    """
     check_tensor("square", "input", 1, input)
     return elementwise.pow_scalar(input, exponent=2)
 
 
 @public("torch method", in_place="torch method", out="computed")
 def round(input: Any, *, decimals: int | None = None) -> Any:
-    """To the nearest integer, or to a number of ``decimals``; a half goes to the even side.
+    """Rounds each element to the nearest integer, and halves to the nearest even integer.
 
-    >>> import retrograd as torch
-    >>> torch.round(torch.tensor([0.5, 1.5, -2.7]))
-    tensor([ 0.,  2., -3.])
+    Args:
+        input: The input tensor.
+        decimals: The number of decimal places to round to. The default is 0.
+
+    Returns:
+        A tensor of the rounded elements.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.round(torch.tensor([0.5, 1.5, -2.7]))
+        tensor([ 0.,  2., -3.])
     """
     check_tensor("round", "input", 1, input)
     if decimals is None:
@@ -190,7 +328,19 @@ def round(input: Any, *, decimals: int | None = None) -> Any:
 
 @public("torch method")
 def positive(input: Any) -> Any:
-    """The tensor itself."""
+    """Returns the tensor itself.
+
+    Args:
+        input: A tensor of any dtype but bool.
+
+    Returns:
+        ``input``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.positive(torch.tensor([1.0, -2.0]))
+        tensor([ 1., -2.])
+    """
     check_tensor("positive", "input", 1, input)
     if input._data.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
@@ -202,37 +352,90 @@ def positive(input: Any) -> Any:
 
 @public("method.where")
 def _where_method(self: Tensor, condition: Any, other: Any) -> Any:
-    """The elements of this tensor where ``condition`` holds, and of ``other`` elsewhere."""
+    """Selects elements from this tensor and another by a condition.
+
+    Args:
+        input: The input tensor.
+        condition: A tensor of bool.
+        other: The value where the condition is false: a tensor or a number.
+
+    Returns:
+        The elements of this tensor where the condition is true, and of ``other`` elsewhere,
+        broadcast.
+    """
     return where(condition, self, other)
 
 
 @public("method")
 def expand_as(self: Tensor, other: Any) -> Any:
-    """This tensor expanded to the shape of another."""
+    """Expands the tensor to the shape of another one.
+
+    Args:
+        input: The input tensor.
+        other: The tensor that determines the shape.
+
+    Returns:
+        A view of the tensor.
+    """
     return shaping.expand(self, other.shape)
 
 
 @public("method")
 def view_as(self: Tensor, other: Any) -> Any:
-    """A view of this tensor in the shape of another."""
+    """Creates a view of the tensor in the shape of another one.
+
+    Args:
+        input: The input tensor.
+        other: The tensor that determines the shape.
+
+    Returns:
+        A view of the tensor.
+    """
     return shaping.view(self, other.shape)
 
 
 @public("method")
 def reshape_as(self: Tensor, other: Any) -> Any:
-    """This tensor in the shape of another."""
+    """Gives the tensor the shape of another one.
+
+    Args:
+        input: The input tensor.
+        other: The tensor that determines the shape.
+
+    Returns:
+        A view of the tensor if possible, or else a copy.
+    """
     return shaping.reshape(self, other.shape)
 
 
 @public("method")
 def cpu(self: Tensor) -> Tensor:
-    """The tensor itself: everything is on the CPU."""
+    """Moves the tensor to the CPU, where every tensor is.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        The tensor itself.
+    """
     return self
 
 
 @public("method")
 def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignored: Any) -> Any:
-    """The tensor in another dtype (or of another tensor's); itself if there is nothing to do."""
+    """Converts the tensor to another dtype.
+
+    Args:
+        input: The input tensor.
+        *args: A dtype, a device, or a tensor whose dtype is used.
+        dtype: The dtype, passed by keyword.
+        copy: Whether to copy the tensor even if it has the dtype already.
+        **ignored: A device, which must be the CPU, and options that have no effect, such as
+            ``non_blocking``.
+
+    Returns:
+        The converted tensor, or the tensor itself if it has the dtype already.
+    """
     for a in args:
         if isinstance(a, dtypes.dtype):
             dtype = a
@@ -259,7 +462,11 @@ def _caster(name: str, target: dtypes.dtype) -> None:
         return to(self, target)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"The tensor converted to {target.name}."
+    method.__doc__ = f"""Converts the tensor to {target.name}.
+
+Returns:
+    The converted tensor, or the tensor itself if it has that dtype already.
+"""
     public("method")(method)
 
 
@@ -274,7 +481,15 @@ for _name, _dtype in {
 
 @public("method.type")
 def type_(self: Tensor, dtype: Any = None) -> Any:
-    """The type's name, as ``torch.FloatTensor``, or the tensor converted to a dtype."""
+    """Returns the name of the type, or converts the tensor to another dtype.
+
+    Args:
+        input: The input tensor.
+        dtype: The dtype to convert to. By default, the name is returned.
+
+    Returns:
+        A string such as ``"torch.FloatTensor"``, or the converted tensor.
+    """
     if dtype is not None:
         return to(self, dtype)
     return f"torch.{dtypes.type_word(self._data.dtype)}Tensor"
@@ -282,7 +497,15 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
 
 @public("method")
 def type_as(self: Tensor, other: Tensor) -> Any:
-    """The tensor in the dtype of another."""
+    """Converts the tensor to the dtype of another one.
+
+    Args:
+        input: The input tensor.
+        other: The tensor that determines the dtype.
+
+    Returns:
+        The converted tensor, or the tensor itself if it has the dtype already.
+    """
     return to(self, other.dtype)
 
 
@@ -412,8 +635,13 @@ def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
     return shaping.transpose(self, -2, -1) if self.ndim else self
 
 
+def _matrices_adjoint(self: Tensor) -> Any:
+    """The conjugate transpose of the last two dimensions; a scalar tensor is only conjugated."""
+    return conj(_matrices_transposed(self, "mH"))
+
+
 def _matrix_adjoint(self: Tensor) -> Any:
-    """A matrix transposed and conjugated."""
+    """The conjugate transpose of a matrix."""
     if self.ndim not in (0, 2):
         hint = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
         raise RuntimeError(
@@ -426,7 +654,7 @@ _PROPERTIES = {
     "T": property(_transposed), "mT": property(_matrices_transposed),
     "real": property(shaping.real, _writing.set_real),
     "H": property(_matrix_adjoint),
-    "mH": property(lambda self: conj(_matrices_transposed(self, "mH"))),
+    "mH": property(_matrices_adjoint),
     "imag": property(shaping.imag, _writing.set_imag),
 }  # fmt: skip
 public("method")(equal)

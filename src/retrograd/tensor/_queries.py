@@ -11,73 +11,172 @@ from retrograd.tensor._tensor import Tensor, device
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a Tensor.
+    """Tests whether an object is a tensor.
 
-    >>> import retrograd as torch
-    >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1)
-    (True, False)
+    Args:
+        obj: Any object.
+
+    Returns:
+        True or false.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1)
+        (True, False)
     """
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are floats."""
+    """Tests whether the dtype of a tensor is a floating-point dtype.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        True or false.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_floating_point(torch.ones(1))
+        True
+    """
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex."""
+    """Tests whether the dtype of a tensor is a complex dtype.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        True or false.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_complex(torch.ones(1))
+        False
+    """
     return input.is_complex()
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether a tensor was made in inference mode."""
+    """Tests whether a tensor was created in inference mode.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        True or false.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.is_inference(torch.ones(1))
+        False
+    """
     return input.is_inference()
 
 
 def detach(input: Tensor) -> Any:
-    """The same memory without the history.
+    """Returns a tensor that shares memory with ``input`` but has no history.
 
-    >>> import retrograd as torch
-    >>> torch.detach(torch.ones(1, requires_grad=True))
-    tensor([1.])
+    Args:
+        input: The input tensor.
+
+    Returns:
+        A tensor that does not require grad.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.detach(torch.ones(1, requires_grad=True))
+        tensor([1.])
     """
     return input.detach()
 
 
 def get_default_device() -> device:
-    """The device of new tensors: the CPU.
+    """Returns the device that new tensors are created on.
 
-    >>> import retrograd as torch
-    >>> torch.get_default_device()
-    device(type='cpu')
+    Returns:
+        The CPU.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.get_default_device()
+        device(type='cpu')
     """
     return device("cpu")
 
 
 def get_device(input: Tensor) -> int:
-    """The number of the device of a tensor: -1, as for every tensor of the CPU."""
+    """Returns the index of the device of a tensor.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        -1, the index of the CPU.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.get_device(torch.ones(1))
+        -1
+    """
     return input.get_device()
 
 
 def numel(input: Tensor) -> int:
-    """How many elements a tensor has."""
+    """Returns the number of elements of a tensor.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        The number of elements.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.numel(torch.zeros(2, 3))
+        6
+    """
     return input.numel()
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
-    """The dtype that an operation on the two would compute in.
+    """Returns the dtype that an operation on two operands computes in.
 
-    >>> import retrograd as torch
-    >>> torch.result_type(torch.tensor([1, 2]), 1.0)
-    torch.float32
+    Args:
+        tensor1: The first operand: a tensor or a number.
+        tensor2: The second operand: a tensor or a number.
+
+    Returns:
+        The dtype.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.result_type(torch.tensor([1, 2]), 1.0)
+        torch.float32
     """
     raws = [x._data if isinstance(x, Tensor) else x for x in (tensor1, tensor2)]
     return dtypes.from_numpy_dtype(dtypes.result_type(raws))
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and the same elements."""
+    """Tests whether two tensors have the same shape and the same elements.
+
+    Args:
+        input: The first tensor.
+        other: The second tensor.
+
+    Returns:
+        True or false.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+        True
+    """
     a, b = input._data, other._data
     if hidden(a) or hidden(b):
         return bool(input.shape == other.shape and reducing.all(elementwise.eq(input, other)))

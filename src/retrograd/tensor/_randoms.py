@@ -11,7 +11,15 @@ from retrograd.arrays import Raw
 from retrograd.ops import sampling
 from retrograd.ops._dims import numel
 from retrograd.ops._randomness import drawn
-from retrograd.tensor._creation import finished, in_layout_of, new_tensor, numpy_dtype, size_of
+from retrograd.tensor._creation import (
+    LIKE_OPTIONS,
+    OPTIONS,
+    finished,
+    in_layout_of,
+    new_tensor,
+    numpy_dtype,
+    size_of,
+)
 from retrograd.tensor._tensor import Tensor
 
 
@@ -24,7 +32,7 @@ def no_such_call(name: str, *given: Any) -> TypeError:
     )
 
 
-def _sampled(distribution: str, name: str, doc: str) -> Callable[..., Tensor]:
+def _sampled(distribution: str, name: str, numbers: str) -> Callable[..., Tensor]:
     def function(
         *sizes: Any, size: Any = None, generator: Any = None, out: Any = None, dtype: Any = None,
         layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -39,22 +47,58 @@ def _sampled(distribution: str, name: str, doc: str) -> Callable[..., Tensor]:
         return finished(name, data, out, dtype, requires_grad, device)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"""Creates a tensor of random numbers from {numbers}.
+
+Args:
+    *sizes: The shape, as integers or as one sequence.
+    size: The shape as a sequence, passed by keyword.
+    generator: The generator of the random numbers. The default is the global generator.
+    out: The tensor to write the result to.
+    {OPTIONS}
+
+Returns:
+    A tensor of random numbers.
+
+Example:
+    >>> import retrograd as torch
+    >>> torch.{name}(2, 3, generator=torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 3])
+"""
     return function
 
 
-rand = _sampled("uniform", "rand", "Uniform random numbers in [0, 1).")
-randn = _sampled("normal", "randn", "Normal random numbers, mean 0 and deviation 1.")
+_UNIFORM = "the uniform distribution on ``[0, 1)``"
+_NORMAL = "the standard normal distribution"
+rand = _sampled("uniform", "rand", _UNIFORM)
+randn = _sampled("normal", "randn", _NORMAL)
 
 
 def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None,
             out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
             requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Random integers: ``randint(high, size)`` or ``randint(low, high, size)``.
+    """Creates a tensor of random integers, uniformly distributed on ``[low, high)``.
 
-    >>> import retrograd as torch
-    >>> torch.randint(5, 6, (2,))
-    tensor([5, 5])
+    It is called as ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    Args:
+        low: The lowest integer. The default is 0.
+        high: The integer above the highest one.
+        size: The shape of the result.
+        generator: The generator of the random numbers. The default is the global generator.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result. The default is int64.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        requires_grad: Whether operations on the result are recorded for autograd.
+        pin_memory: Accepted for compatibility; it has no effect.
+
+    Returns:
+        A tensor of random integers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.randint(5, 6, (2,))
+        tensor([5, 5])
     """
     if size is None:
         if high is None:
@@ -71,7 +115,26 @@ def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = No
 def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = None,
              layout: Any = None, device: Any = None, requires_grad: bool = False,
              pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """The numbers 0 to n - 1 in random order."""
+    """Creates a random permutation of the integers from 0 to ``n - 1``.
+
+    Args:
+        n: The number of integers.
+        generator: The generator of the random numbers. The default is the global generator.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result. The default is int64.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        requires_grad: Whether operations on the result are recorded for autograd.
+        pin_memory: Accepted for compatibility; it has no effect.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.randperm(4).sort().values
+        tensor([0, 1, 2, 3])
+    """
     if not hasattr(n, "__index__"):
         raise TypeError(
             f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}"
@@ -97,7 +160,7 @@ def _is_laid_out_in_order(like: Tensor) -> bool:
     return arrays.layout_order(like._data) == list(range(like._data.ndim))
 
 
-def _sampled_like(name: str, doc: str, draw: Callable[..., Raw]) -> Callable[..., Tensor]:
+def _sampled_like(name: str, numbers: str, draw: Callable[..., Raw]) -> Callable[..., Tensor]:
     """``draw`` is given a shape, a dtype, a generator and whether the result is contiguous."""
 
     def function(
@@ -116,7 +179,21 @@ def _sampled_like(name: str, doc: str, draw: Callable[..., Raw]) -> Callable[...
         return new_tensor(data, requires_grad, device, name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"""Creates a tensor in the shape of another one, from {numbers}.
+
+Args:
+    input: The tensor that determines the shape and, by default, the dtype.
+    generator: The generator of the random numbers. The default is the global generator.
+    {LIKE_OPTIONS}
+
+Returns:
+    A tensor of random numbers.
+
+Example:
+    >>> import retrograd as torch
+    >>> torch.{name}(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+"""
     return function
 
 
@@ -128,16 +205,29 @@ def _draw_normal(shape: Any, dtype: Any, generator: Any, contiguous: bool) -> Ra
     return arrays.random.normal(shape, dtype, generator, 0.0, 1.0, contiguous)
 
 
-rand_like = _sampled_like(
-    "rand_like", "Uniform random numbers in the shape and dtype of another tensor.", _draw_uniform
-)
-randn_like = _sampled_like(
-    "randn_like", "Normal random numbers in the shape and dtype of another tensor.", _draw_normal
-)
+rand_like = _sampled_like("rand_like", _UNIFORM, _draw_uniform)
+randn_like = _sampled_like("randn_like", _NORMAL, _draw_normal)
 
 
 def randint_like(input: Any, low: Any, high: Any = None, **options: Any) -> Tensor:
-    """Random integers in the shape and dtype of another tensor."""
+    """Creates a tensor of random integers in the shape and dtype of another tensor.
+
+    It is called as ``randint_like(input, high)`` or ``randint_like(input, low, high)``.
+
+    Args:
+        input: The tensor that determines the shape and, by default, the dtype.
+        low: The lowest integer. The default is 0.
+        high: The integer above the highest one.
+        **options: The options of ``rand_like``, such as ``dtype`` and ``requires_grad``.
+
+    Returns:
+        A tensor of random integers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.randint_like(torch.zeros(2), 5, 6)
+        tensor([5., 5.])
+    """
     low, high = (0, low) if high is None else (low, high)
 
     def draw(shape: Any, dtype: Any, generator: Any, contiguous: bool) -> Raw:
@@ -149,12 +239,27 @@ def randint_like(input: Any, low: Any, high: Any = None, **options: Any) -> Tens
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None,
            out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
            pin_memory: bool = False, requires_grad: bool = False) -> Any:  # fmt: skip
-    """Normal random numbers. ``mean`` and ``std`` are numbers or tensors; if both are numbers,
-    ``size`` says how many.
+    """Creates a tensor of random numbers from normal distributions.
 
-    >>> import retrograd as torch
-    >>> torch.normal(torch.tensor([1.0, 2.0]), 0.0)
-    tensor([1., 2.])
+    Args:
+        mean: The mean: a number, or a tensor of means.
+        std: The standard deviation: a number, or a tensor of standard deviations.
+        size: The shape of the result, if both ``mean`` and ``std`` are numbers.
+        generator: The generator of the random numbers. The default is the global generator.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A tensor of random numbers.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.normal(torch.tensor([1.0, 2.0]), 0.0)
+        tensor([1., 2.])
     """
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         if out is not None:  # what is drawn is as precise as what it is written to

@@ -19,11 +19,29 @@ from retrograd.tensor._tensor import Tensor
 def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None,
            dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
            requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``.
+    """Creates a 1-D tensor of evenly spaced numbers on ``[start, end)``.
 
-    >>> import retrograd as torch
-    >>> torch.arange(-1.0, 1.0, 0.5)
-    tensor([-1.0000, -0.5000,  0.0000,  0.5000])
+    It is called as ``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``.
+
+    Args:
+        *bounds: The arguments ``start``, ``end`` and ``step`` by position.
+        start: The first number. The default is 0.
+        end: The end of the range, which is excluded.
+        step: The difference between neighbouring numbers. The default is 1.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result. By default, it is inferred from the other arguments.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.arange(-1.0, 1.0, 0.5)
+        tensor([-1.0000, -0.5000,  0.0000,  0.5000])
     """
     start, end, step = _bounds(bounds, start, end, step)
     whole = all(isinstance(x, int) for x in (start, end, step))
@@ -39,7 +57,30 @@ def range(  # noqa: A001 - PyTorch's name
     start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The numbers from ``start`` to ``end``, which is included. Deprecated: see ``arange``."""
+    """Creates a 1-D tensor of evenly spaced numbers on ``[start, end]``.
+
+    Deprecated: use ``arange``, which excludes the end.
+
+    Args:
+        start: The first number.
+        end: The end of the range, which is included.
+        step: The difference between neighbouring numbers.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import warnings
+        >>> import retrograd as torch
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     print(torch.range(1, 3))
+        tensor([1., 2., 3.])
+    """
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
         "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
@@ -132,11 +173,26 @@ def _spaced(start: Any, end: Any, step: Any, dtype: Any) -> Raw:
 def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None,
              layout: Any = None, device: Any = None, pin_memory: bool = False,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``steps`` numbers from ``start`` to ``end``, both included.
+    """Creates a 1-D tensor of evenly spaced numbers from ``start`` to ``end``.
 
-    >>> import retrograd as torch
-    >>> torch.linspace(0, 1, 5)
-    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    Args:
+        start: The first number.
+        end: The last number.
+        steps: The number of elements.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     start, end, wanted = _ends("linspace", start, end, steps, dtype, out)
     data = arrays.cast(_even(start, end, steps, wanted), wanted)
@@ -146,11 +202,27 @@ def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None,
              dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``base`` to the power of ``steps`` numbers from ``start`` to ``end``, both included.
+    """Creates a 1-D tensor of numbers that are evenly spaced on a logarithmic scale.
 
-    >>> import retrograd as torch
-    >>> torch.logspace(0, 2, 3)
-    tensor([  1.,  10., 100.])
+    Args:
+        start: The exponent of the first number.
+        end: The exponent of the last number.
+        steps: The number of elements.
+        base: The base of the powers.
+        out: The tensor to write the result to.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor of the powers of ``base``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.logspace(0, 2, 3)
+        tensor([  1.,  10., 100.])
     """
     start, end, wanted = _ends("logspace", start, end, steps, dtype, out)
     wide = arrays.float64 if wanted.kind != "c" else dtypes.complex128.numpy

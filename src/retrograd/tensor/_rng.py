@@ -13,11 +13,15 @@ from retrograd.tensor._tensor import Tensor, device
 
 
 class Generator(_generator.Generator):
-    """A stream of random numbers with a seed: number for number that of PyTorch's CPU generator.
+    """A generator of random numbers, with the same sequence as PyTorch's CPU generator.
 
-    >>> import retrograd as torch
-    >>> torch.rand(2, generator=torch.Generator().manual_seed(0))
-    tensor([0.4963, 0.7682])
+    Args:
+        device: Only the CPU is supported.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.rand(2, generator=torch.Generator().manual_seed(0))
+        tensor([0.4963, 0.7682])
     """
 
     def __init__(self, device: Any = "cpu") -> None:
@@ -25,12 +29,23 @@ class Generator(_generator.Generator):
         self.device = _CPU
 
     def get_state(self) -> Tensor:
-        """Where the stream stands, to be given back to ``set_state``, here or in PyTorch."""
+        """Returns the state of the generator, which ``set_state`` accepts, here and in PyTorch.
+
+        Returns:
+            The state as a tensor of bytes.
+        """
         state: Tensor = wrap(self.saved())
         return state
 
     def set_state(self, new_state: Any) -> Generator:
-        """Continue from a state taken earlier."""
+        """Sets the state of the generator.
+
+        Args:
+            new_state: A state that ``get_state`` returned.
+
+        Returns:
+            The generator itself.
+        """
         self.restore(new_state._data if isinstance(new_state, Tensor) else new_state)
         return self
 

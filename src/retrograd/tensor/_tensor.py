@@ -30,7 +30,11 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def numel(self) -> int:
-        """How many elements a tensor of this shape has."""
+        """Returns the number of elements of a tensor of this shape.
+
+        Returns:
+            The product of the sizes.
+        """
         count = 1
         for s in self:
             count *= s
@@ -52,7 +56,17 @@ class Size(tuple[int, ...]):
 
 
 class device:  # noqa: N801 - PyTorch's name
-    """Where a tensor's memory is. There is one place: the CPU."""
+    """The device that a tensor is on, which is always the CPU.
+
+    Args:
+        type: ``"cpu"``, with or without an index, as in ``"cpu:0"``.
+        index: The index of the device.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.device("cpu")
+        device(type='cpu')
+    """
 
     __slots__ = ("index", "type")
 
@@ -92,14 +106,19 @@ else:
 
 
 class Tensor(_Base):
-    """An n-dimensional array that remembers how it was made.
+    """An n-dimensional array that records the operations that it results from.
 
-    Make one with ``tensor``, ``zeros``, ``from_numpy`` and their kin.
+    Create tensors with ``tensor``, ``zeros``, ``from_numpy`` and similar functions.
 
-    >>> import retrograd as torch
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> (x * x).sum()
-    tensor(5., grad_fn=<SumBackward0>)
+    Args:
+        *data: The sizes of a tensor, or one sequence of data. The dtype is the default
+            floating-point dtype.
+
+    Example:
+        >>> import retrograd as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum()
+        tensor(5., grad_fn=<SumBackward0>)
     """
 
     __slots__ = ()
@@ -149,7 +168,14 @@ class Tensor(_Base):
     @overload
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
-        """The shape, or the size of one dimension."""
+        """Returns the shape, or the size of one dimension.
+
+        Args:
+            dim: The dimension. By default, the shape is returned.
+
+        Returns:
+            The shape, or an integer.
+        """
         return self.shape if dim is None else self.shape[dim]
 
     @property
@@ -159,7 +185,7 @@ class Tensor(_Base):
 
     @property
     def device(self) -> device:
-        """Always the CPU."""
+        """The device that the tensor is on: the CPU."""
         return _CPU
 
     @property
@@ -168,7 +194,11 @@ class Tensor(_Base):
         return int(self._data.ndim)
 
     def dim(self) -> int:
-        """The number of dimensions."""
+        """Returns the number of dimensions.
+
+        Returns:
+            The number of dimensions.
+        """
         return int(self._data.ndim)
 
     ndimension = dim
@@ -179,24 +209,39 @@ class Tensor(_Base):
     layout = "strided"
 
     def get_device(self) -> int:
-        """The number of the device: -1, as for every tensor of the CPU."""
+        """Returns the index of the device of the tensor.
+
+        Returns:
+            -1, the index of the CPU.
+        """
         return -1
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Returns the number of elements.
+
+        Returns:
+            The number of elements.
+        """
         return int(self._data.size)
 
     nelement = numel
 
     @property
     def nbytes(self) -> int:
+        """The number of bytes that the elements take."""
         return int(self._data.nbytes)
 
     @property
     def itemsize(self) -> int:
+        """The number of bytes of one element."""
         return int(self._data.itemsize)
 
     def element_size(self) -> int:
+        """Returns the number of bytes of one element.
+
+        Returns:
+            The number of bytes.
+        """
         return int(self._data.itemsize)
 
     @overload
@@ -204,36 +249,73 @@ class Tensor(_Base):
     @overload
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """How many elements apart neighbours along each dimension are."""
+        """Returns the distance in memory between neighbouring elements along a dimension.
+
+        Args:
+            dim: The dimension. By default, the strides of all dimensions are returned.
+
+        Returns:
+            The stride, or a tuple of them, in elements.
+        """
         strides = arrays.strides(self._data)
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """How many elements into its memory, which others may share, a tensor starts."""
+        """Returns the index of the first element in the storage of the tensor.
+
+        Returns:
+            The offset, in elements.
+        """
         return arrays.layout.offset(arrays.writable(bare(self, looks=False)))
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """Returns the address in memory of the first element.
+
+        Returns:
+            The address.
+        """
         if isinstance(self._data, Lifted):
             self._data.refuse("the address")
         self._data = arrays.writable(self._data)
         return int(self._data.__array_interface__["data"][0])
 
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory in reading order."""
+        """Tests whether the elements are in row-major order in memory, without gaps.
+
+        Returns:
+            True or false.
+        """
         return arrays.is_contiguous(self._data)
 
     def is_floating_point(self) -> bool:
+        """Tests whether the dtype is a floating-point dtype.
+
+        Returns:
+            True or false.
+        """
         return bool(self._data.dtype.kind == "f")
 
     def is_complex(self) -> bool:
+        """Tests whether the dtype is a complex dtype.
+
+        Returns:
+            True or false.
+        """
         return bool(self._data.dtype.kind == "c")
 
     # -- to Python and NumPy -----------------------------------------------------------------
 
     def numpy(self, *, force: bool = False) -> Array:
-        """The array, sharing memory. While recording, a tensor that requires grad must be detached
-        first."""
+        """Returns the elements as a NumPy array that shares their memory.
+
+        A tensor that requires grad must be detached first, unless recording is disabled.
+
+        Args:
+            force: Whether a tensor that requires grad is accepted as it is.
+
+        Returns:
+            The array.
+        """
         if modes.grad_enabled and not force and self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
@@ -268,7 +350,11 @@ class Tensor(_Base):
     __array_priority__ = 1000
 
     def item(self) -> bool | int | float:
-        """The one element as a Python number."""
+        """Returns the only element of the tensor as a Python number.
+
+        Returns:
+            The number.
+        """
         if self._data.size != 1:
             raise RuntimeError(
                 f"a Tensor with {self._data.size} elements cannot be converted to Scalar"
@@ -278,7 +364,11 @@ class Tensor(_Base):
         return self._data.item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
+        """Returns the elements as nested lists of Python numbers.
+
+        Returns:
+            A list, or a number if the tensor has no dimensions.
+        """
         return self._data.tolist()
 
     def _scalar(self) -> Any:

@@ -47,11 +47,24 @@ def _window(
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                 layout: Any = None, device: Any = None, pin_memory: bool = False,
                 requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """One period of a cosine, from 0 to 1 and back.
+    """Creates a Hann window: one period of a raised cosine.
 
-    >>> import retrograd as torch
-    >>> torch.hann_window(4)
-    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    Args:
+        window_length: The number of elements.
+        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.hann_window(4)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
 
     def shape(count: int, wanted: Any) -> Raw:
@@ -64,7 +77,27 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
                    beta: float = 0.46, *, dtype: Any = None, layout: Any = None,
                    device: Any = None, pin_memory: bool = False,
                    requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``alpha - beta * cos``, over one period."""
+    """Creates a Hamming window: ``alpha - beta * cos`` over one period.
+
+    Args:
+        window_length: The number of elements.
+        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
+        alpha: The constant term.
+        beta: The amplitude of the cosine.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.hamming_window(4)
+        tensor([0.0800, 0.5400, 1.0000, 0.5400])
+    """
 
     def shape(count: int, wanted: Any) -> Raw:
         return arrays.fourier.cosine_window(count, (alpha, -beta), wanted)
@@ -75,7 +108,25 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                     layout: Any = None, device: Any = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Blackman's sum of two cosines."""
+    """Creates a Blackman window: a constant and two cosines.
+
+    Args:
+        window_length: The number of elements.
+        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.blackman_window(4)[1:]
+        tensor([0.3400, 1.0000, 0.3400])
+    """
 
     def shape(count: int, wanted: Any) -> Raw:
         return arrays.fourier.cosine_window(count, (0.42, -0.5, 0.08), wanted)
@@ -86,7 +137,25 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                     layout: Any = None, device: Any = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A straight line up to 1, and one down again."""
+    """Creates a Bartlett window: a triangle from 0 up to 1 and down to 0.
+
+    Args:
+        window_length: The number of elements.
+        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.bartlett_window(4)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
 
     def shape(count: int, wanted: Any) -> Raw:
         steps = arrays.arange(count, dtype=wanted) * wanted.type(2 / (count - 1))
@@ -98,7 +167,26 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
                   dtype: Any = None, layout: Any = None, device: Any = None,
                   pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Kaiser's window, the narrower the larger ``beta`` is."""
+    """Creates a Kaiser window.
+
+    Args:
+        window_length: The number of elements.
+        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
+        beta: The shape parameter. The larger it is, the narrower is the window.
+        dtype: The dtype of the result.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result. Only the CPU is supported.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        A 1-D tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.kaiser_window(3, periodic=False)
+        tensor([5.2773e-05, 1.0000e+00, 5.2773e-05])
+    """
 
     def shape(count: int, wanted: Any) -> Raw:
         steps = arrays.arange(count, dtype=wanted) * wanted.type(2 / (count - 1)) - wanted.type(1)

@@ -13,13 +13,35 @@ from retrograd.tensor._tensor import Tensor
 
 @public("method")
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite with the elements of ``src``, broadcast and cast."""
+    """Overwrites the tensor with the elements of another one, broadcast and converted.
+
+    Args:
+        input: The input tensor.
+        src: The tensor to copy from.
+        non_blocking: Accepted for compatibility; it has no effect.
+
+    Returns:
+        The tensor itself.
+    """
     return write_in_place(elementwise.copy, [self, src], {})
 
 
 @public("torch method")
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Overwrite every element with ``value``."""
+    """Overwrites every element with one value.
+
+    Args:
+        input: The input tensor.
+        value: A number, or a tensor without dimensions.
+
+    Returns:
+        ``input`` itself.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.fill_(torch.zeros(2), 3)
+        tensor([3., 3.])
+    """
     if not isinstance(value, Tensor):
         return write_in_place(elementwise.fill_number, [self], {"value": value})
     if value.ndim:
@@ -49,7 +71,19 @@ def _set_part(part: Tensor, value: Any) -> None:
 
 @public("torch method")
 def zero_(self: Tensor) -> Tensor:
-    """Overwrite every element with zero."""
+    """Overwrites every element with zero.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        ``input`` itself.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.zero_(torch.ones(2))
+        tensor([0., 0.])
+    """
     return write_in_place(elementwise.zero, [self], {})
 
 
@@ -81,6 +115,18 @@ _alpha_(elementwise.sub, elementwise.sub_scaled, "sub_", "subtract_")
 
 @public("torch")
 def detach_(input: Tensor) -> Tensor:
-    """The method ``detach_`` as a function."""
+    """Detaches a tensor from the graph, in place.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        ``input`` itself, which is now a leaf.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.detach_(torch.ones(1, requires_grad=True) * 2)
+        tensor([2.])
+    """
     input.detach_()
     return input

@@ -133,11 +133,23 @@ _FEW_ROWS = 25  # up to so many, differences are taken one by one, which is more
 def cdist(
     x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
 ) -> Any:
-    """The distances between every row of ``x1`` and every row of ``x2``, in the p-norm.
+    """Computes the p-norm distance between each pair of rows of two matrices.
 
-    >>> import retrograd as torch
-    >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
-    tensor([[5., 1.]])
+    Args:
+        x1: A matrix, or a batch of matrices.
+        x2: A matrix, or a batch of matrices, with as many columns as ``x1``.
+        p: The order of the norm, which may be infinite.
+        compute_mode: Whether Euclidean distances are computed by a matrix product:
+            ``"use_mm_for_euclid_dist_if_necessary"``, ``"use_mm_for_euclid_dist"`` or
+            ``"donot_use_mm_for_euclid_dist"``.
+
+    Returns:
+        A matrix with a row for each row of ``x1`` and a column for each row of ``x2``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+        tensor([[5., 1.]])
     """
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
@@ -233,7 +245,22 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 @public("torch.cross method.cross", out="same")
 def cross_of_torch(input: Any, other: Any, dim: int | None = None) -> Any:
-    """``torch.cross``: the cross product along ``dim``, or the first dimension of size 3."""
+    """Computes the cross product of vectors of three elements.
+
+    Args:
+        input: The first vectors.
+        other: The second vectors, which are broadcast with the first.
+        dim: The dimension that holds the three elements. The default is the first dimension of size
+            3.
+
+    Returns:
+        The cross products.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]), dim=0)
+        tensor([0., 0., 1.])
+    """
     check_tensors("cross", input=input, other=other)
     if dim is None:
         dim = next((d for d, size in enumerate(input.shape) if size == 3), None)

@@ -238,7 +238,22 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
 
 @public("torch.svd method.svd", out="same")
 def svd_of_torch(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
-    """``torch.svd``: as ``torch.linalg.svd``, but gives ``V`` where that gives its adjoint."""
+    """Computes the singular value decomposition; see also ``torch.linalg.svd``.
+
+    Args:
+        input: A matrix, or a batch of matrices.
+        some: Whether ``U`` and ``V`` are reduced to as many columns as there are singular values.
+        compute_uv: Whether to compute ``U`` and ``V``. Otherwise they are zero.
+
+    Returns:
+        A named tuple ``(U, S, V)`` with ``input = U @ diag(S) @ V.mH``. Unlike
+        ``torch.linalg.svd``, it holds ``V`` and not its adjoint.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
+        tensor([3., 2.])
+    """
     check_tensors("svd", input=input)
     if len(input.shape) < 2:
         raise RuntimeError(
@@ -572,6 +587,20 @@ def qr(A: Any, mode: str = "reduced") -> Any:
 
 @public("torch.qr method.qr", out="same")
 def qr_of_torch(input: Any, some: bool = True) -> Any:
-    """``torch.qr``: as ``torch.linalg.qr``, complete unless ``some``."""
+    """Computes the QR decomposition; see also ``torch.linalg.qr``.
+
+    Args:
+        input: A matrix, or a batch of matrices.
+        some: Whether the decomposition is reduced. Otherwise ``Q`` is square.
+
+    Returns:
+        A named tuple ``(Q, R)`` with ``input = Q @ R``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> q, r = torch.qr(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> torch.allclose(q @ r, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        True
+    """
     check_tensors("qr", input=input)
     return named_result("qr", "Q", "R")(qr(input, "reduced" if some else "complete"))

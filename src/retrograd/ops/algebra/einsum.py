@@ -31,15 +31,26 @@ class Equation(NamedTuple):
 
 @public("torch")
 def einsum(*args: Any) -> Any:
-    """Products of tensors, summed over the labels that the result lacks.
+    """Computes sums of products by Einstein's summation convention.
 
-    >>> import retrograd as torch
-    >>> a = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    >>> torch.einsum("ij,kj->ik", a, a)
-    tensor([[ 5., 11.],
-            [11., 25.]])
-    >>> torch.einsum("ii", a)
-    tensor(5.)
+    Products are summed over the labels that the result does not have.
+
+    Args:
+        *args: An equation such as ``"ij,jk->ik"``, followed by the operands. Alternatively, each
+            operand followed by the list of its dimensions as integers, and optionally the list for
+            the result.
+
+    Returns:
+        The result of the equation.
+
+    Example:
+        >>> import retrograd as torch
+        >>> a = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> torch.einsum("ij,kj->ik", a, a)
+        tensor([[ 5., 11.],
+                [11., 25.]])
+        >>> torch.einsum("ii", a)
+        tensor(5.)
     """
     text, operands = _equation_and_operands(args)
     for number, x in enumerate(operands):

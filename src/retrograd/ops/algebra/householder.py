@@ -97,8 +97,21 @@ geqrf_op = undifferentiable(
 
 @public("torch method", out="same")
 def geqrf(input: Any) -> Any:
-    """The QR decomposition as LAPACK keeps it: R on and above the diagonal, the vectors of the
-    reflections that make Q below it, and their scales."""
+    """Computes the QR decomposition in the form that LAPACK stores.
+
+    Args:
+        input: A matrix, or a batch of matrices.
+
+    Returns:
+        A named tuple ``(a, tau)``: ``a`` holds R on and above the diagonal and the Householder
+        vectors below it, and ``tau`` holds the scales of the reflections.
+
+    Example:
+        >>> import retrograd as torch
+        >>> a, tau = torch.geqrf(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> a.shape, tau.shape
+        (torch.Size([2, 2]), torch.Size([2]))
+    """
     x = raw(input)
     if x.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")

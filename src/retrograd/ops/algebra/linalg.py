@@ -164,7 +164,19 @@ def det(A: Any) -> Any:
 
 @public("torch.det method.det")
 def det_of_torch(input: Any) -> Any:
-    """``torch.det``: the determinant of a square matrix."""
+    """Computes the determinant of a square matrix.
+
+    Args:
+        input: A square matrix, or a batch of them.
+
+    Returns:
+        The determinant of each matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.det(torch.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor(6.)
+    """
     check_tensors("det", input=input)
     return det(input)
 
@@ -239,18 +251,37 @@ def slogdet(A: Any) -> Any:
 
 @public("torch.slogdet method.slogdet", out="same")
 def slogdet_of_torch(input: Any) -> Any:
-    """``torch.slogdet``: the same as ``torch.linalg.slogdet``."""
+    """Computes the sign and the logarithm of the absolute value of the determinant.
+
+    Args:
+        input: A square matrix, or a batch of them.
+
+    Returns:
+        A named tuple ``(sign, logabsdet)``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.slogdet(torch.tensor([[1.0, 0.0], [0.0, -1.0]])).sign
+        tensor(-1.)
+    """
     check_tensors("slogdet", input=input)
     return named_result("slogdet", "sign", "logabsdet")(_checked_slogdet("linalg.slogdet", input))
 
 
 @public("torch method")
 def logdet(input: Any) -> Any:
-    """The logarithm of the determinant; NaN if that is negative.
+    """Computes the logarithm of the determinant.
 
-    >>> import retrograd as torch
-    >>> torch.logdet(torch.eye(2))
-    tensor(0.)
+    Args:
+        input: A square matrix, or a batch of them.
+
+    Returns:
+        The logarithm for each matrix: NaN if the determinant is negative.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.logdet(torch.eye(2))
+        tensor(0.)
     """
     check_tensors("logdet", input=input)
     sign, logarithm = _checked_slogdet("logdet", input)
@@ -285,7 +316,21 @@ def matrix_power(input: Any, n: int) -> Any:
 
 @public("torch.matrix_power method.matrix_power", out="same")
 def matrix_power_of_torch(input: Any, n: int) -> Any:
-    """``torch.matrix_power``: the same as ``torch.linalg.matrix_power``."""
+    """Computes the power of a square matrix to an integer exponent.
+
+    Args:
+        input: A square matrix, or a batch of them.
+        n: The exponent. If it is negative, the inverse is raised to ``-n``.
+
+    Returns:
+        The power of each matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+        tensor([[1., 3.],
+                [0., 1.]])
+    """
     check_tensors("matrix_power", input=input)
     return _power("matrix_power", input, n)
 
@@ -466,7 +511,20 @@ def _multiplied(matrices: list[Any], splits: dict[tuple[int, int], int], i: int,
 
 @public("torch", out="same")
 def chain_matmul(*matrices: Any) -> Any:
-    """The product of several matrices: an older name of ``torch.linalg.multi_dot``."""
+    """Computes the product of several matrices; an older name of ``torch.linalg.multi_dot``.
+
+    Args:
+        *matrices: The matrices.
+
+    Returns:
+        The product, computed in the order that needs the fewest operations.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.chain_matmul(torch.ones(2, 3), torch.ones(3, 1), torch.ones(1, 2))
+        tensor([[3., 3.],
+                [3., 3.]])
+    """
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for x in matrices:

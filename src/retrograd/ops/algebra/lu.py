@@ -232,7 +232,23 @@ def lu_factor(A: Any, *, pivot: bool = True) -> Any:
 
 @public("torch.lu method.lu", out="same")
 def lu_of_torch(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
-    """``torch.lu``: the same as ``torch.linalg.lu_factor``."""
+    """Computes the LU factorization; see also ``torch.linalg.lu_factor``.
+
+    Args:
+        A: A matrix, or a batch of matrices.
+        pivot: Whether rows are exchanged for numerical stability.
+        get_infos: Whether to return the status of the factorization of each matrix.
+
+    Returns:
+        A tuple of the compact factors and the pivots, and of the status if it is requested.
+
+    Example:
+        >>> import retrograd as torch
+        >>> factors, pivots = torch.lu(torch.tensor([[4.0, 3.0], [2.0, 3.0]]))
+        >>> factors
+        tensor([[4.0000, 3.0000],
+                [0.5000, 1.5000]])
+    """
     check_tensors("lu", A=A)
     found = _factored("torch.linalg.lu_factor_ex", A, pivot, not get_infos)
     return tuple(found) if get_infos else tuple(found[:2])
@@ -347,7 +363,24 @@ def _check_pivots(pivots: Raw, rows: int) -> None:
 def lu_unpack(
     LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
-    """P, L and U of what ``lu_factor`` gave."""
+    """Unpacks the compact result of ``torch.linalg.lu_factor``.
+
+    Args:
+        LU_data: The compact factors.
+        LU_pivots: The pivots.
+        unpack_data: Whether to unpack L and U. Otherwise they are empty.
+        unpack_pivots: Whether to unpack P. Otherwise it is empty.
+
+    Returns:
+        A named tuple ``(P, L, U)`` with ``A = P @ L @ U``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> factors = torch.linalg.lu_factor(torch.tensor([[4.0, 3.0], [2.0, 3.0]]))
+        >>> torch.lu_unpack(*factors).U
+        tensor([[4.0000, 3.0000],
+                [0.0000, 1.5000]])
+    """
     check_tensors("lu_unpack", LU_data=LU_data, LU_pivots=LU_pivots)
     if unpack_pivots and raw(LU_pivots).dtype.name != "int32":
         raise RuntimeError(
@@ -461,6 +494,22 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
 
 @public("torch.lu_solve method.lu_solve", out="same")
 def lu_solve_of_torch(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
-    """``torch.lu_solve``: X of ``A @ X = input`` from the factors of ``A``."""
+    """Solves ``A @ X = input`` with the LU factorization of ``A``.
+
+    Args:
+        input: The right-hand sides, as columns.
+        LU_data: The compact factors, as ``torch.linalg.lu_factor`` returns them.
+        LU_pivots: The pivots.
+
+    Returns:
+        The solution X.
+
+    Example:
+        >>> import retrograd as torch
+        >>> factors = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> torch.lu_solve(torch.ones(2, 1), *factors)
+        tensor([[0.5000],
+                [0.2500]])
+    """
     check_tensors("lu_solve", input=input, LU_data=LU_data, LU_pivots=LU_pivots)
     return lu_solve(LU_data, LU_pivots, input)

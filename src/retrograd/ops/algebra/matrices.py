@@ -32,11 +32,19 @@ vdot_of = composite(
 
 @public("torch method", out="same")
 def vdot(input: Any, other: Any) -> Any:
-    """The dot product of two vectors, the first of them conjugated.
+    """Computes the dot product of two vectors, the first of which is conjugated.
 
-    >>> import retrograd as torch
-    >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
-    tensor(11.)
+    Args:
+        input: The first vector.
+        other: The second vector.
+
+    Returns:
+        A tensor without dimensions.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor(11.)
     """
     check_tensors("vdot", input=input, other=other)
     products.check_dot(input, other)
@@ -45,11 +53,19 @@ def vdot(input: Any, other: Any) -> Any:
 
 @public("torch method", out="same")
 def inner(input: Any, other: Any) -> Any:
-    """The dot products of the last dimensions.
+    """Computes the dot products along the last dimensions of two tensors.
 
-    >>> import retrograd as torch
-    >>> torch.inner(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
-    tensor([3., 7.])
+    Args:
+        input: The first tensor.
+        other: The second tensor, whose last dimension has the same size.
+
+    Returns:
+        A tensor with the other dimensions of ``input``, followed by those of ``other``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.inner(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     check_tensors("inner", input=input, other=other)
     if not input.shape or not other.shape:
@@ -64,11 +80,19 @@ def inner(input: Any, other: Any) -> Any:
 
 @public("torch method", out="cast")
 def kron(input: Any, other: Any) -> Any:
-    """The Kronecker product: every element of ``input`` times all of ``other``, in blocks.
+    """Computes the Kronecker product: every element of ``input`` times ``other``, in blocks.
 
-    >>> import retrograd as torch
-    >>> torch.kron(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
-    tensor([ 1., 10.,  2., 20.])
+    Args:
+        input: The first tensor.
+        other: The second tensor.
+
+    Returns:
+        The product. The size of each dimension is the product of the two sizes.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.kron(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
+        tensor([ 1., 10.,  2., 20.])
     """
     check_tensors("kron", input=input, other=other)
     ndim = max(len(input.shape), len(other.shape))
@@ -218,12 +242,24 @@ def _broadcasts(shape: tuple[int, ...], size: tuple[int, ...]) -> bool:
 
 @public("torch method", in_place=True, out="same")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta * input + alpha * (mat1 @ mat2)``.
+    """Computes ``beta * input + alpha * (mat1 @ mat2)``.
 
-    >>> import retrograd as torch
-    >>> torch.addmm(torch.ones(2), torch.eye(2), torch.eye(2), alpha=3)
-    tensor([[4., 1.],
-            [1., 4.]])
+    Args:
+        input: The matrix to add to, which is broadcast to the shape of the product. It is ignored
+            if ``beta`` is 0.
+        mat1: The left matrix.
+        mat2: The right matrix.
+        beta: The factor of ``input``.
+        alpha: The factor of the product.
+
+    Returns:
+        The sum.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.addmm(torch.ones(2), torch.eye(2), torch.eye(2), alpha=3)
+        tensor([[4., 1.],
+                [1., 4.]])
     """
     check_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     a, b = raw(mat1), raw(mat2)
@@ -251,7 +287,24 @@ def _check_addmm_dtypes(self: Raw, a: Raw, b: Raw) -> None:
 
 @public("torch method", in_place="torch method", out="same")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta * input + alpha * (mat @ vec)``."""
+    """Computes ``beta * input + alpha * (mat @ vec)``.
+
+    Args:
+        input: The vector to add to, which is broadcast to the shape of the product. It is ignored
+            if ``beta`` is 0.
+        mat: The matrix.
+        vec: The vector.
+        beta: The factor of ``input``.
+        alpha: The factor of the product.
+
+    Returns:
+        The sum.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
+        tensor([2., 3.])
+    """
     check_tensors("addmv", input=input, mat=mat, vec=vec)
     self, a, b = raw(input), raw(mat), raw(vec)
     if a.ndim != 2 or b.ndim != 1 or self.ndim > 1:
@@ -275,7 +328,25 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 
 @public("torch method", in_place=True, out="same")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta * input + alpha * outer(vec1, vec2)``."""
+    """Computes ``beta * input + alpha * outer(vec1, vec2)``.
+
+    Args:
+        input: The matrix to add to, which is broadcast to the shape of the product. It is ignored
+            if ``beta`` is 0.
+        vec1: The first vector.
+        vec2: The second vector.
+        beta: The factor of ``input``.
+        alpha: The factor of the product.
+
+    Returns:
+        The sum.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.addr(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor([[3., 4.],
+                [6., 8.]])
+    """
     check_tensors("addr", input=input, vec1=vec1, vec2=vec2)
     for name, x in (("vec1", vec1), ("vec2", vec2)):
         if len(x.shape) != 1:
@@ -299,7 +370,24 @@ def check_beta(common: Any, beta: Any) -> None:
 
 @public("torch method", in_place=True, out="same")
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
+    """Computes ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices.
+
+    Args:
+        input: The batch to add to, which is broadcast to the shape of the products. It is ignored
+            if ``beta`` is 0.
+        batch1: The batch of left matrices.
+        batch2: The batch of right matrices.
+        beta: The factor of ``input``.
+        alpha: The factor of the products.
+
+    Returns:
+        The sums, one for each matrix of the batch.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.baddbmm(torch.ones(1, 1, 1), torch.ones(1, 1, 2), torch.ones(1, 2, 1))
+        tensor([[[3.]]])
+    """
     check_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
     self, a, b = raw(input), raw(batch1), raw(batch2)
     if not isinstance(input, Target) and a.ndim and b.ndim > 2:
@@ -324,7 +412,24 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
 @public("torch method", in_place=True, out="same")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta * input + alpha * sum(batch1 @ batch2)``: the products of a batch, added up."""
+    """Computes ``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch.
+
+    Args:
+        input: The matrix to add to, which is broadcast to the shape of the products. It is ignored
+            if ``beta`` is 0.
+        batch1: The batch of left matrices.
+        batch2: The batch of right matrices.
+        beta: The factor of ``input``.
+        alpha: The factor of the sum of the products.
+
+    Returns:
+        One matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.addbmm(torch.ones(1, 1), torch.ones(3, 1, 2), torch.ones(3, 2, 1))
+        tensor([[7.]])
+    """
     check_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
     a, b = raw(batch1), raw(batch2)
     size = (a.shape[one_dim(1, a.ndim)], b.shape[one_dim(2, b.ndim)])
@@ -352,11 +457,21 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 @public("torch")
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    """Sums of products over dimensions of both: the last of ``a`` and first of ``b``, or as listed.
+    """Computes sums of products over several dimensions of two tensors.
 
-    >>> import retrograd as torch
-    >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), dims=([0, 1], [1, 0]))
-    tensor(6.)
+    Args:
+        a: The left tensor.
+        b: The right tensor.
+        dims: The number of dimensions to sum over, the last of ``a`` and the first of ``b``, or two
+            lists of dimensions, one for each tensor.
+
+    Returns:
+        A tensor with the remaining dimensions of ``a``, followed by those of ``b``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), dims=([0, 1], [1, 0]))
+        tensor(6.)
     """
     check_tensors("tensordot", a=a, b=b)
     dims_a, dims_b = _contracted(a, b, dims)

@@ -112,7 +112,21 @@ def pinv(
 
 @public("torch method")
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
-    """``torch.pinverse``: the pseudo-inverse with a relative tolerance."""
+    """Computes the pseudo-inverse of a matrix; see also ``torch.linalg.pinv``.
+
+    Args:
+        input: A matrix, or a batch of matrices.
+        rcond: Singular values below ``rcond`` times the largest one count as zero.
+
+    Returns:
+        The pseudo-inverse of each matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.pinverse(torch.tensor([[2.0, 0.0], [0.0, 0.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.0000]])
+    """
     check_tensors("pinverse", input=input)
     return pinv(input, rtol=rcond)
 

@@ -249,7 +249,20 @@ def inv(A: Any) -> Any:
 
 @public("torch method", out="same")
 def inverse(input: Any) -> Any:
-    """``torch.inverse``: the inverse of a square matrix."""
+    """Computes the inverse of a square matrix.
+
+    Args:
+        input: A square matrix, or a batch of them.
+
+    Returns:
+        The inverse of each matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     check_tensors("inverse", input=input)
     return inv(input)
 

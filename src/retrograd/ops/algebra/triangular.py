@@ -188,7 +188,25 @@ older_solve = composite(
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
-    """X of ``A @ X = input`` for a triangular matrix, transposed or not, and a copy of that."""
+    """Solves ``A @ X = input`` for a triangular matrix; see also ``torch.linalg.solve_triangular``.
+
+    Args:
+        input: The right-hand sides, as columns.
+        A: A triangular matrix, or a batch of them.
+        upper: Whether ``A`` is upper triangular.
+        transpose: Whether ``A`` is transposed first.
+        unitriangular: Whether the diagonal of ``A`` counts as ones, whatever it holds.
+
+    Returns:
+        A named tuple ``(solution, cloned_coefficient)``: X and a copy of ``A``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> A = torch.tensor([[1.0, 1.0], [0.0, 2.0]])
+        >>> torch.triangular_solve(torch.tensor([[3.0], [4.0]]), A).solution
+        tensor([[1.],
+                [2.]])
+    """
     check_tensors("triangular_solve", input=input, A=A)
     for name, x in (("b", input), ("A", A)):
         if len(x.shape) < 2:
@@ -320,7 +338,21 @@ def cholesky(input: Any, *, upper: bool = False) -> Any:
 
 @public("torch.cholesky method.cholesky", out="cast")
 def cholesky_of_torch(input: Any, upper: bool = False) -> Any:
-    """``torch.cholesky``: the same as ``torch.linalg.cholesky``."""
+    """Computes the Cholesky decomposition of a positive definite matrix.
+
+    Args:
+        input: A Hermitian positive definite matrix, or a batch of them.
+        upper: Whether the result is upper triangular. By default, it is lower triangular.
+
+    Returns:
+        The triangular factor of each matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cholesky(torch.tensor([[4.0, 0.0], [0.0, 9.0]]))
+        tensor([[2., 0.],
+                [0., 3.]])
+    """
     check_tensors("cholesky", input=input)
     if input.shape and 0 not in input.shape:
         check_square("cholesky", input)
@@ -371,7 +403,22 @@ solved_by_cholesky: Operation = Operation(
 
 @public("torch method", out="same")
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
-    """X of ``A @ X = input``, from the Cholesky factor of A."""
+    """Solves ``A @ X = input`` with the Cholesky factor of ``A``.
+
+    Args:
+        input: The right-hand sides, as columns.
+        input2: The Cholesky factor of ``A``.
+        upper: Whether the factor is upper triangular.
+
+    Returns:
+        The solution X.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cholesky_solve(torch.ones(2, 1), torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
+        tensor([[0.2500],
+                [1.0000]])
+    """
     check_tensors("cholesky_solve", input=input, input2=input2)
     for name, x in (("b", input), ("u", input2)):
         if len(x.shape) < 2:
@@ -407,7 +454,21 @@ inverse_by_cholesky = composite(
 
 @public("torch method", out="same")
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
-    """The inverse of a positive definite matrix, from its Cholesky factor."""
+    """Computes the inverse of a positive definite matrix from its Cholesky factor.
+
+    Args:
+        input: The Cholesky factor, or a batch of them.
+        upper: Whether the factor is upper triangular.
+
+    Returns:
+        The inverse of each matrix.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.cholesky_inverse(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
+        tensor([[0.2500, 0.0000],
+                [0.0000, 1.0000]])
+    """
     check_tensors("cholesky_inverse", input=input)
     check_square("cholesky_inverse", input)
     check_kernel("cholesky_inverse_out_cpu", input)

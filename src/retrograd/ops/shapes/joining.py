@@ -86,7 +86,9 @@ def _as_numbers(how: Any) -> Any:
     return values.tolist()
 
 
-def _splitter(name: str, least: int, dim: int) -> Callable[..., tuple[Any, ...]]:
+def _splitter(
+    name: str, least: int, dim: int, example: str
+) -> Callable[..., tuple[Any, ...]]:
     """``hsplit`` and its kin: ``tensor_split`` along one dimension, into equal parts only."""
 
     def split(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
@@ -107,13 +109,33 @@ def _splitter(name: str, least: int, dim: int) -> Callable[..., tuple[Any, ...]]
         return tensor_split(input, indices_or_sections, along)
 
     split.__name__ = split.__qualname__ = name
-    split.__doc__ = f"``tensor_split`` along dimension {dim}, into parts of one size."
+    where = "dimension 1, or dimension 0 if it is 1-D" if least == 1 else f"dimension {dim}"
+    split.__doc__ = f"""Splits a tensor along {where}.
+
+Args:
+    input: The input tensor, with at least {least} dimension{"s"[: least > 1]}.
+    indices_or_sections: The number of pieces of equal size, or the indices at which to split.
+
+Returns:
+    A tuple of views of ``input``.
+
+Example:
+    >>> import retrograd as torch
+    >>> {example}
+"""
     return public("torch method")(split)
 
 
-hsplit = _splitter("hsplit", 1, 1)
-vsplit = _splitter("vsplit", 2, 0)
-dsplit = _splitter("dsplit", 3, 2)
+hsplit = _splitter(
+    "hsplit", 1, 1, "torch.hsplit(torch.tensor([1, 2]), 2)\n    (tensor([1]), tensor([2]))"
+)
+vsplit = _splitter(
+    "vsplit", 2, 0, "torch.vsplit(torch.tensor([[1], [2]]), 2)\n    (tensor([[1]]), tensor([[2]]))"
+)
+dsplit = _splitter(
+    "dsplit", 3, 2,
+    "torch.dsplit(torch.tensor([[[1, 2]]]), 2)\n    (tensor([[[1]]]), tensor([[[2]]]))",
+)  # fmt: skip
 
 
 # -- stacking --------------------------------------------------------------------------------

@@ -97,11 +97,33 @@ def stft(
     onesided: bool | None = None, return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Any:  # fmt: skip
-    """The Fourier transforms of stretches of a signal, one every ``hop_length``.
+    """Computes the short-time Fourier transform.
 
-    >>> import retrograd as torch
-    >>> torch.stft(torch.ones(8), 4, center=False, return_complex=True).shape
-    torch.Size([3, 5])
+    Args:
+        input: A signal, or a batch of signals along the first dimension.
+        n_fft: The size of each Fourier transform.
+        hop_length: The distance between neighbouring frames. The default is ``n_fft // 4``.
+        win_length: The size of the window, which is padded to ``n_fft`` on both sides. The default
+            is ``n_fft``.
+        window: The window that each frame is multiplied by. The default is all ones.
+        center: Whether the signal is padded on both sides, so that frame ``t`` is centred at ``t *
+            hop_length``.
+        pad_mode: How the signal is padded; see ``torch.nn.functional.pad``.
+        normalized: Whether the result is divided by the square root of ``n_fft``.
+        onesided: Whether only the non-negative frequencies are computed. The default is true for
+            real signals.
+        return_complex: Whether the result is complex. Otherwise the real and imaginary parts are a
+            last dimension of size 2.
+        align_to_window: Whether frames are aligned to the window instead of ``n_fft``. Only allowed
+            with ``center=False``.
+
+    Returns:
+        A tensor whose last dimensions are frequencies and frames.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.stft(torch.ones(8), 4, center=False, return_complex=True).shape
+        torch.Size([3, 5])
     """
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false")
@@ -193,11 +215,30 @@ def istft(
     window: Any = None, center: bool = True, normalized: bool = False,
     onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
 ) -> Any:  # fmt: skip
-    """The signal whose ``stft`` is ``input``, or comes nearest to it.
+    """Computes the inverse of the short-time Fourier transform.
 
-    >>> import retrograd as torch
-    >>> torch.istft(torch.ones(3, 5, dtype=torch.complex64), 4).shape
-    torch.Size([4])
+    The result is the least-squares estimate of the signal.
+
+    Args:
+        input: A complex tensor whose last dimensions are frequencies and frames.
+        n_fft: The size of each Fourier transform.
+        hop_length: The distance between neighbouring frames. The default is ``n_fft // 4``.
+        win_length: The size of the window, which is padded to ``n_fft`` on both sides. The default
+            is ``n_fft``.
+        window: The window that ``stft`` was called with. The default is all ones.
+        center: Whether ``stft`` padded the signal on both sides.
+        normalized: Whether ``stft`` divided by the square root of ``n_fft``.
+        onesided: Whether ``input`` holds only the non-negative frequencies.
+        length: The length of the signal, to which the result is cut or padded.
+        return_complex: Whether the signal is complex.
+
+    Returns:
+        A signal, or a batch of signals along the first dimension.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.istft(torch.ones(3, 5, dtype=torch.complex64), 4).shape
+        torch.Size([4])
     """
     hop_length = n_fft >> 2 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
