@@ -394,7 +394,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
             it belongs to the interval below.
 
     Returns:
-        A tensor of integers of the shape of ``input``: the number of boundaries below each element.
+        A tensor of integers of the shape of ``input``, the indices of the intervals.
 
     Example:
         >>> import retrograd as torch
