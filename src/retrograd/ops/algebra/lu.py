@@ -236,7 +236,7 @@ def lu_of_torch(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
 
     Args:
         A: A matrix, or a batch of matrices.
-        pivot: Whether rows are exchanged for numerical stability.
+        pivot: Whether rows are exchanged for numerical stability. It must be true on the CPU.
         get_infos: Whether to return the status of the factorization of each matrix.
 
     Returns:
