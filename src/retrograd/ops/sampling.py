@@ -106,7 +106,7 @@ normal_over = elementwise(
 
 @public(in_place=True)
 def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> Any:
-    """Draws numbers from the uniform distribution on ``[from, to)``.
+    """Fills a tensor with numbers from the uniform distribution on ``[from, to)``.
 
     Args:
         input: The input tensor.
@@ -115,7 +115,7 @@ def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> A
         **named: The bounds ``from`` and ``to``, passed by keyword.
 
     Returns:
-        Random numbers in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     low, high = _arguments(bounds, named, {"from": 0.0, "to": 1.0})
     generator = checked_over(self, "uniform_", generator)
@@ -126,7 +126,7 @@ def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> A
 def normal_in_place(
     self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
 ) -> Any:
-    """Draws numbers from a normal distribution.
+    """Fills a tensor with numbers from a normal distribution.
 
     Args:
         input: The input tensor.
@@ -135,7 +135,7 @@ def normal_in_place(
         generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
-        Random numbers in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     generator = checked_over(self, "normal_", generator)
     return normal_over(self, mean=float(mean), std=float(std), generator=generator)
@@ -143,7 +143,7 @@ def normal_in_place(
 
 @public(in_place=True)
 def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
-    """Draws numbers from an exponential distribution.
+    """Fills a tensor with numbers from an exponential distribution.
 
     Args:
         input: The input tensor.
@@ -151,7 +151,7 @@ def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
         generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
-        Random numbers in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     return exponential_over(
         self, arguments=(float(lambd),), generator=checked_over(self, "exponential_", generator)
@@ -160,7 +160,7 @@ def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
 
 @public(in_place=True)
 def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
-    """Draws numbers from a Cauchy distribution.
+    """Fills a tensor with numbers from a Cauchy distribution.
 
     Args:
         input: The input tensor.
@@ -169,7 +169,7 @@ def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any
         generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
-        Random numbers in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     return cauchy_over(
         self,
@@ -180,7 +180,7 @@ def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any
 
 @public(in_place=True)
 def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
-    """Draws numbers from a log-normal distribution.
+    """Fills a tensor with numbers from a log-normal distribution.
 
     Args:
         input: The input tensor.
@@ -189,7 +189,7 @@ def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any
         generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
-        Random numbers in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     return log_normal_over(
         self,
@@ -200,7 +200,7 @@ def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any
 
 @public(in_place=True)
 def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
-    """Draws numbers from a geometric distribution: the trials up to the first success.
+    """Fills a tensor with numbers from a geometric distribution: trials up to the first success.
 
     Args:
         input: The input tensor.
@@ -208,7 +208,7 @@ def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
         generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
-        Random numbers in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     return geometric_over(
         self, arguments=(float(p),), generator=checked_over(self, "geometric_", generator)
@@ -217,7 +217,7 @@ def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
 
 @public(in_place=True)
 def random(self: Any, *bounds: int, generator: Any = None, **named: Any) -> Any:
-    """Draws integers from a discrete uniform distribution.
+    """Fills a tensor with integers from a discrete uniform distribution.
 
     Args:
         input: The input tensor.
@@ -227,7 +227,7 @@ def random(self: Any, *bounds: int, generator: Any = None, **named: Any) -> Any:
         **named: The bounds ``from`` and ``to``, passed by keyword.
 
     Returns:
-        Random integers in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     generator = checked_over(self, "random_", generator)
     only_to = len(bounds) == 1 and "to" not in named
@@ -320,7 +320,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
 
 @public(in_place="method.bernoulli")
 def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
-    """Draws zeros and ones from Bernoulli distributions.
+    """Fills a tensor with zeros and ones from Bernoulli distributions.
 
     Args:
         input: The input tensor.
@@ -328,7 +328,7 @@ def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any
         generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
-        Zeros and ones in the shape and dtype of ``input``.
+        ``input`` itself.
     """
     generator = checked_over(self, "bernoulli_", generator)
     if isinstance(p, TensorLike):

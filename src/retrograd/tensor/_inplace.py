@@ -11,6 +11,7 @@ from retrograd.autograd._history import check_write, rebase
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation, Planned, Target
+from retrograd.ops._public import NAMES
 from retrograd.tensor._calls import (
     any_requires_grad,
     checked,
@@ -130,6 +131,7 @@ def in_place_of(function: Callable[..., Any]) -> Callable[..., Tensor]:
         return write_in_place(plan.operation, [self, *plan.operands[1:]], plan.options)
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
-    name = function.__name__.removesuffix("_in_place")
-    method.__doc__ = f"In-place version of ``{name}``: {function.__doc__ or ''}"
+    method.__doc__ = function.__doc__  # which is about this method if there is no other form
+    if any(function.__name__ in names for names in NAMES.values()):
+        method.__doc__ = f"In-place version of ``{function.__name__}``: {function.__doc__ or ''}"
     return method

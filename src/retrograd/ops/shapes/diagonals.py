@@ -243,7 +243,7 @@ def fill_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:
         wrap: Whether the diagonal starts again below the square part of a tall matrix.
 
     Returns:
-        ``input`` with the number on its diagonal.
+        ``input`` itself.
     """
     shape = tuple(input.shape)
     if len(shape) < 2:

@@ -509,12 +509,20 @@ one_hot_rows = constant("one_hot", _one_hot, batch="leading")
 
 @public("functional")
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
-    """For each number a row of zeros with a one at its place.
+    """Encodes class indices as one-hot vectors.
 
-    >>> import retrograd as torch
-    >>> torch.nn.functional.one_hot(torch.tensor([2, 0]))
-    tensor([[0, 0, 1],
-            [1, 0, 0]])
+    Args:
+        tensor: A tensor of class indices, of dtype int64.
+        num_classes: The number of classes. By default, one more than the largest index.
+
+    Returns:
+        A tensor with a new last dimension of size ``num_classes``: 1 at the index, and 0 elsewhere.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.functional.one_hot(torch.tensor([2, 0]))
+        tensor([[0, 0, 1],
+                [1, 0, 0]])
     """
     places = raw(tensor)
     if places.dtype != arrays.int64:
