@@ -25,6 +25,9 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+collect_ignore_glob = ["typing/*"]  # programs for type checkers, some of them with mistakes
+
+
 @pytest.fixture(scope="session")
 def torch() -> Any:
     """PyTorch, for tests that compare with it. Some modules have a ``torch`` of their own, which is

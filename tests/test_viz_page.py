@@ -180,7 +180,7 @@ def test_search(opened: Open, query: str, first: str | None, count: int) -> None
     assert options.count() == count
     assert page.locator(".node.match").count() == count
     if first is None:
-        assert "Nothing" in page.inner_text("#found")
+        assert "No matches" in page.inner_text("#found")
         page.keyboard.press("Escape")
         assert page.is_hidden("#found")
     else:

@@ -233,11 +233,13 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
     raws = [x._data if isinstance(x, Tensor) else x for x in operands]
     check_lifted(op, raws, options)
     assert op.definition is not None
-    if modes.now.only_levels and are_bare(operands, options) and not any_requires_grad(operands):
-        found = op.definition(*raws, **options)
-        return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
     prepared = prepare(op, raws, options)
-    if prepared is not raws:
+    if prepared is raws:
+        bare = modes.now.only_levels and are_bare(operands, options)
+        if bare and not any_requires_grad(operands):
+            found = op.definition(*raws, **options)
+            return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
+    else:
         operands = [
             p if not isinstance(x, Tensor)
             else x if p.dtype == r.dtype

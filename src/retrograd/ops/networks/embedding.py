@@ -326,7 +326,7 @@ def _members(indices: Any, bags: Any, factors: Any, padding_idx: Padding) -> tup
     (kept,) = arrays.nonzero(kept)
     if factors is not None:
         factors = linear.index(factors, where=(kept,))
-    return indices[kept], bags[kept], factors
+    return indices[kept], linear.index(bags, where=(kept,)), factors
 
 
 def _bag_by_weight(
