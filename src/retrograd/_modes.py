@@ -184,6 +184,14 @@ def free_in_forks(lock: Any) -> None:
         os.register_at_fork(after_in_child=lock._at_fork_reinit)
 
 
+def let_go(lock: Any) -> None:
+    """Release an RLock, if this thread has it. An interrupt may come between any two bytecodes,
+    those at the end of a ``with`` statement included, so this is called from two ``finally`` blocks
+    around each other, of which an interrupt can stop only one."""
+    if lock._is_owned():
+        lock.release()
+
+
 def recording_in(recorded: bool) -> bool:
     """Whether what users' code computes in a backward pass is recorded: if the pass is. Under
     transforms it is in any case, since the parts of values may have a history that goes on."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import _source, arrays
-from retrograd._modes import free_in_forks, modes, within
+from retrograd._modes import free_in_forks, let_go, modes, within
 from retrograd.autograd._levels import keep_up
 from retrograd.autograd._node import (
     AMBIGUOUS,
@@ -80,18 +80,24 @@ def meta_of(tensor: Any) -> Meta:
 
 def accumulator(tensor: Any) -> AccumulateGrad:
     """The node at which the gradient of a leaf ends; the same one as long as any graph uses it."""
-    with _making_accumulators:  # two threads that use a leaf at once must get the same node
-        meta: Meta = tensor._meta
-        node: AccumulateGrad | None = meta.ending() if meta.ending is not None else None
-        if node is None:
-            node = AccumulateGrad(tensor)
-            meta.ending = weakref.ref(node)
-        if meta.view is None:
-            meta.accumulator = meta.ending
-        return node
+    try:
+        try:
+            _making_accumulators.acquire()  # threads that use a leaf at once must get the same node
+            meta: Meta = tensor._meta
+            node: AccumulateGrad | None = meta.ending() if meta.ending is not None else None
+            if node is None:
+                node = AccumulateGrad(tensor)
+                meta.ending = weakref.ref(node)
+            if meta.view is None:
+                meta.accumulator = meta.ending
+            return node
+        finally:
+            let_go(_making_accumulators)
+    finally:
+        let_go(_making_accumulators)
 
 
-_making_accumulators = threading.Lock()
+_making_accumulators: Any = threading.RLock()
 free_in_forks(_making_accumulators)
 
 

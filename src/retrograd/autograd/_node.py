@@ -20,7 +20,7 @@ from types import CodeType
 from typing import Any, ClassVar
 
 from retrograd import _source, arrays
-from retrograd._modes import free_in_forks, recording_in, sealed
+from retrograd._modes import free_in_forks, let_go, recording_in, sealed
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._wrap import wrap
@@ -275,7 +275,7 @@ class Nowhere(Node):
 OLDEST = 2  # orders count down from zero
 NOWHERE = Nowhere()
 
-_accumulating = threading.Lock()
+_accumulating: Any = threading.RLock()
 free_in_forks(_accumulating)
 
 
@@ -306,20 +306,26 @@ class AccumulateGrad(CallableNode):
         meta = self.variable._meta
         if self.stopped(meta):
             return ()
-        with _accumulating:
-            have = meta.grad
-            if have is None:
-                meta.grad = wrap(owned(g, self.variable._data))
-            elif can_add_to(have._data):
-                add_to(have._data, g, have._data)
-                if have._version_counter is not None:
-                    have._version_counter.bump()
-            elif isinstance(have._data, ndarray):
-                meta.grad = wrap(have._data + g)
-            elif isinstance(have._data, Lifted):
-                have._data = have._data.plus(g)
-            else:
-                have._data = have._data + g
+        try:
+            try:
+                _accumulating.acquire()
+                have = meta.grad
+                if have is None:
+                    meta.grad = wrap(owned(g, self.variable._data))
+                elif can_add_to(have._data):
+                    add_to(have._data, g, have._data)
+                    if have._version_counter is not None:
+                        have._version_counter.bump()
+                elif isinstance(have._data, ndarray):
+                    meta.grad = wrap(have._data + g)
+                elif isinstance(have._data, Lifted):
+                    have._data = have._data.plus(g)
+                else:
+                    have._data = have._data + g
+            finally:
+                let_go(_accumulating)
+        finally:
+            let_go(_accumulating)
         if meta.post_hooks and tell:
             self.tell_hooks(recorded=False)
         return ()
@@ -340,8 +346,14 @@ class AccumulateGrad(CallableNode):
         meta = self.variable._meta
         if self.stopped(meta):
             return ()
-        with _accumulating:
-            meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
+        try:
+            try:
+                _accumulating.acquire()
+                meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
+            finally:
+                let_go(_accumulating)
+        finally:
+            let_go(_accumulating)
         if meta.post_hooks:
             self.tell_hooks(recorded=True)
         return ()
