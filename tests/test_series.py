@@ -359,6 +359,36 @@ def test_laplacian_is_the_trace_of_the_hessian() -> None:
     np.testing.assert_allclose(jacrev(laplacian(lambda x: x**3))(X), 6 * torch.eye(3))
 
 
+def _matrix(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(2, 2) + 2 * torch.eye(2, dtype=float64)
+
+
+# Some of these have no rule that sums over the directions early.
+MATRIX_FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "inv": lambda x: torch.linalg.inv(_matrix(x)),
+    "det": lambda x: torch.linalg.det(_matrix(x)),
+    "solve": lambda x: torch.linalg.solve(_matrix(x), x[:2]),
+    "cholesky": lambda x: torch.linalg.cholesky(_matrix(x) @ _matrix(x).T),
+    "qr": lambda x: torch.linalg.qr(_matrix(x))[1],
+    "eigvalsh": lambda x: torch.linalg.eigvalsh(_matrix(x) @ _matrix(x).T),
+    "matrix_exp": lambda x: torch.linalg.matrix_exp(_matrix(x)),
+    "cumprod": lambda x: x.cumprod(0) * torch.linalg.det(_matrix(x)),
+    "logcumsumexp": lambda x: x.logcumsumexp(0),
+    "cross": lambda x: torch.linalg.cross(x[:3], x[1:] * x[0]),
+}
+
+
+@pytest.mark.parametrize("name", MATRIX_FUNCTIONS)
+def test_laplacian_of_matrix_functions(name: str) -> None:
+    f = MATRIX_FUNCTIONS[name]
+    x = t64([0.7, 1.2, 0.4, 0.9])
+    trace = hessian(f)(x).diagonal(dim1=-2, dim2=-1).sum(-1)
+    np.testing.assert_allclose(laplacian(f)(x), trace, rtol=1e-9, atol=1e-12)
+    fourth = bilaplacian(f)(x)
+    assert fourth.shape == f(x).shape
+    np.testing.assert_allclose(fourth, laplacian(laplacian(f))(x), rtol=1e-6, atol=1e-9)
+
+
 def test_stochastic_laplacian() -> None:
     """Exact where the Hessian is diagonal, and unbiased elsewhere."""
     np.testing.assert_allclose(laplacian(lambda x: (x**4).sum(), samples=2)(X), 12 * (X**2).sum())

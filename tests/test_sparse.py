@@ -3,6 +3,7 @@ agree with dense derivatives."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +30,11 @@ from retrograd.func import (
 )
 
 F = torch.nn.functional
+float64 = torch.float64
+
+
+def t64(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=float64)
 
 
 def points(n: int, seed: int = 0) -> torch.Tensor:
@@ -325,6 +331,66 @@ def test_hessian_patterns() -> None:
     assert "9 × 9: 25 entries, from 3 products" in repr(hess)
     linear = sparse_hessian(lambda x: x.sum(), x)
     assert linear(x).nnz == 0
+
+
+# -- values that vary with x without depending on it smoothly --------------------------------------
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * grad * x
+
+
+VARYING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "index": lambda x: x[x.argsort()],
+    "gather": lambda x: x.gather(0, x.argsort()) ** 2,
+    "mask as a matrix": lambda x: torch.diag((x > 1.5).double()) @ x,
+    "detached matrix": lambda x: torch.diag((x - 2).detach()) @ x,
+    "one-hot": lambda x: torch.nn.functional.one_hot(x.argsort(), 4).double() @ x,
+    "scatter": lambda x: torch.zeros(4, dtype=float64).scatter(0, x.argsort(), x * 3),
+    "masked write": lambda x: x.clone().masked_fill(x > 2, 0.0).flip(0),
+    "written with a detached value": lambda x: torch.zeros(4, 4, dtype=float64).copy_(
+        torch.outer(x.detach() - 1, x.detach() - 2)
+    ) @ x,
+    "custom operation": lambda x: Square.apply(x).flip(0),
+}
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_patterns_for_every_value_hold_at_other_values(name: str) -> None:
+    f = VARYING[name]
+    found_at, other = t64([1.0, 2.0, 3.0, 4.0]), t64([3.0, 1.0, 2.0, 4.0])
+    jac = sparse_jacobian(f, found_at)
+    for x in (found_at, other, -other):
+        np.testing.assert_allclose(jac(x).toarray(), dense(f, x))
+        np.testing.assert_allclose(
+            sparse_hessian(lambda x: (f(x) ** 3).sum(), found_at)(x).toarray(),
+            hessian(lambda x: (f(x) ** 3).sum())(x),
+            atol=1e-12,
+        )
+
+
+def test_branches_on_values_are_checked_where_they_are_evaluated() -> None:
+    f = lambda x: x * 2 if x[0] > 2 else x.flip(0)
+    low, high = t64([1.0, 2.0, 3.0]), t64([3.0, 2.0, 1.0])
+    jac = sparse_jacobian(f, low)
+    np.testing.assert_allclose(jac(low - 1).toarray(), dense(f, low))
+    with pytest.raises(ValueError, match="pattern at this x is not the one that was found"):
+        jac(high)
+    hess = sparse_hessian(lambda x: f(x).cumsum(0).prod() if x[0] > 2 else (f(x) ** 2).sum(), low)
+    np.testing.assert_allclose(hess(low + 0.5).toarray(), 2 * np.eye(3))
+    with pytest.raises(ValueError, match="pattern at this x is not the one that was found"):
+        hess(high)
 
 
 # -- bad input -----------------------------------------------------------------------------------

@@ -43,17 +43,17 @@ def push_forward(
     if op.jvp is not None:
         alone = len(op.inputs) == 1 and op.inputs != ("tensors",)
         t = tangents[0] if alone else tuple(tangents)
-        found = _run(op, op.jvp, t, inputs, outputs, options, 0)
+        found = run_rule(op, op.jvp, t, inputs, outputs, options, 0)
     elif op.symmetric:
         assert op.rules[0] is not None
-        found = _run(op, op.rules[0], tangents[0], inputs, outputs, options, 0)
+        found = run_rule(op, op.rules[0], tangents[0], inputs, outputs, options, 0)
     elif isinstance(op, Linear):
         linear_options = options if op.offset is None else {**options, op.offset: 0}
         found = call(op, _moving(op, inputs, tangents), linear_options)
     elif op.family == "multilinear":
         found = _product_rule(op, inputs, tangents, options)
     elif isinstance(op, Selecting):
-        selected = _run(op, op.gather, tangents[0], inputs, outputs, options, 0)
+        selected = run_rule(op, op.gather, tangents[0], inputs, outputs, options, 0)
         found = (selected, *(None,) * (len(outputs) - 1))
     elif op.family == "elementwise":
         found = _sum_of_slopes(op, inputs, tangents, options, outputs)
@@ -109,7 +109,7 @@ def _sum_of_slopes(
     parts = [
         _real_slopes(op, rule, t, inputs, outputs, options, i)
         if op.adjoint and (_is_complex(inputs[i]) or _is_complex(outputs[0]))
-        else _run(op, rule, t, inputs, outputs, options, i)
+        else run_rule(op, rule, t, inputs, outputs, options, i)
         for i, (rule, t) in enumerate(zip(op.rules, tangents, strict=True))
         if rule is not None and t is not None
     ]
@@ -125,7 +125,7 @@ def _real_slopes(
     each part by its scalar product with the gradient, both taken as points of the plane."""
 
     def part(seed: Any) -> Any:
-        slopes = _run(op, rule, seed, inputs, outputs, options, position)
+        slopes = run_rule(op, rule, seed, inputs, outputs, options, position)
         moved = elementwise.conj(slopes) * t if _is_complex(slopes) else slopes * t
         return elementwise.real(moved) if _is_complex(moved) else moved
 
@@ -146,7 +146,7 @@ def _reduced_slopes(
     ones = elementwise.zeros_like(outputs[0]) + 1
     several = len(outputs) > 1
     seed = (ones, *(None,) * (len(outputs) - 1)) if several else ones
-    slopes = _run(op, rule, seed, inputs, outputs, options, 0)
+    slopes = run_rule(op, rule, seed, inputs, outputs, options, 0)
     if slopes is None:
         return None
     dim = options.get("dim", op.reduced)
@@ -170,7 +170,7 @@ def _between_transpositions(
     assert rule is not None
     if len(outputs) > 1:
         seed = (seed, *(None,) * (len(outputs) - 1))
-    return transposed(_run(op, rule, seed, inputs, outputs, options, 0))
+    return transposed(run_rule(op, rule, seed, inputs, outputs, options, 0))
 
 
 def _total(parts: list[Any]) -> Any:
@@ -188,7 +188,7 @@ def _like(x: Any, output: Any) -> Any:
     return x if raw(x).dtype == dtype else elementwise.to_dtype(x, dtype=dtype)
 
 
-def _run(
+def run_rule(
     op: Operation, rule: Rule, t: Any, inputs: Sequence[Any], outputs: Sequence[Any],
     options: dict[str, Any], position: int,
 ) -> Any:  # fmt: skip

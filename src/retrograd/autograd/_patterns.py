@@ -14,6 +14,10 @@ operation does to patterns follows from its family:
 - anything else: every element of the result may depend on every element of the operands.
 
 A pattern may contain entries that are zero. It misses none that is not.
+
+A value can *vary* with the input without depending on it smoothly: an index that was computed from
+it, a mask, what was detached. For a pattern that is to hold for all values, nothing is read off
+such values: what they select may be anything, and none of their zeros counts.
 """
 
 from __future__ import annotations
@@ -23,12 +27,12 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._duals import become_lifted_view, inner_view, take_in, taking
-from retrograd.autograd._forward import _run as run_rule
-from retrograd.autograd._forward import call
-from retrograd.autograd._levels import as_tensor
+from retrograd.autograd._forward import call, run_rule
+from retrograd.autograd._levels import as_tensor, is_of
+from retrograd.autograd._wrap import wrap
 from retrograd.ops import elementwise, linear
 from retrograd.ops._lifted import Level, Lifted, bare_option
-from retrograd.ops._operation import Linear, Operation, Reduction, Selecting, raw
+from retrograd.ops._operation import Linear, Operation, Reduction, Selecting, TensorLike, raw
 
 patterns = arrays.patterns
 
@@ -36,12 +40,15 @@ patterns = arrays.patterns
 class Dependent(Lifted):
     """A value, and the pattern of what its elements depend on; None if on nothing."""
 
-    __slots__ = ("_pattern", "seen", "value", "version", "view_of")
+    __slots__ = ("_pattern", "_varies", "seen", "value", "version", "view_of")
 
-    def __init__(self, level: PatternLevel, value: Any, pattern: Any = None) -> None:
+    def __init__(
+        self, level: PatternLevel, value: Any, pattern: Any = None, varies: bool = False
+    ) -> None:
         self.level: PatternLevel = level
         self.value = value
         self._pattern = pattern
+        self._varies = varies or pattern is not None
         self.version = 0  # of writes
         self.view_of: tuple[Dependent, Any] | None = None  # and which of its elements
         self.seen = 0
@@ -65,6 +72,11 @@ class Dependent(Lifted):
     def moves(self) -> bool:
         return self.pattern is not None
 
+    @property
+    def varies(self) -> bool:
+        """Whether its elements may be others for another input."""
+        return self._varies or (self.view_of is not None and self.view_of[0]._varies)
+
     def hold(self, as_tensor: Callable[[Any], Any]) -> None:
         self.value = as_tensor(self.value)
 
@@ -77,35 +89,41 @@ class Dependent(Lifted):
         self.view_of = (of, rows)
         self.seen = of.version
 
-    def write(self, pattern: Any) -> None:
+    def write(self, pattern: Any, varies: bool) -> None:
         """Make ``pattern`` that of the value, as part of what it is a view of."""
+        self._varies = self._varies or varies
         if self.view_of is None:
             self._pattern = pattern
             self.version += 1
             return
         base, rows = self.view_of
+        base._varies = base._varies or varies
         if pattern is None and base.pattern is None:
             return
         count = self.level.count
         old = base.pattern if base.pattern is not None else patterns.empty(base.size, count)
         new = pattern if pattern is not None else patterns.empty(self.size, count)
-        base.write(patterns.written(old, rows, new))
+        base.write(patterns.written(old, rows, new), varies)
 
     def item(self) -> Any:
         """The one element as a number. A pattern found after looking at it holds at this value."""
-        self.level.looked = True
+        self.look()
         return as_tensor(self.value).item()
 
+    def look(self) -> None:
+        """Note that the function looks at elements, if these may be others for another input."""
+        self.level.looked = self.level.looked or self.varies
+
     def tolist(self) -> Any:
-        self.level.looked = True
+        self.look()
         return as_tensor(self.value).tolist()
 
     def __array__(self, *given: Any, **named: Any) -> Any:
-        self.level.looked = True
+        self.look()
         return as_tensor(self.value).detach().__array__(*given, **named)
 
     def detached(self) -> Lifted:
-        return Dependent(self.level, as_tensor(self.value).detach())
+        return Dependent(self.level, as_tensor(self.value).detach(), varies=self.varies)
 
     def text(self, suffixes: str) -> str:
         return repr(as_tensor(self.value))[:-1] + suffixes + ")"
@@ -133,11 +151,18 @@ class PatternLevel(Level):
             return tuple(self.value_of(part) for part in x)
         return x.value if self.owns(x) else x
 
+    def varies_in(self, x: Any) -> bool:
+        """Whether a value, or one of several, may be another for another input."""
+        if isinstance(x, (tuple, list)):
+            return any(self.varies_in(part) for part in x)
+        x = raw(x)
+        return self.owns(x) and x.varies
+
     def constant(self, x: Any) -> Lifted:
         return Dependent(self, x)
 
     def below(self, x: Any) -> tuple[Any, bool]:
-        return (x.value, x.moves) if self.owns(x) else (x, False)
+        return (x.value, x.varies) if self.owns(x) else (x, False)
 
     def left_of(self, x: Any) -> Any:
         return as_tensor(x.value)
@@ -156,12 +181,13 @@ class PatternLevel(Level):
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         target.value.copy_(as_tensor(result.value))
         if not moves:
+            target.write(target.pattern, result.varies)
             return
         pattern = result.pattern
         if pattern is not None and result.shape != target.shape:
             rows = patterns.broadcast_indices(result.shape, target.shape)
             pattern = patterns.taken(pattern, rows)
-        target.write(pattern)
+        target.write(pattern, result.varies)
 
     # -- operations ------------------------------------------------------------------------------
 
@@ -169,15 +195,17 @@ class PatternLevel(Level):
         self, operation: Operation, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         inputs = list(args[0]) if operation.inputs == ("tensors",) else list(args)
+        selects = any(self.varies_in(x) for x in options.values())
         options = {name: bare_option(self.value_of(x)) for name, x in options.items()}
         values = [self.value_of(x) for x in inputs]
         values = [as_tensor(x) if isinstance(x, Lifted) or arrays.is_raw(x) else x for x in values]
         found = call(operation, values, options)
         outputs = list(found) if isinstance(found, (tuple, list)) else [found]
-        results = [Dependent(self, y) for y in outputs]
+        varies = selects or any(self.varies_in(x) for x in inputs)
+        results = [Dependent(self, y, varies=varies) for y in outputs]
         moving = [i for i, x in enumerate(inputs) if self.owns(x) and x.moves]
         if moving and operation.differentiable:
-            known = Known(self, operation, inputs, values, options, outputs, moving)
+            known = Known(self, operation, inputs, values, options, outputs, moving, selects)
             for y, pattern in zip(results, known.patterns(), strict=True):
                 if y.dtype.kind in "fc":
                     y._pattern = pattern
@@ -192,8 +220,9 @@ class Known:
 
     def __init__(
         self, level: PatternLevel, operation: Operation, inputs: list[Any], values: list[Any],
-        options: dict[str, Any], outputs: list[Any], moving: list[int],
+        options: dict[str, Any], outputs: list[Any], moving: list[int], selects: bool,
     ) -> None:  # fmt: skip
+        """``selects``: options that may be others for another input say what goes where."""
         self.level = level
         self.operation = operation
         self.inputs = inputs
@@ -201,12 +230,22 @@ class Known:
         self.options = options
         self.outputs = outputs
         self.moving = moving
+        self.selects = selects
+
+    def unknown(self, position: int) -> bool:
+        """Whether nothing may be read off the elements of an input."""
+        return not self.level.local and self.level.varies_in(self.inputs[position])
 
     def patterns(self) -> Sequence[Any]:
         """The pattern of each output."""
         op = self.operation
+        several = op.joint or op.inputs == ("tensors",)
+        without_rule = [] if several else [i for i, r in enumerate(op.rules) if r is None]
+        selects = self.selects or any(map(self.unknown, without_rule))
         if op.family == "elementwise" or op is elementwise.mul:
             return [self.element_by_element()]
+        if selects and not self.level.local:
+            return [self.everything(y) for y in self.outputs]
         if op.family == "linear":
             return self.total([self.by_map(i, linear_in=True) for i in self.moving])
         if op.name in PRODUCTS:
@@ -253,7 +292,7 @@ class Known:
         for i, v in enumerate(self.values):
             if linear_in and (op.joint or op.inputs == ("tensors",) or op.rules[i] is not None):
                 v = elementwise.zeros_like(elementwise.to_dtype(v, dtype=arrays.float64))
-            elif i in self.moving:
+            elif i in self.moving or self.unknown(i):
                 v = as_tensor(arrays.asarray(patterns.generic(tuple(raw(v).shape))))
             others.append(v)
 
@@ -299,7 +338,8 @@ class Known:
         parts = []
         for i in self.moving:
             x, other = self.inputs[i], raw(self.values[1 - i])
-            if 1 - i not in self.moving and not arrays.asarray(other).all():
+            known = 1 - i not in self.moving and not self.unknown(1 - i)
+            if known and not arrays.asarray(other).all():
                 parts.append(self.by_map(i)[0])
                 continue
             dim = contracted if i == 0 else other_contracted
@@ -368,3 +408,26 @@ def _reduction_pattern(shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
 
 def _numbers(shape: tuple[int, ...]) -> Any:
     return patterns.broadcast_indices(shape, shape).reshape(shape)
+
+
+def _of_custom(level: PatternLevel, cls: Any, args: tuple[Any, ...]) -> Any:
+    """A custom operation: every element of a result may depend on every element of the inputs."""
+    values = [as_tensor(a._data.value) if is_of(level, a) else a for a in args]
+    output = cls.apply(*values)
+    inputs = [raw(a) for a in args if is_of(level, a)]
+    outputs = output if isinstance(output, tuple) else (output,)
+    results = tuple([_result_of_custom(level, y, inputs) for y in outputs])
+    return results if isinstance(output, tuple) else results[0]
+
+
+def _result_of_custom(level: PatternLevel, y: Any, inputs: list[Any]) -> Any:
+    if not isinstance(y, TensorLike):
+        return y
+    parts = [patterns.through(patterns.full(1, x.size), x.pattern) for x in inputs if x.moves]
+    found = Dependent(level, y, varies=any(x.varies for x in inputs))
+    if parts and found.dtype.kind in "fc":
+        found._pattern = patterns.taken(patterns.union(parts), [0] * found.size)
+    return wrap(found)
+
+
+PatternLevel.run_custom = _of_custom

@@ -248,8 +248,9 @@ class SeriesLevel(Level):
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         if self.depth:
             raise RuntimeError(
-                "jet: a Tensor is written in place where the coefficients of a series are defined "
-                "by each other. Use the operation that returns a new Tensor."
+                "jet: a Tensor is written in place inside the right-hand side of a differential "
+                "equation or inside a derivative rule, which is not supported. Compute a new "
+                "Tensor instead: x + y in place of x.add_(y)."
             )
         target.known[0].copy_(as_tensor(result.known[0]))
         if moves and (result.moves or target.moves):

@@ -323,16 +323,19 @@ def _collapsed(
     if not len(directions):
         leaves, shape = flatten(func(x))
         return unflatten([_zeros_like(y) for y in leaves], shape)
+    arguments = Shape(tuple, (), (flatten(x)[1],), None)
     with opened(BatchLevel(len(directions))) as batch:
         first = wrap(Batched(batch, directions.to(x.dtype)))
         level = SeriesLevel(order, batch, weights)
-        curve = [x, first]
-        if order == 1:
-            curve = [x, as_tensor(level.collapsed(first))]
-        expansion = Expansion(func, [curve], Shape(tuple, (), (flatten(x)[1],), None), order, what,
-                              level)  # fmt: skip
-        found = [y * math.factorial(order) for y in expansion.coefficients(order)]
-        return unflatten(found, expansion.shape)
+        curve = [x, first if order > 1 else as_tensor(level.collapsed(first))]
+        expansion = Expansion(func, [curve], arguments, order, what, level)
+        found = expansion.coefficients(order)
+        if any(is_of(batch, y) for y in found):
+            # An operation without a rule that sums early. Sum at the end.
+            plain = SeriesLevel(order)
+            expansion = Expansion(func, [[x, first]], arguments, order, what, plain)
+            found = [level.collapsed(y) for y in expansion.coefficients(order)]
+    return unflatten([y * math.factorial(order) for y in found], expansion.shape)
 
 
 def _basis(x: Tensor) -> Tensor:

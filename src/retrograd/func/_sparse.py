@@ -117,6 +117,8 @@ class _Compressed:
     pattern: Any
     colors: Any
     chunk_size: int | None
+    # Whether the pattern was found at one point only, so that every evaluation is checked.
+    local: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -141,6 +143,15 @@ class _Compressed:
             )
 
     _input: tuple[int, ...]
+
+    def _check(self, values: Any, product: Callable[[Tensor], Tensor], x: Tensor) -> None:
+        """ValueError if the pattern was found at another point, and is not the one at ``x``."""
+        if self.local and not _agrees(patterns.assembled(self.pattern, values), product, x):
+            raise ValueError(
+                "the pattern at this x is not the one that was found: the function looks at values "
+                "that depend on x, and does something else for this one. Make a new sparse matrix "
+                "here, or choose by torch.where() in the function."
+            )
 
     def _in_form(self, values: Any, form: str) -> Any:
         if form == "csr":
@@ -209,6 +220,7 @@ class SparseJacobian(_Compressed):
             found = vmap(lambda g: pull(g)[0], chunk_size=self.chunk_size)(directions)
             index = (self.colors[rows], columns)
         compressed = raw(found.detach().reshape(len(seeds), -1))
+        self._check(compressed[index], lambda v: jvp(self.func, (x,), (v,))[1], x)
         return self._in_form(compressed[index], form)
 
 
@@ -251,7 +263,9 @@ class SparseHessian(_Compressed):
         rows, columns = patterns.entries(self.pattern)
         own = compressed[self.colors[columns], rows]
         mirrored = compressed[self.colors[rows], columns]
-        return self._in_form(arrays.where(self._direct, own, mirrored), form)
+        values = arrays.where(self._direct, own, mirrored)
+        self._check(values, lambda v: jvp(gradient, (x,), (v,))[1], x)
+        return self._in_form(values, form)
 
 
 def sparse_jacobian(
@@ -266,7 +280,8 @@ def sparse_jacobian(
     Args:
         func: A function of one Tensor that returns one Tensor.
         x: An argument of the shape and dtype that it will be evaluated for. The pattern is found
-            for every value of that shape if ``func`` allows it, and at this ``x`` if it does not.
+            for every value of that shape if ``func`` allows it. If it branches on values, the
+            pattern is that at this ``x``, and each evaluation is checked by one more product.
         pattern: A known pattern, as any matrix of the right shape, dense or sparse; its nonzero
             entries count. See ``banded``.
         mode: "forward" to colour columns, "reverse" to colour rows, "auto" for the cheaper.
@@ -297,11 +312,12 @@ def sparse_jacobian(
     if given:
         output = func(x.detach())
         check_outputs([output], what)
-        shape = tuple(output.shape)
+        shape, local = tuple(output.shape), False
         pattern = _given_pattern(pattern, (output.numel(), x.numel()), what)
     else:
-        pattern, shape = _found(func, x, what)
+        pattern, shape, local = _found(func, x, what)
     jac = SparseJacobian(func, x, pattern, shape, mode, order, chunk_size)
+    jac.local = local
     if given and check:
         _compare(jac(x), lambda v: jvp(func, (x,), (v,))[1], x, what)
     return jac
@@ -340,12 +356,14 @@ def sparse_hessian(
     _check(x, what)
     given = pattern is not None
     if given:
+        local = False
         pattern = _given_pattern(pattern, (x.numel(), x.numel()), what)
         pattern = patterns.union([pattern, patterns.transposed(pattern)])
     else:
-        pattern, _ = _found(grad(func), x, what)
+        pattern, _, local = _found(grad(func), x, what)
         pattern = patterns.union([pattern, patterns.transposed(pattern)])
     hess = SparseHessian(func, x, pattern, order, chunk_size)
+    hess.local = local
     if given and check:
         _compare(hess(x), lambda v: jvp(grad(func), (x,), (v,))[1], x, what)
     return hess
@@ -373,14 +391,16 @@ def banded(rows: int, columns: int, lower: int, upper: int) -> Any:
     return patterns.banded(rows, columns, lower, upper)
 
 
-def _found(func: Callable[[Tensor], Any], x: Tensor, what: str) -> tuple[Any, tuple[int, ...]]:
-    """A pattern for every value, or the one at ``x`` if ``func`` looks at values."""
+def _found(
+    func: Callable[[Tensor], Any], x: Tensor, what: str
+) -> tuple[Any, tuple[int, ...], bool]:
+    """A pattern for every value, or the one at ``x`` if ``func`` looks at values; and which."""
     try:
-        return _follow(func, x, True, what)
+        return (*_follow(func, x, True, what), False)
     except RuntimeError as error:
         if "looks at values" not in str(error):
             raise
-    return _follow(func, x, False, what)
+    return (*_follow(func, x, False, what), True)
 
 
 def _given_pattern(pattern: Any, shape: tuple[int, int], what: str) -> Any:
@@ -395,10 +415,15 @@ def _given_pattern(pattern: Any, shape: tuple[int, int], what: str) -> Any:
 
 def _compare(matrix: Any, product: Callable[[Tensor], Tensor], x: Tensor, what: str) -> None:
     """ValueError if a product with the matrix is not what it should be."""
-    v = patterns.generic((x.numel(),)).astype(raw(x).dtype)
-    wanted = raw(product(wrap(v).reshape(x.shape)).detach().reshape(-1))
-    if not patterns.agree(matrix @ v, wanted, abs(matrix) @ abs(v)):
+    if not _agrees(matrix, product, x):
         raise ValueError(
             f"{what}: the pattern given misses entries: a product with a random vector is not what "
             "jvp gives. Leave the pattern out to have it found."
         )
+
+
+def _agrees(matrix: Any, product: Callable[[Tensor], Tensor], x: Tensor) -> bool:
+    """Whether a matrix gives what a product with a random vector is."""
+    v = patterns.generic((x.numel(),)).astype(raw(x).dtype)
+    wanted = raw(product(wrap(v).reshape(x.shape)).detach().reshape(-1))
+    return bool(patterns.agree(matrix @ v, wanted, abs(matrix) @ abs(v)))
