@@ -9,7 +9,7 @@ A docstring is in Google's style. It is complete if it has
 - a ``Shape:`` section, if it documents a layer, that is, a module of ``torch.nn`` with a
   ``forward`` of its own;
 - an example, unless it documents an exception: lines that begin with ``>>>``.
-  tests/test_docstrings.py runs them.
+  tests/project/test_docstrings.py runs them.
 
 A public method of a class needs the first three. A property needs text. An in-place function, such
 as ``exp_``, is documented by the function that it is made from. A method of Tensor that is also a

@@ -19,7 +19,7 @@ from retrograd.ops import _index
 from retrograd.ops._operation import TABLE, USERS
 from retrograd.tensor._public import names_in, withdraw
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MODULES = {
     "torch": torch, "method": torch.Tensor, "special": torch.special, "linalg": torch.linalg,
     "fft": torch.fft, "functional": torch.nn.functional,

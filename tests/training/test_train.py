@@ -367,7 +367,7 @@ def test_options_that_an_optimizer_refuses(tmp_path: Path) -> None:
 
 def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks", "training", *arguments], cwd=Path(__file__).parents[1],
+        [sys.executable, "-m", "benchmarks", "training", *arguments], cwd=Path(__file__).parents[2],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import pytest
 import retrograd
 
 DOCUMENT = "\n".join(
-    (Path(__file__).parent / name).read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / name).read_text(encoding="utf-8")
     for name in ("semantics.md", "custom_functions.md", "fuzzed_programs.md")
 )
 SECTIONS = re.findall(r"## (.*?)\n.*?```python\n(.*?)```\n```text\n(.*?)```", DOCUMENT, re.S)

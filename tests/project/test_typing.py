@@ -24,7 +24,7 @@ import retrograd as torch
 from retrograd.ops._results import NamedResult
 
 SOURCE = Path(torch.__file__).parent.parent
-PROGRAMS = Path(__file__).parent / "typing"
+PROGRAMS = Path(__file__).parents[1] / "typing"
 CORRECT = sorted(p for p in PROGRAMS.glob("*.py") if p.name != "mistakes.py")
 MISTAKE = re.compile(r"# mistake: ")
 TENSOR = "retrograd.tensor._tensor.Tensor"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("chain", "scalar", "lstm", "mlp")
 KEYS = ("retrograd", "torch", "jax", "jax-jit", "autograd", "mygrad", "tinygrad", "tinygrad-jit")
 

@@ -212,7 +212,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp_pat
     assert all(len(os.listdir(tmp_path / name)) <= 3 for name in ("whole", "killed"))
 
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "files.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "files.md"
 
 
 def run_the_document(folder: Path, kill_at: tuple[str, int] | None) -> int:

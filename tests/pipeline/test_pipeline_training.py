@@ -214,7 +214,7 @@ def test_the_one_process_trains_as_pytorch_does() -> None:
 
 
 def test_the_program_of_the_documentation_runs_as_two_ranks() -> None:
-    text = (Path(__file__).parent.parent / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text(encoding="utf-8")
     program, printed = re.findall(r"```(?:python|text)\n(.*?)```", text, re.S)[:2]
     result = _mpi.run(program, 2)
     assert result.out == [printed, ""]
@@ -420,7 +420,7 @@ def test_the_benchmark_runs() -> None:
     _mpi.need_mpi()
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "pipeline", "--rounds", "1"], capture_output=True,
-        text=True, timeout=300, cwd=Path(__file__).parent.parent,
+        text=True, timeout=300, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for words in ("one process", "2 stages, 1F1B", "communication takes", "at least 1.6 times"):

@@ -149,7 +149,7 @@ def test_drawing(capsys: Any, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", [*schedules.TRAINING, "large"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from attack._running import LIMIT, attacks, derived, run
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SECONDS = float(os.environ.get("RETROGRAD_ATTACK_SECONDS", "60"))
 SEED = int(os.environ.get("RETROGRAD_ATTACK_SEED", "1"))
 NEED_PYTORCH = {"programs"}

@@ -24,7 +24,7 @@ import retrograd
 from retrograd.ops._operation import USERS
 from retrograd.tensor._public import names_in, withdraw
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 

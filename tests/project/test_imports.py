@@ -1,6 +1,6 @@
 """The layers of the package: imports point down, and docs/architecture.md draws them.
 
-``LAYERS`` is the only list. ``python tests/test_imports.py`` writes the drawing.
+``LAYERS`` is the only list. ``python tests/project/test_imports.py`` writes the drawing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "retrograd"
 PAGE = ROOT / "docs" / "architecture.md"
 
@@ -117,7 +117,7 @@ def test_only_arrays_imports_numpy_and_scipy() -> None:
 def test_the_drawing_shows_the_layers() -> None:
     block = BLOCK.search(PAGE.read_text(encoding="utf-8"))
     assert block is not None
-    assert block[2] == drawing(), "run python tests/test_imports.py"
+    assert block[2] == drawing(), "run python tests/project/test_imports.py"
 
 
 if __name__ == "__main__":
