@@ -36,7 +36,8 @@ class Library:
 
     def why_absent(self) -> str | None:
         """None if it can be used, otherwise the reason why not."""
-        if importlib.util.find_spec(self.module) is None:
+        spec = importlib.util.find_spec(self.module)
+        if spec is None or spec.origin is None:  # a folder of that name is no library
             return "not installed"
         if self.module == "tinygrad":
             return _tinygrad_trouble()
