@@ -4,7 +4,6 @@ agree with dense derivatives."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from scipy import sparse
 from test_ops_transformed import fixed, run, tensors, variables
 
 import retrograd as torch
-from retrograd.arrays import _coloring as coloring
-from retrograd.arrays import _patterns as patterns
 from retrograd.func import (
     banded,
     hessian,
@@ -200,63 +197,6 @@ def test_random_functions(steps: list[tuple[int, int]]) -> None:
     np.testing.assert_allclose(
         sparse_hessian(g, x)(x).toarray(), np.asarray(hessian(g)(x)), atol=1e-10
     )
-
-
-# -- colourings ------------------------------------------------------------------------------------
-
-
-def valid_columns(pattern: Any, colors: np.ndarray) -> bool:
-    rows = [pattern.indices[a:b] for a, b in pairwise(pattern.indptr)]
-    return all(len(set(colors[row])) == len(row) for row in rows)
-
-
-def valid_star(pattern: Any, colors: np.ndarray) -> bool:
-    """Neighbours differ, and no path of four has two colours only."""
-    graph = pattern.toarray().copy()
-    np.fill_diagonal(graph, False)
-    n = len(graph)
-    near = [np.flatnonzero(graph[v]) for v in range(n)]
-    for v in range(n):
-        for w in near[v]:
-            if colors[v] == colors[w]:
-                return False
-            for x in near[w]:
-                others = [y for y in near[x] if y not in (w, v)]
-                if x != v and colors[x] == colors[v] and colors[w] in colors[others]:
-                    return False
-    return True
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 12), st.floats(0.05, 0.9), st.integers(0, 10**6))
-def test_colourings_are_valid(rows: int, columns: int, density: float, seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    pattern = patterns.from_array(generator.uniform(size=(rows, columns)) < density)
-    for order in coloring.ORDERS:
-        assert valid_columns(pattern, coloring.columns(pattern, order))
-    square = generator.uniform(size=(rows, rows)) < density
-    symmetric = patterns.from_array(square | square.T)
-    for order in ("natural", "largest_first"):
-        assert valid_star(symmetric, coloring.star(symmetric, order))
-
-
-def test_colour_counts_of_known_structures() -> None:
-    """Optimal ones: a band needs as many colours as it is wide, an arrow two by a star colouring,
-    and five points of a grid the five that each row has."""
-    for lower, upper in ((1, 1), (2, 3), (0, 4)):
-        band = banded(60, 60, lower, upper)
-        assert coloring.columns(band).max() + 1 == lower + upper + 1
-    tridiagonal = banded(60, 60, 1, 1)
-    assert coloring.star(tridiagonal, "natural").max() + 1 == 3
-    arrow = np.eye(30, dtype=bool)
-    arrow[0] = arrow[:, 0] = True
-    assert coloring.star(patterns.from_array(arrow)).max() + 1 == 2
-    assert coloring.columns(patterns.from_array(arrow)).max() + 1 == 30
-    line = sparse.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(20, 20))
-    unit = sparse.eye_array(20)
-    grid = patterns.from_array(sparse.kron(line, unit) + sparse.kron(unit, line))
-    counts = [coloring.columns(grid, order).max() + 1 for order in coloring.ORDERS]
-    assert 5 <= min(counts) <= 7
 
 
 # -- using them --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from retrograd.arrays._reducing import *  # noqa: F403
 
 if TYPE_CHECKING:
     from retrograd.arrays import _allocator as allocator
+    from retrograd.arrays import _bidirectional as bidirectional
     from retrograd.arrays import _blas as blas
     from retrograd.arrays import _blocks as blocks
     from retrograd.arrays import _coloring as coloring
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _sorting as sorting
     from retrograd.arrays import _special as special
     from retrograd.arrays import _statistics as statistics
+    from retrograd.arrays import _symmetric as symmetric
     from retrograd.arrays import _updates as updates
     from retrograd.arrays import _windows as windows
 
@@ -54,9 +56,10 @@ _LATER = {
     "statistics": "_statistics", "blocks": "_blocks", "networks": "_networks",
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
-    "coloring": "_coloring", "patterns": "_patterns",
+    "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
+    "bidirectional": "_bidirectional",
 }  # fmt: skip
-__all__ = ["RAW_TYPES", "Raw", "allocator", "blas", "blocks", "coloring", "dtypes", "formatting",
-           "fourier", "images", "layout", "linalg", "ndarray", "networks", "normalizing",
-           "patterns", "programs", "random", "recurrent", "rows", "sequences", "sorting",
-           "special", "statistics", "updates", "windows"]  # fmt: skip
+__all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
+           "dtypes", "formatting", "fourier", "images", "layout", "linalg", "ndarray", "networks",
+           "normalizing", "patterns", "programs", "random", "recurrent", "rows", "sequences",
+           "sorting", "special", "statistics", "symmetric", "updates", "windows"]  # fmt: skip

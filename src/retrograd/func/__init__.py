@@ -27,23 +27,22 @@ from retrograd.func._stateless import (
 from retrograd.func._vectorized import vmap
 
 if TYPE_CHECKING:
-    from retrograd.func._sparse import (
-        banded,
-        hessian_sparsity,
-        sparse_hessian,
-        sparse_jacobian,
-        sparsity,
-    )
+    from retrograd.func._sparse import sparse_hessian, sparse_jacobian
+    from retrograd.func._sparsity import banded, hessian_sparsity, sparsity
 
-_SPARSE = ("banded", "hessian_sparsity", "sparse_hessian", "sparse_jacobian", "sparsity")
+_SPARSE = {
+    "banded": "_sparsity", "hessian_sparsity": "_sparsity", "sparse_hessian": "_sparse",
+    "sparse_jacobian": "_sparse", "sparsity": "_sparsity",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in _SPARSE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from retrograd.func import _sparse  # which loads scipy.sparse
+    import importlib
 
-    value = globals()[name] = getattr(_sparse, name)
+    module = importlib.import_module(f"retrograd.func.{_SPARSE[name]}")  # loads scipy.sparse
+    value = globals()[name] = getattr(module, name)
     return value
 
 

@@ -7,115 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd.autograd._levels import is_of, opened
-from retrograd.autograd._patterns import Dependent, PatternLevel
 from retrograd.autograd._wrap import wrap
 from retrograd.func._arguments import check_outputs
-from retrograd.func._captured import Running
 from retrograd.func._forward import jvp
 from retrograd.func._reverse import grad, vjp
+from retrograd.func._sparsity import check_point, find
 from retrograd.func._vectorized import vmap
 from retrograd.ops._operation import raw
 from retrograd.tensor._tensor import Tensor
 
-patterns, coloring = arrays.patterns, arrays.coloring
-
-
-def sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = False) -> Any:
-    """The pattern of the Jacobian of ``func``: which outputs can depend on which inputs.
-
-    It is found by one run of ``func`` that follows dependencies, never by evaluating derivatives.
-    It may contain entries that turn out to be zero, and misses none that is not.
-
-    Args:
-        func: A function of one Tensor that returns one Tensor.
-        x: Where to look: choices that ``func`` makes by values, by ``where`` or by sorting, are
-            made as for this ``x``.
-        every_value: Find a pattern that holds for every ``x`` of this shape. A function that
-            branches on values, or takes elements at indices that it computes, is refused.
-
-    Returns:
-        A SciPy sparse array of bool, with a row for each element of the output, in reading order,
-        and a column for each element of ``x``.
-
-    Example:
-        >>> import retrograd as torch
-        >>> from retrograd.func import sparsity
-        >>> sparsity(lambda x: x[1:] * x[:-1], torch.ones(4)).toarray().astype(int)
-        array([[1, 1, 0, 0],
-               [0, 1, 1, 0],
-               [0, 0, 1, 1]])
-    """
-    return _follow(func, x, every_value, "sparsity(f, x)")[0]
-
-
-def hessian_sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = False) -> Any:
-    """The pattern of the Hessian of a scalar function: that of the Jacobian of its gradient, made
-    symmetric.
-
-    Args:
-        func: A function of one Tensor that returns one number.
-        x: Where to look, as for ``sparsity``.
-        every_value: As for ``sparsity``.
-
-    Returns:
-        A SciPy sparse array of bool, square.
-
-    Example:
-        >>> import retrograd as torch
-        >>> from retrograd.func import hessian_sparsity
-        >>> hessian_sparsity(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(3)).toarray().astype(int)
-        array([[0, 1, 0],
-               [1, 0, 1],
-               [0, 1, 0]])
-    """
-    found, _ = _follow(grad(func), x, every_value, "hessian_sparsity(f, x)")
-    return patterns.union([found, patterns.transposed(found)])
-
-
-def _follow(
-    func: Callable[[Tensor], Any], x: Tensor, every_value: bool, what: str
-) -> tuple[Any, tuple[int, ...]]:
-    """The pattern of a function, and the shape of its output."""
-    _check(x, what)
-    count = x.numel()
-    with opened(PatternLevel(count, local=not every_value)) as level:
-        given = wrap(Dependent(level, x.detach(), patterns.identity(count)))
-        with Running(func, x):
-            output = func(given)
-        check_outputs([output], what)
-        if output.is_complex():
-            raise TypeError(f"{what}: func returned complex numbers, which are not supported.")
-        if every_value and level.looked:
-            raise RuntimeError(
-                f"{what}: func looks at values that depend on x, so what it depends on may be "
-                "different for another x. Leave every_value out for the pattern at this x."
-            )
-        pattern = output._data.pattern if is_of(level, output) else None
-        if pattern is None:
-            pattern = patterns.empty(output.numel(), count)
-        return pattern, tuple(output.shape)
-
-
-def _count(colors: Any) -> int:
-    return int(colors.max(initial=-1)) + 1
-
-
-def _check(x: Any, what: str) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{what}: expected x to be a Tensor, got {type(x)}.")
-    if not x.is_floating_point():
-        raise TypeError(
-            f"{what}: expected x of a floating-point dtype, got {x.dtype}. Complex numbers are not "
-            "supported; integers have no derivatives."
-        )
+patterns, coloring, symmetric = arrays.patterns, arrays.coloring, arrays.symmetric
+bidirectional = arrays.bidirectional
 
 
 class _Compressed:
-    """What sparse Jacobians and Hessians share: a pattern, a colouring, batched derivatives."""
+    """What sparse Jacobians and Hessians share: a pattern, and forms of the result."""
 
     pattern: Any
-    colors: Any
     chunk_size: int | None
     # Whether the pattern was found at one point only, so that every evaluation is checked.
     local: bool = False
@@ -129,11 +37,6 @@ class _Compressed:
     def nnz(self) -> int:
         """The number of entries of the pattern."""
         return int(self.pattern.nnz)
-
-    @property
-    def color_count(self) -> int:
-        """The number of directional derivatives that one evaluation takes."""
-        return _count(self.colors)
 
     def _given(self, x: Tensor) -> None:
         if tuple(x.shape) != self._input:
@@ -176,23 +79,31 @@ class SparseJacobian(_Compressed):
         self.chunk_size = chunk_size
         self._input = tuple(x.shape)
         self._output = output
-        by_columns = by_rows = None
-        if mode in ("auto", "forward"):
-            by_columns = coloring.columns(pattern, order)
-        if mode in ("auto", "reverse"):
-            by_rows = coloring.columns(patterns.transposed(pattern), order)
-        # A product with the transposed Jacobian takes about twice the time of one with it.
-        cheap = by_rows is None
-        if by_columns is not None and by_rows is not None:
-            cheap = _count(by_columns) <= 2 * _count(by_rows)
-        self.mode = "forward" if cheap else "reverse"
-        self.colors = by_columns if cheap else by_rows
+        found = bidirectional.color(pattern, mode, order)
+        self.column_colors, self.row_colors = found
+        forward, reverse = coloring.count(found.columns), coloring.count(found.rows)
+        self.mode = "both" if forward and reverse else "reverse" if reverse else "forward"
+        self._by_rows = bidirectional.by_rows(pattern, found)
+
+    @property
+    def colors(self) -> Any:
+        """The colour of each column, or of each row in reverse mode. In mode "both" it is the pair
+        of them, with -1 for columns and rows that take part in no product."""
+        if self.mode == "both":
+            return self.column_colors, self.row_colors
+        return self.row_colors if self.mode == "reverse" else self.column_colors
+
+    @property
+    def color_count(self) -> int:
+        """The number of directional derivatives that one evaluation takes."""
+        return coloring.count(self.column_colors) + coloring.count(self.row_colors)
 
     def __repr__(self) -> str:
         rows, columns = self.shape
+        modes = "both modes" if self.mode == "both" else f"{self.mode} mode"
         return (
             f"<sparse Jacobian, {rows} × {columns}: {self.nnz} entries, from {self.color_count} "
-            f"product{'' if self.color_count == 1 else 's'} in {self.mode} mode>"
+            f"product{'' if self.color_count == 1 else 's'} in {modes}>"
         )
 
     def __call__(self, x: Tensor, form: str = "csr") -> Any:
@@ -205,45 +116,62 @@ class SparseJacobian(_Compressed):
         """
         self._given(x)
         rows, columns = patterns.entries(self.pattern)
-        seeds = wrap(coloring.seeds(self.colors, raw(x).dtype))
-        if not len(seeds):
-            return self._in_form(arrays.zeros((0,), raw(x).dtype), form)
-        if self.mode == "forward":
-            directions = seeds.reshape(-1, *self._input)
-            found = vmap(lambda v: jvp(self.func, (x,), (v,))[1], chunk_size=self.chunk_size)(
-                directions
-            )
-            index = (self.colors[columns], rows)
-        else:
+        values = arrays.zeros((self.nnz,), raw(x).dtype)
+        chosen = ~self._by_rows
+        forward, reverse = self._products(x)
+        if forward is not None:
+            colors = self.column_colors[columns[chosen]]
+            values[chosen] = raw(forward.detach())[colors, rows[chosen]]
+        if reverse is not None:
+            chosen = self._by_rows
+            colors = self.row_colors[rows[chosen]]
+            values[chosen] = raw(reverse.detach())[colors, columns[chosen]]
+        self._check(values, lambda v: jvp(self.func, (x,), (v,))[1], x)
+        return self._in_form(values, form)
+
+    def _products(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """The products with the Jacobian and with its transpose that hold all entries, a row for
+        each colour."""
+        forward = reverse = None
+        size = self.chunk_size
+        dtype = raw(x).dtype
+        if len(seeds := wrap(coloring.seeds(self.column_colors, dtype))):
+            push = vmap(lambda v: jvp(self.func, (x,), (v,))[1], chunk_size=size)
+            forward = push(seeds.reshape(-1, *self._input)).reshape(len(seeds), -1)
+        if len(seeds := wrap(coloring.seeds(self.row_colors, dtype))):
             _, pull = vjp(self.func, x)
-            directions = seeds.reshape(-1, *self._output)
-            found = vmap(lambda g: pull(g)[0], chunk_size=self.chunk_size)(directions)
-            index = (self.colors[rows], columns)
-        compressed = raw(found.detach().reshape(len(seeds), -1))
-        self._check(compressed[index], lambda v: jvp(self.func, (x,), (v,))[1], x)
-        return self._in_form(compressed[index], form)
+            back = vmap(lambda g: pull(g)[0], chunk_size=size)
+            reverse = back(seeds.reshape(-1, *self._output)).reshape(len(seeds), -1)
+        return forward, reverse
 
 
 class SparseHessian(_Compressed):
     """The Hessian of a scalar function as a sparse matrix. Made by ``sparse_hessian``."""
 
     def __init__(
-        self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, order: str | None,
-        chunk_size: int | None,
+        self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, mode: str,
+        order: str | None, chunk_size: int | None,
     ) -> None:  # fmt: skip
         self.func = func
         self.pattern = pattern
         self.chunk_size = chunk_size
         self._input = tuple(x.shape)
-        self.colors = coloring.star(pattern, order or "largest_first")
-        self._direct = coloring.readable(pattern, self.colors)
+        self._recovery = symmetric.recovery(pattern, mode, order)
+        self.colors = self._recovery.colors
+        self.mode = self._recovery.name
+
+    @property
+    def color_count(self) -> int:
+        """The number of products that one evaluation takes."""
+        return coloring.count(self.colors)
 
     def __repr__(self) -> str:
         n = self.shape[0]
         count = self.color_count
+        how = ", by substitution" if self.mode == "substitution" else ""
         return (
             f"<sparse Hessian, {n} × {n}: {self.nnz} entries, from {count} "
-            f"product{'' if count == 1 else 's'}>"
+            f"product{'' if count == 1 else 's'}{how}>"
         )
 
     def __call__(self, x: Tensor, form: str = "csr") -> Any:
@@ -254,18 +182,19 @@ class SparseHessian(_Compressed):
             form: As for a sparse Jacobian.
         """
         self._given(x)
-        seeds = wrap(coloring.seeds(self.colors, raw(x).dtype)).reshape(-1, *self._input)
         if not self.nnz:
             return self._in_form(arrays.zeros((0,), raw(x).dtype), form)
-        gradient = grad(self.func)
-        found = vmap(lambda v: jvp(gradient, (x,), (v,))[1], chunk_size=self.chunk_size)(seeds)
-        compressed = raw(found.detach().reshape(len(seeds), -1))
-        rows, columns = patterns.entries(self.pattern)
-        own = compressed[self.colors[columns], rows]
-        mirrored = compressed[self.colors[rows], columns]
-        values = arrays.where(self._direct, own, mirrored)
-        self._check(values, lambda v: jvp(gradient, (x,), (v,))[1], x)
+        values = self._recovery.values(raw(self._products(x).detach()))
+        self._check(values, lambda v: jvp(grad(self.func), (x,), (v,))[1], x)
         return self._in_form(values, form)
+
+    def _products(self, x: Tensor) -> Tensor:
+        """The products with the Hessian, a row for each colour."""
+        seeds = wrap(coloring.seeds(self.colors, raw(x).dtype)).reshape(-1, *self._input)
+        gradient = grad(self.func)
+        push = vmap(lambda v: jvp(gradient, (x,), (v,))[1], chunk_size=self.chunk_size)
+        found: Tensor = push(seeds).reshape(len(seeds), -1)
+        return found
 
 
 def sparse_jacobian(
@@ -284,9 +213,11 @@ def sparse_jacobian(
             pattern is that at this ``x``, and each evaluation is checked by one more product.
         pattern: A known pattern, as any matrix of the right shape, dense or sparse; its nonzero
             entries count. See ``banded``.
-        mode: "forward" to colour columns, "reverse" to colour rows, "auto" for the cheaper.
+        mode: "forward" to colour columns, "reverse" to colour rows, "both" to compute dense rows
+            in reverse mode and the rest in forward mode, or dense columns in forward mode and the
+            rest in reverse mode. "auto" takes the cheapest.
         order: The order in which columns are coloured: "natural", "largest_first",
-            "smallest_last" or "incidence_degree". By default the better of the first two.
+            "smallest_last" or "incidence_degree". By default several colourings are compared.
         chunk_size: The number of directions to compute at a time, to bound memory.
         check: Compare one product with a random vector with ``jvp``, which shows with certainty,
             but for chance, whether a given pattern misses an entry.
@@ -305,9 +236,11 @@ def sparse_jacobian(
         array([[6., 5.]], dtype=float32)
     """
     what = "sparse_jacobian(f, x)"
-    if mode not in ("auto", "forward", "reverse"):
-        raise ValueError(f"{what}: expected a mode of auto, forward or reverse, got {mode!r}.")
-    _check(x, what)
+    if mode not in ("auto", "forward", "reverse", "both"):
+        raise ValueError(
+            f"{what}: expected a mode of auto, forward, reverse or both, got {mode!r}."
+        )
+    check_point(x, what)
     given = pattern is not None
     if given:
         output = func(x.detach())
@@ -315,7 +248,7 @@ def sparse_jacobian(
         shape, local = tuple(output.shape), False
         pattern = _given_pattern(pattern, (output.numel(), x.numel()), what)
     else:
-        pattern, shape, local = _found(func, x, what)
+        pattern, shape, local = find(func, x, what)
     jac = SparseJacobian(func, x, pattern, shape, mode, order, chunk_size)
     jac.local = local
     if given and check:
@@ -324,19 +257,25 @@ def sparse_jacobian(
 
 
 def sparse_hessian(
-    func: Callable[[Tensor], Any], x: Tensor, *, pattern: Any = None, order: str | None = None,
-    chunk_size: int | None = None, check: bool = True,
+    func: Callable[[Tensor], Any], x: Tensor, *, pattern: Any = None, mode: str = "direct",
+    order: str | None = None, chunk_size: int | None = None, check: bool = True,
 ) -> SparseHessian:  # fmt: skip
     """The Hessian of a scalar function as a sparse matrix, computed by few products with it.
 
-    The colouring is a star colouring, which uses that a Hessian is symmetric: an entry is read off
-    the product that has it alone, or the one that has its mirror image alone.
+    The colourings use that a Hessian is symmetric. With a star colouring, an entry is read off the
+    product that has it alone, or the one that has its mirror image alone. An acyclic colouring
+    needs fewer products, and entries are found by substitution: some are what is left of a sum of
+    several once the others are subtracted. An entry that is much smaller than those beside it
+    loses digits by that, which is why it is not the default.
 
     Args:
         func: A function of one Tensor that returns one number.
         x: An argument of the shape and dtype that it will be evaluated for.
         pattern: A known pattern, symmetric.
-        order: The order in which columns are coloured: "largest_first" or "natural".
+        mode: "direct" for a star colouring, "substitution" for an acyclic one, "auto" for the one
+            that takes fewer products.
+        order: The order in which columns are coloured: "natural", "largest_first" or
+            "smallest_last". By default several colourings are compared.
         chunk_size: The number of directions to compute at a time, to bound memory.
         check: Compare one product with a random vector, as in ``sparse_jacobian``.
 
@@ -353,54 +292,22 @@ def sparse_hessian(
                [0., 1., 0.]], dtype=float32)
     """
     what = "sparse_hessian(f, x)"
-    _check(x, what)
+    if mode not in ("direct", "substitution", "auto"):
+        raise ValueError(f"{what}: expected a mode of direct, substitution or auto, got {mode!r}.")
+    check_point(x, what)
     given = pattern is not None
     if given:
         local = False
         pattern = _given_pattern(pattern, (x.numel(), x.numel()), what)
         pattern = patterns.union([pattern, patterns.transposed(pattern)])
     else:
-        pattern, _, local = _found(grad(func), x, what)
+        pattern, _, local = find(grad(func), x, what)
         pattern = patterns.union([pattern, patterns.transposed(pattern)])
-    hess = SparseHessian(func, x, pattern, order, chunk_size)
+    hess = SparseHessian(func, x, pattern, mode, order, chunk_size)
     hess.local = local
     if given and check:
         _compare(hess(x), lambda v: jvp(grad(func), (x,), (v,))[1], x, what)
     return hess
-
-
-def banded(rows: int, columns: int, lower: int, upper: int) -> Any:
-    """The pattern of a banded matrix.
-
-    Args:
-        rows: Number of rows.
-        columns: Number of columns.
-        lower: Number of diagonals below the main one.
-        upper: Number of diagonals above it.
-
-    Returns:
-        A SciPy sparse array of bool, for ``sparse_jacobian(..., pattern=...)``.
-
-    Example:
-        >>> from retrograd.func import banded
-        >>> banded(3, 3, 1, 0).toarray().astype(int)
-        array([[1, 0, 0],
-               [1, 1, 0],
-               [0, 1, 1]])
-    """
-    return patterns.banded(rows, columns, lower, upper)
-
-
-def _found(
-    func: Callable[[Tensor], Any], x: Tensor, what: str
-) -> tuple[Any, tuple[int, ...], bool]:
-    """A pattern for every value, or the one at ``x`` if ``func`` looks at values; and which."""
-    try:
-        return (*_follow(func, x, True, what), False)
-    except RuntimeError as error:
-        if "looks at values" not in str(error):
-            raise
-    return (*_follow(func, x, False, what), True)
 
 
 def _given_pattern(pattern: Any, shape: tuple[int, int], what: str) -> Any:

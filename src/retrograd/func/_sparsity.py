@@ -1,0 +1,135 @@
+"""Which entries of a Jacobian or a Hessian there can be, without computing any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._levels import is_of, opened
+from retrograd.autograd._patterns import Dependent, PatternLevel
+from retrograd.autograd._wrap import wrap
+from retrograd.func._arguments import check_outputs
+from retrograd.func._captured import Running
+from retrograd.func._reverse import grad
+from retrograd.tensor._tensor import Tensor
+
+patterns = arrays.patterns
+
+
+def sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = False) -> Any:
+    """The pattern of the Jacobian of ``func``: which outputs can depend on which inputs.
+
+    It is found by one run of ``func`` that follows dependencies, never by evaluating derivatives.
+    It may contain entries that turn out to be zero, and misses none that is not.
+
+    Args:
+        func: A function of one Tensor that returns one Tensor.
+        x: Where to look: choices that ``func`` makes by values, by ``where`` or by sorting, are
+            made as for this ``x``.
+        every_value: Find a pattern that holds for every ``x`` of this shape. A function that
+            branches on values, or takes elements at indices that it computes, is refused.
+
+    Returns:
+        A SciPy sparse array of bool, with a row for each element of the output, in reading order,
+        and a column for each element of ``x``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import sparsity
+        >>> sparsity(lambda x: x[1:] * x[:-1], torch.ones(4)).toarray().astype(int)
+        array([[1, 1, 0, 0],
+               [0, 1, 1, 0],
+               [0, 0, 1, 1]])
+    """
+    return follow(func, x, every_value, "sparsity(f, x)")[0]
+
+
+def hessian_sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = False) -> Any:
+    """The pattern of the Hessian of a scalar function: that of the Jacobian of its gradient, made
+    symmetric.
+
+    Args:
+        func: A function of one Tensor that returns one number.
+        x: Where to look, as for ``sparsity``.
+        every_value: As for ``sparsity``.
+
+    Returns:
+        A SciPy sparse array of bool, square.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.func import hessian_sparsity
+        >>> hessian_sparsity(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(3)).toarray().astype(int)
+        array([[0, 1, 0],
+               [1, 0, 1],
+               [0, 1, 0]])
+    """
+    found, _ = follow(grad(func), x, every_value, "hessian_sparsity(f, x)")
+    return patterns.union([found, patterns.transposed(found)])
+
+
+def follow(
+    func: Callable[[Tensor], Any], x: Tensor, every_value: bool, what: str
+) -> tuple[Any, tuple[int, ...]]:
+    """The pattern of a function, and the shape of its output."""
+    check_point(x, what)
+    count = x.numel()
+    with opened(PatternLevel(count, local=not every_value)) as level:
+        given = wrap(Dependent(level, x.detach(), patterns.identity(count)))
+        with Running(func, x):
+            output = func(given)
+        check_outputs([output], what)
+        if output.is_complex():
+            raise TypeError(f"{what}: func returned complex numbers, which are not supported.")
+        if every_value and level.looked:
+            raise RuntimeError(
+                f"{what}: func looks at values that depend on x, so what it depends on may be "
+                "different for another x. Leave every_value out for the pattern at this x."
+            )
+        pattern = output._data.pattern if is_of(level, output) else None
+        if pattern is None:
+            pattern = patterns.empty(output.numel(), count)
+        return pattern, tuple(output.shape)
+
+
+def banded(rows: int, columns: int, lower: int, upper: int) -> Any:
+    """The pattern of a banded matrix.
+
+    Args:
+        rows: Number of rows.
+        columns: Number of columns.
+        lower: Number of diagonals below the main one.
+        upper: Number of diagonals above it.
+
+    Returns:
+        A SciPy sparse array of bool, for ``sparse_jacobian(..., pattern=...)``.
+
+    Example:
+        >>> from retrograd.func import banded
+        >>> banded(3, 3, 1, 0).toarray().astype(int)
+        array([[1, 0, 0],
+               [1, 1, 0],
+               [0, 1, 1]])
+    """
+    return patterns.banded(rows, columns, lower, upper)
+
+
+def find(func: Callable[[Tensor], Any], x: Tensor, what: str) -> tuple[Any, tuple[int, ...], bool]:
+    """A pattern for every value, or the one at ``x`` if ``func`` looks at values; and which."""
+    try:
+        return (*follow(func, x, True, what), False)
+    except RuntimeError as error:
+        if "looks at values" not in str(error):
+            raise
+    return (*follow(func, x, False, what), True)
+
+
+def check_point(x: Any, what: str) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{what}: expected x to be a Tensor, got {type(x)}.")
+    if not x.is_floating_point():
+        raise TypeError(
+            f"{what}: expected x of a floating-point dtype, got {x.dtype}. Complex numbers are not "
+            "supported; integers have no derivatives."
+        )
