@@ -9,7 +9,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops import reducing
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import numel
-from retrograd.ops._lifted import bare, checked_by_line
+from retrograd.ops._lifted import bare, checked_by_line, tracer
 from retrograd.ops._operation import Elementwise, Operation, composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -127,11 +127,26 @@ def _counted(self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[An
     return unsqueeze(target, dim=class_dim), counted, ignored
 
 
+def _every_target_counts(self: Any, target: Any, weight: Any, ignore_index: int) -> bool:
+    """Whether every target is a class and counts the same, if its values may be looked at: the
+    usual case, in which half of the operations are not needed."""
+    if weight is not None or tracer() is not None:
+        return False
+    values, classes = arrays.asarray(bare(target, looks=False)), self.shape[_class_dim(self)]
+    _check_targets(values, classes, ignore_index)
+    return bool(values.size) and not arrays.any(values == ignore_index)
+
+
 def _nll_definition(
     self: Any, target: Any, weight: Any, reduction: str, ignore_index: int
 ) -> tuple[Any, Any]:
-    target, counted, ignored = _counted(self, target, weight, ignore_index)
     class_dim = _class_dim(self)
+    if reduction != "none" and _every_target_counts(self, target, weight, ignore_index):
+        target = unsqueeze(in_dtype(target, arrays.int64), dim=class_dim)
+        loss = neg(sum_all(gather(self, target, dim=class_dim)))
+        total = arrays.asarray(numel(target.shape), raw(self).dtype)
+        return (loss / float(total) if reduction == "mean" else loss), total
+    target, counted, ignored = _counted(self, target, weight, ignore_index)
     losses = neg(squeeze(gather(self, target, dim=class_dim), dims=(class_dim,)))
     losses = masked_fill(losses if weight is None else losses * counted, ignored, 0)
     if reduction == "none":
