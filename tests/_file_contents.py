@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 import math
+import random
+from collections import Counter, OrderedDict
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 import retrograd as torch
 
@@ -15,10 +18,25 @@ DTYPES = [torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, tor
           torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
           torch.complex64, torch.complex128]  # fmt: skip
 
+VALUES: dict[str, Any] = {
+    "numbers": [0, 1, -1, 2**53, 2**53 + 1, -(2**64), 7**3000, 0.1, -0.0, 1e308, 5e-324],
+    "not finite": [math.inf, -math.inf, math.nan, complex(math.nan, -math.inf), -0.0j, 1 + 2j],
+    "constants": [None, True, False, torch.float32, torch.bool, torch.device("cpu")],
+    "strings": ["", "é", "a\x00b", "\ud800", "$tensor", "\U0001f600", b"", b"\x00\xff"],
+    "sequences": [(), (1,), [[]], torch.Size([2, 3]), {1, "a"}, frozenset([(1, 2)]), set()],
+    "keys": {1: "int", "1": "str", None: 0, 2.5: 0, (1, "a"): 0, b"k": 0, "$a": 0, -1: 0},
+    "one who writes JSON": {"$tensor": "weight", "x": {"$dict": [[1]]}},
+    "kinds of dicts": [OrderedDict([("b", 1), ("a", 2)]), OrderedDict([(2, 1)]), Counter("aab")],
+    "state of Python's generator": random.Random(3).getstate(),
+    "state of a generator": {"state": torch.Generator().manual_seed(3).get_state()},
+    "nothing": {}, "no items": [], "a string": "text", "none": None,
+}  # fmt: skip
+
 
 def saved(obj: Any) -> bytes:
+    """A safetensors file."""
     file = io.BytesIO()
-    torch.save(obj, file)
+    torch.save(obj, file, format="safetensors")
     return file.getvalue()
 
 
@@ -73,3 +91,39 @@ class OnlyReads:
     def read(self, count: int = -1) -> bytes:
         assert 0 <= count <= 1 << 26, "asks for more than a file can be trusted to have"
         return self._file.read(min(count, 1000))
+
+
+# -- any tree ------------------------------------------------------------------------------------
+
+tensors = st.builds(
+    lambda dtype, shape, grad, turned: _tensor(dtype, shape, grad, turned),
+    st.sampled_from(DTYPES), st.lists(st.integers(0, 3), max_size=3), st.booleans(), st.booleans(),
+)  # fmt: skip
+
+
+def _tensor(dtype: Any, shape: list[int], grad: bool, turned: bool) -> Any:
+    x = ramp(dtype, *shape)
+    x = x.mT if turned and x.ndim > 1 else x
+    return x.requires_grad_() if grad and (dtype.is_floating_point or dtype.is_complex) else x
+
+
+text = st.text(st.characters(), max_size=5) | st.sampled_from(["$dict", "__metadata__", "a.b"])
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats() | text | st.binary(max_size=5)
+    | st.complex_numbers() | st.sampled_from(DTYPES)
+)  # fmt: skip
+hashables = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4
+)
+trees = st.recursive(
+    scalars | tensors,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(text, inner, max_size=4)
+        | st.dictionaries(hashables, inner, max_size=3)
+        | st.dictionaries(hashables, inner, max_size=3).map(OrderedDict)
+        | st.sets(hashables, max_size=3)
+    ),
+    max_leaves=12,
+)

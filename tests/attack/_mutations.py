@@ -7,6 +7,8 @@ import zlib
 from random import Random
 from typing import Any
 
+from ._pickles import change_pickle
+
 NUMBERS = (0, 1, -1, 2, 7, 255, 256, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, 2**63, 2**64,
            10**30, -(2**63), 0.5, 1e308, True, None)  # fmt: skip
 STRINGS = ("", "x", "F32", "F64", "I64", "BOOL", "BF16", "F8_E4M3", "C64", "float32", "object",
@@ -19,7 +21,8 @@ TAGS = ("$tensor", "$tuple", "$size", "$set", "$frozenset", "$dict", "$OrderedDi
 def mutated(random: Random, data: bytes, others: list[bytes]) -> tuple[bytes, str]:
     """A damaged copy of a file, and how it was damaged."""
     if random.random() < 0.35:
-        found = change_header(random, data)
+        is_pt = data.startswith((b"PK", b"\x80"))
+        found = change_pickle(random, data) if is_pt else change_header(random, data)
         if found is not None:
             return found
     told = []

@@ -125,12 +125,21 @@ class Target:
 
         try:
             loaded = self._load(data)
-        except FileFormatError:
+        except FileFormatError as error:
+            if (
+                "the BytesIO" not in str(error)
+                and "damaged.safetensors" not in str(error)
+                and ("run.safetensors" not in str(error))
+            ):
+                return "wrong", f"the error does not name the file: {error}"
             return "refused", ""
         except Exception as error:
             if isinstance(error, RuntimeError) and "Nothing was changed" in str(error):
                 return "refused", ""
+            if type(error) is RuntimeError and "map_location" in str(error):
+                return "refused", ""  # the name of a device was changed
             return "wrong", f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+        touch(loaded)
         if "checksum made to fit" in how or ("header: " in how and b"sums" not in data):
             return "another", ""  # forged, or no tree any more: it is enough that it could be read
         wrong = self._right(loaded, data)
@@ -154,6 +163,8 @@ def make_targets(folder: Path) -> list[Target]:
         return torch.load(io.BytesIO(data))
 
     tree, flat, brain = saved(torch, a_tree(torch)), saved(torch, tensors(torch)), brain_floats()
+    zipped, old = saved(torch, a_tree(torch), "pt"), saved(torch, a_tree(torch), "old pt")
+    expected = the_same(torch.load(io.BytesIO(zipped)))
     return [
         Target("tree", tree, in_memory, the_same(torch.load(io.BytesIO(tree)))),
         Target("tree at a path", tree, at_path, the_same(torch.load(io.BytesIO(tree)))),
@@ -162,6 +173,11 @@ def make_targets(folder: Path) -> list[Target]:
         Target("dict of tensors, mapped", flat, mapped, some_tensors),
         Target("dict of narrow floats", brain, in_memory, some_tensors),
         Target("pickle in a zip file", a_zip_file(), at_path, refused),
+        Target("pt file", zipped, in_memory, expected),
+        Target("pt file at a path", zipped, at_path, expected),
+        Target("pt file, mapped", zipped, mapped, some_tree),
+        Target("old pt file", old, in_memory, anything),
+        Target("old pt file at a path", old, at_path, anything),
         checkpoint(torch, folder),
     ]
 
@@ -183,9 +199,10 @@ def tensors(torch: Any) -> Any:
             "z": torch.tensor([1j], dtype=torch.complex64), "i": torch.arange(3)}  # fmt: skip
 
 
-def saved(torch: Any, obj: Any) -> bytes:
+def saved(torch: Any, obj: Any, kind: str = "safetensors") -> bytes:
     file = io.BytesIO()
-    torch.save(obj, file)
+    new = kind != "old pt"
+    torch.save(obj, file, format=kind if new else "pt", _use_new_zipfile_serialization=new)
     return file.getvalue()
 
 
@@ -274,6 +291,29 @@ def some_tensors(loaded: Any, data: bytes) -> str | None:
     if sum(tensor.nbytes for tensor in loaded.values()) > 4 * len(data):
         return "more numbers than the file has bytes"
     return None
+
+
+def anything(loaded: Any, data: bytes) -> str | None:
+    """The old format of PyTorch has no checksums."""
+    return None
+
+
+def touch(tree: Any) -> None:
+    """Look at the first and the last element of every tensor, which must be in the file."""
+    waiting, seen = [tree], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if hasattr(node, "retain_grad"):
+            if node.numel():
+                node[(0,) * node.ndim].item()
+                node[(-1,) * node.ndim].item()
+        elif isinstance(node, dict):
+            waiting += [*node.values(), vars(node)] if hasattr(node, "__dict__") else node.values()
+        elif isinstance(node, (list, tuple)):
+            waiting += node
 
 
 def refused(loaded: Any, data: bytes) -> str | None:

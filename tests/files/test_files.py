@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import math
 import os
-import random
 import signal
 import stat
-from collections import Counter, OrderedDict, defaultdict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,21 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
-from _file_contents import DTYPES, OnlyReads, again, file_of, header_of, loaded, ramp, same, saved
+from _file_contents import (
+    DTYPES,
+    VALUES,
+    OnlyReads,
+    again,
+    file_of,
+    header_of,
+    loaded,
+    ramp,
+    same,
+    saved,
+    tensors,
+    text,
+    trees,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,21 +54,6 @@ def test_tensors_that_are_not_contiguous() -> None:
     backwards = torch.from_numpy(np.arange(5.0)[::-1])
     assert same(again([backwards]), [backwards])
     assert same(again([backwards, backwards[1:]]), [backwards, backwards[1:]])
-
-
-VALUES: dict[str, Any] = {
-    "numbers": [0, 1, -1, 2**53, 2**53 + 1, -(2**64), 7**3000, 0.1, -0.0, 1e308, 5e-324],
-    "not finite": [math.inf, -math.inf, math.nan, complex(math.nan, -math.inf), -0.0j, 1 + 2j],
-    "constants": [None, True, False, torch.float32, torch.bool, torch.device("cpu")],
-    "strings": ["", "é", "a\x00b", "\ud800", "$tensor", "\U0001f600", b"", b"\x00\xff"],
-    "sequences": [(), (1,), [[]], torch.Size([2, 3]), {1, "a"}, frozenset([(1, 2)]), set()],
-    "keys": {1: "int", "1": "str", None: 0, 2.5: 0, (1, "a"): 0, b"k": 0, "$a": 0, -1: 0},
-    "one who writes JSON": {"$tensor": "weight", "x": {"$dict": [[1]]}},
-    "kinds of dicts": [OrderedDict([("b", 1), ("a", 2)]), OrderedDict([(2, 1)]), Counter("aab")],
-    "state of Python's generator": random.Random(3).getstate(),
-    "state of a generator": {"state": torch.Generator().manual_seed(3).get_state()},
-    "nothing": {}, "no items": [], "a string": "text", "none": None,
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -280,15 +277,6 @@ def test_narrow_floats_without_pytorch() -> None:
     assert loaded(file_of({"x": about}, b"\x80\x3f\x40\xc0"))["x"].tolist() == [1, -3]
 
 
-def test_a_pickle_of_pytorch_says_how_to_convert(tmp_path: Path) -> None:
-    theirs = pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
-    path = tmp_path / "old.pt"
-    for new in (True, False):
-        theirs.save({"w": theirs.ones(2)}, path, _use_new_zipfile_serialization=new)
-        with pytest.raises(FileFormatError, match=r"torch\.save(.|\n)*safetensors\.torch\.save"):
-            torch.load(path)
-
-
 # -- what cannot be saved ----------------------------------------------------------------------
 
 Point = namedtuple("Point", "x y")
@@ -351,39 +339,6 @@ def test_bad_files_to_save_to(tmp_path: Path) -> None:
 
 # -- any tree, any bytes -----------------------------------------------------------------------
 
-tensors = st.builds(
-    lambda dtype, shape, grad, turned: _tensor(dtype, shape, grad, turned),
-    st.sampled_from(DTYPES), st.lists(st.integers(0, 3), max_size=3), st.booleans(), st.booleans(),
-)  # fmt: skip
-
-
-def _tensor(dtype: Any, shape: list[int], grad: bool, turned: bool) -> Any:
-    x = ramp(dtype, *shape)
-    x = x.mT if turned and x.ndim > 1 else x
-    return x.requires_grad_() if grad and (dtype.is_floating_point or dtype.is_complex) else x
-
-
-text = st.text(st.characters(), max_size=5) | st.sampled_from(["$dict", "__metadata__", "a.b"])
-scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats() | text | st.binary(max_size=5)
-    | st.complex_numbers() | st.sampled_from(DTYPES)
-)  # fmt: skip
-hashables = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4
-)
-trees = st.recursive(
-    scalars | tensors,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.lists(inner, max_size=4).map(tuple)
-        | st.dictionaries(text, inner, max_size=4)
-        | st.dictionaries(hashables, inner, max_size=3)
-        | st.dictionaries(hashables, inner, max_size=3).map(OrderedDict)
-        | st.sets(hashables, max_size=3)
-    ),
-    max_leaves=12,
-)
-
 
 @given(trees)
 def test_any_tree(tree: Any) -> None:
@@ -409,7 +364,7 @@ def test_kinds_of_files(tmp_path: Path) -> None:
         assert same(torch.load(given_path), tree)
     for buffering in (0, -1):
         with open(path, "wb", buffering=buffering) as file:
-            torch.save(tree, file)
+            torch.save(tree, file, format="safetensors")
         with open(path, "rb", buffering=buffering) as file:
             assert same(torch.load(file), tree)
             assert file.read() == b""
@@ -426,7 +381,7 @@ def test_a_pipe(tmp_path: Path) -> None:
     tree = [ramp(torch.float64, 1000), "x"]
     reading, writing = os.pipe()
     with open(writing, "wb") as file:
-        torch.save(tree, file)
+        torch.save(tree, file, format="safetensors")
     with open(reading, "rb") as file:
         assert same(torch.load(file), tree)
 
@@ -446,7 +401,7 @@ class TakesLittle(io.RawIOBase):
 def test_a_file_that_takes_little_at_a_time() -> None:
     tree = [ramp(torch.float64, 1000), "x"]
     file = TakesLittle()
-    torch.save(tree, file)
+    torch.save(tree, file, format="safetensors")
     assert file.content == saved(tree)
 
 

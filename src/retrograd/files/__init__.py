@@ -1,4 +1,4 @@
-"""Files: tensors and trees of them as safetensors, and checkpoints of training runs.
+"""Files: tensors and trees of them, as PyTorch's files and safetensors; training checkpoints.
 
 ``docs/files.md`` says what is in the files.
 """

@@ -51,7 +51,7 @@ def save_checkpoint(path: str | os.PathLike[str], /, **contents: Any) -> None:
         "values": {name: value for name, value in contents.items() if name not in stateful},
         "random": {name: state.get() for name, state in _random_states().items()},
     }
-    save(tree, path)
+    save(tree, path, format="safetensors")
 
 
 def load_checkpoint(path: str | os.PathLike[str], /, *, strict: bool = True, random: bool = True,

@@ -190,21 +190,20 @@ def _check_places(entries: dict[str, Entry], name: str) -> int:
 
 def _what_else(start: bytes) -> str:
     """What a file that is not safetensors seems to be, and what to do."""
-    if start.startswith((b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
+    if start.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         return (
-            "is a zip file or a pickle, as PyTorch's torch.save writes them. Reading a pickle can "
-            "run any code that is in it, so retrograd does not. If you trust the file, convert it "
-            "where PyTorch and safetensors are installed:\n"
-            "    import torch, safetensors.torch\n"
-            "    state = torch.load('old.pt', map_location='cpu')\n"
-            "    state = {name: tensor.clone() for name, tensor in state.items()}\n"
-            "    safetensors.torch.save_file(state, 'new.safetensors')"
+            "is a pickle, but not one that torch.save wrote. Reading a pickle can run any code "
+            "that is in it, so retrograd reads those of torch.save only, and runs nothing. If you "
+            "trust the file, read it with pickle.load, and write its tensors with torch.save."
         )
     if start.startswith(b"version https://git-lfs"):
         return "is a pointer of Git LFS, not the file itself. Get that with git lfs pull."
     if not start:
         return "is empty. " + _DAMAGED
-    return f"is not a safetensors file (it begins with {start[:8]!r}), or is damaged."
+    return (
+        f"is not a safetensors file, nor one of torch.save (it begins with {start[:8]!r}), or is "
+        "damaged."
+    )
 
 
 # -- writing -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``save`` and ``load``: trees with tensors, as safetensors files."""
+"""``save`` and ``load``: trees with tensors, as PyTorch's files and as safetensors files."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import mmap as memory_maps
 import os
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.files import _format
+from retrograd.files import _format, _pickling, _pt
 from retrograd.files._atomic import write_all, written_whole
 from retrograd.files._format import DTYPES, NARROW, Entry, FileFormatError, Header
 from retrograd.files._narrow import widened
 from retrograd.files._sharing import shared, view_of
-from retrograd.files._trees import Decoder, Encoder, is_name
-from retrograd.ops._lifted import Lifted
+from retrograd.files._trees import Decoder, Encoder, flags_of, is_name
 from retrograd.tensor._tensor import Tensor, device
 
 VERSION = 1
@@ -32,15 +31,21 @@ _NAMES = {dtype.name: name for name, dtype in DTYPES.items()}
 # -- saving ------------------------------------------------------------------------------------
 
 
-def save(obj: Any, f: Any) -> None:
-    """Write tensors, or nested data with tensors, to a safetensors file.
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
+         _use_new_zipfile_serialization: bool = True, *,
+         format: str | None = None) -> None:  # fmt: skip
+    """Write tensors, or nested data with tensors, to a file that PyTorch's ``torch.load`` reads.
 
-    A file at a path is replaced atomically. A dictionary of tensors, such as a ``state_dict``,
-    becomes a plain safetensors file. There are no pickles, and loading a file cannot run code.
+    A file at a path is replaced atomically. If its name ends with ``.safetensors``, it becomes a
+    safetensors file instead. Loading a file cannot run code. With
+    ``_use_new_zipfile_serialization=False``, the format is that of PyTorch before version 1.6.
 
     Args:
         obj: the data.
         f: a path or a file object.
+        pickle_module: must be None.
+        pickle_protocol: must be 2.
+        format: ``"pt"`` or ``"safetensors"``. By default, the name of the file decides.
 
     Example:
         >>> import retrograd as torch, io
@@ -57,19 +62,37 @@ def save(obj: Any, f: Any) -> None:
         )
     if isinstance(f, io.TextIOBase):
         raise TypeError("'f' is open for text. Open it in binary mode: open(path, 'wb')")
-    start, contents = _laid_out(obj)  # all that can be wrong with obj is found here
+    if pickle_protocol != 2 or getattr(pickle_module, "__name__", "pickle") != "pickle":
+        raise ValueError(
+            "files are written with pickle protocol 2, and by no pickle module. Leave "
+            "pickle_protocol and pickle_module out."
+        )
+    path = os.fsdecode(f) if is_path else ""
+    # All that can be wrong with obj is found here, before a file is touched.
+    pieces = _pieces(obj, path, format, _use_new_zipfile_serialization)
     if not is_path:
-        _write(f, start, contents)
+        _write(f, pieces)
         return
-    with written_whole(os.fsdecode(f)) as file:
-        _write(file, start, contents)
+    with written_whole(path) as file:
+        _write(file, pieces)
 
 
-def _write(file: Any, start: bytes, contents: list[Raw]) -> None:
-    write_all(file, start)
-    for array in contents:
-        if array.size:
-            write_all(file, _bytes(array))
+def _pieces(obj: Any, path: str, format: str | None, new: bool) -> Iterable[Any]:
+    """The bytes of a file, piece by piece."""
+    if format not in (None, "pt", "safetensors"):
+        raise ValueError(f"format must be 'pt' or 'safetensors', not {format!r}")
+    if format == "safetensors" or (format is None and path.endswith(".safetensors")):
+        start, contents = _laid_out(obj)
+        return (start, *(_bytes(array) for array in contents if array.size))
+    if not new:
+        return _pickling.legacy_pieces(obj)
+    root = os.path.splitext(os.path.basename(path))[0] or "archive"
+    return _pickling.zip_pieces(obj, root)
+
+
+def _write(file: Any, pieces: Iterable[Any]) -> None:
+    for piece in pieces:
+        write_all(file, piece)
 
 
 def _bytes(array: Raw) -> Any:
@@ -91,7 +114,7 @@ def _laid_out(obj: Any) -> tuple[bytes, list[Raw]]:
     """The first bytes of a file for ``obj``, and the arrays whose bytes follow."""
     encoder = Encoder()
     tree = encoder.encoded(obj)
-    abouts = {name: _flags(name, tensor) for name, tensor in encoder.tensors.items()}
+    abouts = {name: flags_of(name, tensor) for name, tensor in encoder.tensors.items()}
     result = {name: tensor.numpy(force=True) for name, tensor in encoder.tensors.items()}
     flat = isinstance(obj, dict) and all(
         type(key) is str and isinstance(value, Tensor) for key, value in obj.items()
@@ -118,31 +141,6 @@ def _laid_out(obj: Any) -> tuple[bytes, list[Raw]]:
     return start, [written[name] for name in order]
 
 
-def _flags(name: str, tensor: Tensor) -> dict[str, Any]:
-    """What a file must say of a tensor besides its elements."""
-    if isinstance(tensor._data, Lifted):
-        raise TypeError(
-            f"cannot save tensor {name!r}: it is a value inside of a transform, such as vmap. "
-            "Return it from the function, and save what comes out."
-        )
-    about: dict[str, Any] = {}
-    if type(tensor) is not Tensor:
-        from retrograd.nn.parameter import Buffer, Parameter
-
-        if type(tensor) is Parameter:
-            about["parameter"] = True
-        elif type(tensor) is not Buffer:
-            raise TypeError(
-                f"cannot save tensor {name!r} of type {type(tensor).__name__}: reading that could "
-                "run code. Save a plain tensor, as detach() returns it."
-            )
-    if tensor.requires_grad:
-        about["requires_grad"] = True
-    if tensor.dtype is dtypes.complex128:
-        about["complex"] = True
-    return about
-
-
 def _stored_as(array: Raw) -> tuple[str, tuple[int, ...]]:
     """The dtype and shape of an array in a file, which knows no complex128."""
     dtype = dtypes.from_numpy_dtype(array.dtype)
@@ -154,20 +152,26 @@ def _stored_as(array: Raw) -> tuple[str, tuple[int, ...]]:
 # -- loading -----------------------------------------------------------------------------------
 
 
-def load(f: Any, map_location: Any = None, *, weights_only: bool = True,
-         mmap: bool | None = None) -> Any:  # fmt: skip
-    """Read a file that ``save`` wrote, or any safetensors file, which gives a dictionary of
-    tensors.
+def load(f: Any, map_location: Any = None, pickle_module: Any = None, *,
+         weights_only: bool | None = True, mmap: bool | None = None,
+         encoding: str = "utf-8") -> Any:  # fmt: skip
+    """Read a file that ``save`` or PyTorch's ``torch.save`` wrote, or any safetensors file, which
+    gives a dictionary of tensors.
 
-    Elements in formats that NumPy lacks (bfloat16, float8) become float32. A file that is damaged
-    or in another format raises a ``retrograd.files.FileFormatError``.
+    Pickles are read by a reader that can run no code: it knows tensors, numbers, strings,
+    collections of them, and nothing else. Elements in formats that NumPy lacks (bfloat16, float8)
+    become float32. A file that is damaged or in another format raises a
+    ``retrograd.files.FileFormatError``.
 
     Args:
         f: a path or a file object.
-        map_location: must be the CPU.
+        map_location: where to put tensors that were on other devices: a device, which must be the
+            CPU, a dictionary of devices, or a function of a storage and the name of its device.
+        pickle_module: must be None.
         weights_only: no effect, since files cannot run code.
         mmap: read elements from the file on first use. Writing to such a tensor does not change the
             file.
+        encoding: that of strings in files that Python 2 wrote.
 
     Returns:
         The data.
@@ -182,7 +186,7 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True,
     """
     _check_location(map_location)
     if isinstance(f, (str, os.PathLike)):
-        return _load_path(os.fsdecode(f), bool(mmap))
+        return _load_path(os.fsdecode(f), bool(mmap), map_location, encoding)
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
     if not hasattr(f, "read"):
@@ -193,7 +197,7 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True,
         raise TypeError("'f' is open for text. Open it in binary mode: open(path, 'rb')")
     given = getattr(f, "name", None)
     name = given if isinstance(given, str) else f"the {type(f).__name__}"
-    return _load_file(f, name)
+    return _load_file(f, name, map_location, encoding)
 
 
 def _check_location(location: Any) -> None:
@@ -204,12 +208,18 @@ def _check_location(location: Any) -> None:
         device(location)
 
 
-def _load_path(path: str, mapped: bool) -> Any:
+def _load_path(path: str, mapped: bool, map_location: Any, encoding: str) -> Any:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        header = _format.read_header(file, path, size)
-        if mapped and header.data_size:
+        start = file.read(_pt.FIRST)
+        file.seek(0)
+        memory = None
+        if mapped and size:
             memory = memory_maps.mmap(file.fileno(), size, access=memory_maps.ACCESS_COPY)
+        if _pt.is_zip(start) or _pt.is_legacy(start):
+            return _pt.load(file, 0, size, path, map_location, encoding, memory)
+        header = _format.read_header(file, path, size)
+        if memory is not None:
             return _assembled(header, path, lambda entry: _mapped(memory, header, entry), False)
         return _assembled(
             header, path, lambda entry: _read(file, header.data_start, entry, path), True
@@ -223,13 +233,23 @@ def open_regular(path: str) -> Any:
     return open(path, "rb")
 
 
-def _load_file(file: Any, name: str) -> Any:
+def _load_file(file: Any, name: str, map_location: Any, encoding: str) -> Any:
     try:
         start = file.tell()
         end = file.seek(0, io.SEEK_END)
         file.seek(start)
     except (AttributeError, OSError, ValueError):  # it can only be read on
         start = end = None
+    beginning = _format.exactly(file, _pt.FIRST)
+    if _pt.is_zip(beginning) or _pt.is_legacy(beginning):
+        if end is None:
+            file, start = io.BytesIO(beginning + _format.exactly(file, 1 << 62)), 0
+            end = file.seek(0, io.SEEK_END)
+        return _pt.load(file, start, end - start, name, map_location, encoding)
+    if end is None:
+        file = _Rejoined(beginning, file)
+    else:
+        file.seek(start)
     if end is None or not hasattr(file, "readinto"):
         header = _format.read_header(file, name, None if end is None else end - start)
         data = _format.exactly(file, header.data_size + (end is None))
@@ -243,6 +263,17 @@ def _load_file(file: Any, name: str) -> Any:
     result = _assembled(header, name, lambda entry: _read(file, first, entry, name), True)
     file.seek(0, io.SEEK_END)
     return result
+
+
+class _Rejoined:
+    """A file that can only be read on, with the bytes that were read already."""
+
+    def __init__(self, first: bytes, file: Any) -> None:
+        self._first, self._file = first, file
+
+    def read(self, count: int) -> Any:
+        piece, self._first = self._first[:count], self._first[count:]
+        return piece or self._file.read(count)
 
 
 def _read(file: Any, data_start: int, entry: Entry, name: str) -> Raw:

@@ -33,7 +33,7 @@ def shared(
     """
     memory: dict[str, Raw] = {}
     described: dict[str, Any] = {}
-    for group in _groups(arrays_by_name):
+    for group in groups(arrays_by_name):
         first = group[0]
         same_layout = all(_layout(member.array) == _layout(first.array) for member in group)
         if same_layout and not (stretches and _repeats(first)):
@@ -44,14 +44,14 @@ def shared(
                       and m.array.flags.c_contiguous), None)  # fmt: skip
         name = whole.name if whole else _new_name(f"memory of {first.name}", taken | set(memory))
         if whole is None:
-            memory[name] = _stretch(group, start, stop)
+            memory[name] = stretch(group, start, stop)
         for member in group:
             if member is not whole:
                 described[member.name] = {"memory": name, **_view(member, start)}
     return memory, described
 
 
-def _groups(arrays_by_name: dict[str, Raw]) -> list[list[Span]]:
+def groups(arrays_by_name: dict[str, Raw]) -> list[list[Span]]:
     """Arrays by the stretches of memory that they lie in."""
     spans = []
     for name, array in arrays_by_name.items():
@@ -94,7 +94,7 @@ def _new_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def _stretch(group: list[Span], start: int, stop: int) -> Raw:
+def stretch(group: list[Span], start: int, stop: int) -> Raw:
     """The bytes from ``start`` to ``stop`` as far as they belong to the group, and zeros between:
     what else is in that memory is not for the file."""
     memory = arrays.zeros((stop - start,), dtypes.uint8.numpy)
@@ -150,4 +150,4 @@ def dtype_named(name: Any) -> dtypes.dtype:
     raise ValueError(f"there is no dtype {str(name)[:40]!r}")
 
 
-__all__ = ["dtype_named", "shared", "view_of"]
+__all__ = ["dtype_named", "groups", "shared", "stretch", "view_of"]

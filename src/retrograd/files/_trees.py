@@ -16,6 +16,7 @@ from typing import Any
 from retrograd.arrays import RAW_TYPES, dtypes
 from retrograd.files._format import METADATA
 from retrograd.files._sharing import dtype_named
+from retrograd.ops._lifted import Lifted
 from retrograd.tensor._tensor import Size, Tensor, device
 
 DEEPEST = 100
@@ -48,7 +49,7 @@ class Encoder:
             return {"$tensor": self._name(value, path)}
         if len(path) > DEEPEST:
             raise ValueError(
-                f"cannot save {_place(path[:3])}...: it contains itself, or is nested more than "
+                f"cannot save {place_of(path[:3])}...: it contains itself, or is nested more than "
                 f"{DEEPEST} deep"
             )
         if kind is list:
@@ -56,7 +57,7 @@ class Encoder:
         if kind in _SEQUENCES:
             one = self._key if kind in (set, frozenset) else self.encoded
             return {_SEQUENCES[kind]: [one(x, (*path, i)) for i, x in enumerate(value)]}
-        if kind in _MAPPINGS or _is_state_dict(value):
+        if kind in _MAPPINGS or is_state_dict(value):
             return self._mapping(value, path)
         if kind is complex:
             return {"$complex": [self.encoded(value.real), self.encoded(value.imag)]}
@@ -70,7 +71,7 @@ class Encoder:
             plain = value.item()
             if type(plain) in (bool, int, float, complex, str, bytes):
                 return self.encoded(plain, path)
-        raise TypeError(f"cannot save {_place(path)}, {_reason(value)}")
+        raise TypeError(f"cannot save {place_of(path)}, {reason_against(value)}")
 
     def _mapping(self, value: Any, path: tuple[Any, ...]) -> Any:
         names = all(type(key) is str and not key.startswith("$") for key in value)
@@ -85,7 +86,7 @@ class Encoder:
             return {"$Counter": items}
         attributes = vars(value)
         if set(attributes) - {"_metadata"}:
-            raise TypeError(f"cannot save the attributes of the OrderedDict {_place(path)}")
+            raise TypeError(f"cannot save the attributes of the OrderedDict {place_of(path)}")
         result = {"$OrderedDict": items}
         if attributes:
             result["_metadata"] = self.encoded(value._metadata, (*path, "_metadata"))
@@ -97,7 +98,9 @@ class Encoder:
         apart = Encoder()
         encoded = apart.encoded(key, path)
         if apart.tensors:
-            raise TypeError(f"cannot save {_place(path[:-1])}: a tensor is a key or in a set there")
+            raise TypeError(
+                f"cannot save {place_of(path[:-1])}: a tensor is a key or in a set there"
+            )
         return encoded
 
     def name_of(self, tensor: Tensor) -> str:
@@ -124,16 +127,18 @@ def is_name(key: str) -> bool:
     return key != METADATA and key.encode("utf-8", "replace").decode() == key
 
 
-def _is_state_dict(value: Any) -> bool:
+def is_state_dict(value: Any) -> bool:
+    """Whether something is the state of a module, which need not be a plain OrderedDict."""
     return isinstance(value, OrderedDict) and hasattr(value, "_metadata")
 
 
-def _place(path: tuple[Any, ...]) -> str:
+def place_of(path: tuple[Any, ...]) -> str:
+    """A path in a tree, as one writes it in Python."""
     return "obj" + "".join(f"[{str(key)[:60]!r}]" if type(key) is str else f"[{str(key)[:60]}]"
                            for key in path)  # fmt: skip
 
 
-def _reason(value: Any) -> str:
+def reason_against(value: Any) -> str:
     """What an object is, and what to save in its place."""
     kind = type(value).__name__
     if hasattr(value, "state_dict"):
@@ -153,6 +158,31 @@ def _reason(value: Any) -> str:
         f"{what}. Files hold tensors, numbers, strings, bytes, None, dtypes, and lists, tuples, "
         "sets and dicts of them; no objects, since reading those could run code."
     )
+
+
+def flags_of(name: str, tensor: Tensor) -> dict[str, Any]:
+    """What a file must say of a tensor besides its elements."""
+    if isinstance(tensor._data, Lifted):
+        raise TypeError(
+            f"cannot save tensor {name!r}: it is a value inside of a transform, such as vmap. "
+            "Return it from the function, and save what comes out."
+        )
+    about: dict[str, Any] = {}
+    if type(tensor) is not Tensor:
+        from retrograd.nn.parameter import Buffer, Parameter
+
+        if type(tensor) is Parameter:
+            about["parameter"] = True
+        elif type(tensor) is not Buffer:
+            raise TypeError(
+                f"cannot save tensor {name!r} of type {type(tensor).__name__}: reading that could "
+                "run code. Save a plain tensor, as detach() returns it."
+            )
+    if tensor.requires_grad:
+        about["requires_grad"] = True
+    if tensor.dtype is dtypes.complex128:
+        about["complex"] = True
+    return about
 
 
 # -- from JSON ---------------------------------------------------------------------------------
