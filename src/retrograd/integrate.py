@@ -11,7 +11,7 @@ from retrograd.autograd._levels import as_tensor, opened
 from retrograd.autograd._series import Series, SeriesLevel
 from retrograd.autograd._wrap import wrap
 from retrograd.func import _series as _series  # which completes what the level knows
-from retrograd.ops import shaping
+from retrograd.ops.shapes import slicing
 from retrograd.tensor._creation import tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -84,7 +84,7 @@ def odeint_taylor(
             f"odeint_taylor: {max_steps} steps reached t = {now:g} only. Raise max_steps, or "
             "loosen the tolerances."
         )
-    stacked: Tensor = shaping.stack(found)
+    stacked: Tensor = slicing.stack(found)
     return stacked
 
 

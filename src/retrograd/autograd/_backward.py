@@ -14,7 +14,7 @@ from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted
 
 
@@ -448,7 +448,7 @@ def _zeros_for(target: Any, requires_grad: bool) -> Any:
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    return wrap(elementwise.zeros_like(target._data)).requires_grad_(requires_grad)
+    return wrap(copies.zeros_like(target._data)).requires_grad_(requires_grad)
 
 
 def _gradients(
@@ -465,6 +465,6 @@ def _gradients(
                 "graph. Set allow_unused=True if this is the desired behavior."
             )
         if g is not None and not recorded:  # others may hold the same array
-            g = wrap(elementwise.clone(g) if isinstance(g, Lifted) else arrays.owned(g))
+            g = wrap(copies.clone(g) if isinstance(g, Lifted) else arrays.owned(g))
         gradients.append(g)
     return gradients

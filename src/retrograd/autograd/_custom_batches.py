@@ -12,8 +12,9 @@ from retrograd.autograd import function as custom
 from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops import linear, shaping
+from retrograd.ops import linear
 from retrograd.ops._batching import Batched, BatchLevel, announce, check_entries
+from retrograd.ops.shapes import reshaping
 
 Custom = type["custom.Function"]
 
@@ -75,7 +76,7 @@ def _entries(level: BatchLevel, arg: Any) -> tuple[Any, Any]:
             return x
         batch = x._data
         batch.hold(as_tensor)
-        return shaping.movedim(batch.value, 0, batch.dim) if batch.dim else batch.value
+        return reshaping.movedim(batch.value, 0, batch.dim) if batch.dim else batch.value
 
     def dim(x: Any) -> Any:
         return None if not is_of(level, x) or x._data.same else x._data.dim
@@ -84,7 +85,7 @@ def _entries(level: BatchLevel, arg: Any) -> tuple[Any, Any]:
 
 
 def _in_front(value: Any, dim: Any) -> Any:
-    return nested(lambda v, d: shaping.movedim(v, d, 0) if d else v, value, dim)
+    return nested(lambda v, d: reshaping.movedim(v, d, 0) if d else v, value, dim)
 
 
 def _wrapped(level: BatchLevel, output: Any, out_dims: Any, given: Sequence[Any] = ()) -> Any:
@@ -100,7 +101,7 @@ def _wrapped(level: BatchLevel, output: Any, out_dims: Any, given: Sequence[Any]
                 return arg
         if dim is None:
             return wrap(Batched(level, y, same=True))
-        return wrap(Batched(level, shaping.movedim(y, dim, 0) if dim else y, dim=dim % y.dim()))
+        return wrap(Batched(level, reshaping.movedim(y, dim, 0) if dim else y, dim=dim % y.dim()))
 
     return nested(one, output, _like(output, out_dims))
 

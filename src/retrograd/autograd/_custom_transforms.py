@@ -21,7 +21,7 @@ from retrograd.autograd._levels import as_tensor, is_of, value_of
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._lifted import Level, highest_level
 
@@ -130,12 +130,12 @@ def _given_tangents(ctx: Any, primals: Sequence[Any], tangents: list[Any]) -> li
     given = [t if t is None else as_tensor(t) for t in tangents]
     if ctx.materialize_grads:
         given = [
-            elementwise.zeros_like(x) if t is None and _is_float(x) else t
+            copies.zeros_like(x) if t is None and _is_float(x) else t
             for x, t in zip(primals, given, strict=True)
         ]
     for place in ctx.dirty_places:
         if given[place] is not None:
-            given[place] = elementwise.clone(given[place])
+            given[place] = copies.clone(given[place])
     return given
 
 

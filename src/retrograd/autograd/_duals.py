@@ -16,7 +16,7 @@ from retrograd.autograd._history import Positions, View, become_view, is_complex
 from retrograd.autograd._levels import as_tensor, keep_up
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, linear
 from retrograd.ops._lifted import Later, Level, Lifted, bare_dtype_of, bare_option, run_on_bare
 from retrograd.ops._operation import Operation, TensorLike, raw, unrecorded
 
@@ -271,7 +271,7 @@ class DualLevel(Level):
         if tangent is None:
             if target.tangent is None:
                 return
-            tangent = elementwise.zeros_like(target.tangent)
+            tangent = copies.zeros_like(target.tangent)
         target.write_tangent(tangent)
 
     def left_of(self, x: Any) -> Any:
@@ -347,17 +347,17 @@ def _apart(tangent: Any, written: list[Any]) -> Any:
             and isinstance(other, TensorLike)
             and version_of(tangent) is version_of(other)
         ):
-            return elementwise.clone(tangent)
+            return copies.clone(tangent)
     return tangent
 
 
 def writable(primal: Any, old: Any, new: Any) -> Any:
     """A tangent of a value, ``old`` or zeros, that ``new`` can be written into."""
-    tangent = elementwise.zeros_like(as_tensor(primal))
+    tangent = copies.zeros_like(as_tensor(primal))
     for x in [new] if old is None else [new, old]:  # for each entry of a batch, if one of them is
-        zero = linear.sum_all(elementwise.zeros_like(x))
+        zero = linear.sum_all(copies.zeros_like(x))
         if is_complex(zero) and not is_complex(tangent):  # written through view_as_complex()
-            zero = elementwise.real(zero)
+            zero = copies.real(zero)
         tangent = tangent + zero
     if old is not None:
         tangent.copy_(as_tensor(old))

@@ -18,7 +18,7 @@ from retrograd.autograd._levels import raised
 from retrograd.autograd._variables import Variables
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, linear
 from retrograd.ops._lifted import Later
 from retrograd.ops._operation import (
     Linear,
@@ -82,7 +82,7 @@ def _moving(op: Operation, inputs: Sequence[Any], tangents: Sequence[Any]) -> li
     derivative (places, masks) are as good as options."""
     moves = [True] * len(inputs) if op.joint else [rule is not None for rule in op.rules]
     return [
-        t if t is not None else elementwise.zeros_like(x) if may_move and x is not None else x
+        t if t is not None else copies.zeros_like(x) if may_move and x is not None else x
         for x, t, may_move in zip(inputs, tangents, moves, strict=True)
     ]
 
@@ -126,10 +126,10 @@ def _real_slopes(
 
     def part(seed: Any) -> Any:
         slopes = run_rule(op, rule, seed, inputs, outputs, options, position)
-        moved = elementwise.conj(slopes) * t if _is_complex(slopes) else slopes * t
-        return elementwise.real(moved) if _is_complex(moved) else moved
+        moved = copies.conj(slopes) * t if _is_complex(slopes) else slopes * t
+        return copies.real(moved) if _is_complex(moved) else moved
 
-    ones = elementwise.zeros_like(outputs[0]) + 1
+    ones = copies.zeros_like(outputs[0]) + 1
     return part(ones) + part(ones * 1j) * 1j if _is_complex(ones) else part(ones)
 
 
@@ -143,7 +143,7 @@ def _reduced_slopes(
     """The slopes of every result, times the tangents, summed where the operation reduces."""
     rule, x = op.rules[0], inputs[0]
     assert rule is not None
-    ones = elementwise.zeros_like(outputs[0]) + 1
+    ones = copies.zeros_like(outputs[0]) + 1
     several = len(outputs) > 1
     seed = (ones, *(None,) * (len(outputs) - 1)) if several else ones
     slopes = run_rule(op, rule, seed, inputs, outputs, options, 0)
@@ -153,7 +153,7 @@ def _reduced_slopes(
     dims = (dim,) if isinstance(dim, int) and x.shape else dim
     moved = slopes * t
     if op.adjoint and raw(slopes).dtype.kind == "c":  # of a real result
-        moved = elementwise.real(elementwise.conj(slopes) * t)
+        moved = copies.real(copies.conj(slopes) * t)
     if dims is None or isinstance(dims, int):
         dims = tuple(range(len(x.shape)))
     return linear.sum_dim(moved, dim=dims, keepdim=options.get("keepdim", False))
@@ -184,8 +184,8 @@ def _like(x: Any, output: Any) -> Any:
     """A tangent brought to the shape and dtype of what it belongs to."""
     shape, dtype = output.shape, raw(output).dtype
     if x.shape != shape:
-        x = elementwise.clone(linear.expand(x, size=tuple(shape)))  # which may be written to
-    return x if raw(x).dtype == dtype else elementwise.to_dtype(x, dtype=dtype)
+        x = copies.clone(linear.expand(x, size=tuple(shape)))  # which may be written to
+    return x if raw(x).dtype == dtype else copies.to_dtype(x, dtype=dtype)
 
 
 def run_rule(
@@ -215,7 +215,7 @@ def transposed_twice(
         results = function(variables)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
         roots = [r for r in results if r.requires_grad]
-        given = [scope.make(elementwise.zeros_like(r)) for r in roots]
+        given = [scope.make(copies.zeros_like(r)) for r in roots]
         moved_inputs = [v for v, m in zip(variables, moving, strict=True) if m]
         back = grad(roots, moved_inputs, given, create_graph=True, materialize_grads=True)
         directions = [t for t in tangents if t is not None]

@@ -29,7 +29,7 @@ from retrograd.autograd._node import (
 )
 from retrograd.autograd._operation_node import OperationNode, run_rules
 from retrograd.autograd._versions import version_of
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, linear, piecewise
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import raw
 
@@ -406,7 +406,7 @@ def is_complex(x: Any) -> bool:
 
 def outside(inside: Any, x: Any) -> Any:
     """``x``, with zeros inside."""
-    return elementwise.where(inside, elementwise.zeros_like(x), x)
+    return piecewise.where(inside, copies.zeros_like(x), x)
 
 
 def outside_of_complex(inside: Any, x: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd import arrays
 from retrograd._modes import recording_in, sealed
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.ops._operation import raw
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def call_tensor_hooks(task: Task, extras: Extras, grads: list[Any]) -> None:
 def retain(task: Task, meta: Any, g: Any) -> None:
     """Add a gradient to the ``.grad`` of a result that keeps its own."""
     if task.recorded:
-        meta.grad = elementwise.clone(g) if meta.grad is None else meta.grad + g
+        meta.grad = copies.clone(g) if meta.grad is None else meta.grad + g
     else:
         meta.grad = wrap(arrays.copy(g) if meta.grad is None else meta.grad._data + g)
 

@@ -24,7 +24,7 @@ from retrograd._modes import free_in_forks, let_go, recording_in, sealed
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation
 
@@ -378,6 +378,6 @@ class AccumulateGrad(CallableNode):
 def _own_tensor(g: Any) -> Any:
     """A copy of a gradient, with its history: others may hold the same tensor, and ``.grad`` is
     written in place later."""
-    copied = elementwise.copy(wrap(arrays.zeros_like(g._data)), g)
+    copied = copies.copy(wrap(arrays.zeros_like(g._data)), g)
     copied._data = arrays.copy(copied._data)
     return copied

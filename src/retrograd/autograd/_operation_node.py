@@ -22,7 +22,7 @@ from retrograd.autograd._node import (
 from retrograd.autograd._saved import Packed, modified, show_saved
 from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, linear
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation, Rule, raw
 
@@ -137,8 +137,8 @@ class OperationNode(CallableNode):
         if given is None or given == value.dtype:
             return wrap(value, node, number, version)
         # Saved as it was computed with, after promotion: in the graph that is a conversion.
-        before = wrap(elementwise.to_dtype(value, dtype=given), node, number)
-        return elementwise.to_dtype(before, dtype=value.dtype)
+        before = wrap(copies.to_dtype(value, dtype=given), node, number)
+        return copies.to_dtype(before, dtype=value.dtype)
 
     def dtype_given(self, position: int) -> Any:
         """The dtype in which an input was given, which may differ from how it is saved."""
@@ -165,7 +165,7 @@ def _conjugate(value: Any) -> Any:
     complex_array = (
         isinstance(raw(value), (*arrays.RAW_TYPES, Lifted)) and raw(value).dtype.kind == "c"
     )
-    return elementwise.conj(value) if complex_array else value
+    return copies.conj(value) if complex_array else value
 
 
 # -- running a node --------------------------------------------------------------------------
@@ -221,8 +221,8 @@ def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if g.dtype is dtype:
         return g
     if raw(g).dtype.kind == "c" and dtype.kind != "c":
-        g = elementwise.real(g)
-    return g if raw(g).dtype == dtype else elementwise.to_dtype(g, dtype=dtype)
+        g = copies.real(g)
+    return g if raw(g).dtype == dtype else copies.to_dtype(g, dtype=dtype)
 
 
 # -- straight-line code for each kind of node ------------------------------------------------

@@ -17,7 +17,7 @@ from retrograd.autograd._history import (
     outside,
     outside_of_complex,
 )
-from retrograd.ops import elementwise, linear
+from retrograd.ops import comparisons, copies, linear
 from retrograd.ops._operation import Operation, raw
 
 
@@ -74,7 +74,7 @@ class Part(PartOfBase):
     def elsewhere(self, x: Any) -> Any:
         """A value with zeros for the part."""
         viewed = self.take(raw(x))
-        inside = self.back(elementwise.zeros_like(viewed) + (1 + 1j if is_complex(viewed) else 1))
+        inside = self.back(copies.zeros_like(viewed) + (1 + 1j if is_complex(viewed) else 1))
         if not is_complex(x):
-            return outside(elementwise.ne(inside, 0), x)
-        return outside_of_complex(elementwise.ne(linear.view_as_real(inside), 0), x)
+            return outside(comparisons.ne(inside, 0), x)
+        return outside_of_complex(comparisons.ne(linear.view_as_real(inside), 0), x)

@@ -30,7 +30,7 @@ from retrograd.autograd._duals import become_lifted_view, inner_view, take_in, t
 from retrograd.autograd._forward import call, run_rule
 from retrograd.autograd._levels import as_tensor, is_of
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, elementwise, linear, piecewise
 from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operation import Linear, Operation, Reduction, Selecting, TensorLike, raw
 
@@ -269,7 +269,7 @@ class Known:
                 continue
             x = self.inputs[i]
             rows = patterns.broadcast_indices(x.shape, shape)
-            if op is elementwise.where and self.level.local:
+            if op is piecewise.where and self.level.local:
                 rows = self.chosen(i, rows, shape)
             parts.append(patterns.taken(x.pattern, rows))
         return patterns.union(parts) if parts else None
@@ -291,7 +291,7 @@ class Known:
         others: list[Any] = []
         for i, v in enumerate(self.values):
             if linear_in and (op.joint or op.inputs == ("tensors",) or op.rules[i] is not None):
-                v = elementwise.zeros_like(elementwise.to_dtype(v, dtype=arrays.float64))
+                v = copies.zeros_like(copies.to_dtype(v, dtype=arrays.float64))
             elif i in self.moving or self.unknown(i):
                 v = as_tensor(arrays.asarray(patterns.generic(tuple(raw(v).shape))))
             others.append(v)

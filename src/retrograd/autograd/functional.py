@@ -19,8 +19,8 @@ from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from retrograd.autograd.grad_mode import enable_grad
-from retrograd.ops import shaping
 from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops.shapes import reshaping, slicing
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -469,7 +469,7 @@ def _row_by_row(call: Call) -> list[list[Any]]:
                 rows[j].append(_zeros(x, False) if g is None else g)
         blocks.append(
             [
-                shaping.stack(r).reshape((*y.shape, *x.shape))
+                slicing.stack(r).reshape((*y.shape, *x.shape))
                 if r
                 else wrap(x._data).new_zeros((*y.shape, *x.shape))
                 for r, x in zip(rows, call.inputs, strict=True)
@@ -486,7 +486,7 @@ def _all_rows(call: Call) -> list[list[Any]]:
     by_input = []
     for g, x in zip(found, inputs, strict=True):
         rows = wrap(x._data).new_zeros((sum(sizes), *x.shape)) if g is None else g
-        pieces = shaping.split(rows, sizes)
+        pieces = slicing.split(rows, sizes)
         pairs = zip(pieces, outputs, strict=True)
         by_input.append([piece.reshape((*y.shape, *x.shape)) for piece, y in pairs])
     return [list(of_output) for of_output in zip(*by_input, strict=True)]
@@ -522,7 +522,7 @@ def _forward_jacobian(
             columns.append(taken_out(level, _zeros(value, False) if tangent is None else tangent))
     blocks = []
     for y in columns:
-        pieces = shaping.split(shaping.movedim(y, 0, -1), sizes, dim=-1)
+        pieces = slicing.split(reshaping.movedim(y, 0, -1), sizes, dim=-1)
         pairs = zip(pieces, tensors, strict=True)
         blocks.append(tuple(p.reshape((*y.shape[1:], *x.shape)) for p, x in pairs))
     return _unpacked(tuple(blocks), several_outputs, several_inputs)

@@ -17,7 +17,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._source import line_number
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var, mapped
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, linear
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation
 
@@ -208,7 +208,7 @@ def _replace(program: Program, same_as: Any) -> None:
             new[line.outputs[0]] = found
         else:
             if not line.operation.view:
-                line.operation, line.args, line.options = elementwise.clone, (found,), {}
+                line.operation, line.args, line.options = copies.clone, (found,), {}
             kept.append(line)
     program.lines = kept
     _rename_outputs(program, new)
@@ -225,7 +225,7 @@ def drop_copies(program: Program) -> None:
     for line in program.lines:
         line.replaced(lambda v: new.get(v, v))
         copy = line.outputs[0] if line.outputs else None
-        x = line.args[0] if line.operation in (elementwise.clone, IN_LAYOUT) else None
+        x = line.args[0] if line.operation in (copies.clone, IN_LAYOUT) else None
         if copy is None or not isinstance(x, Var) or not _alike(x, copy):
             kept.append(line)
             continue

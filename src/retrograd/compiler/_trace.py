@@ -29,7 +29,7 @@ from retrograd.compiler._traced import Memory, Traced
 from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
 from retrograd.func._trees import flatten, is_nest
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.tensor._tensor import Tensor
 
 programs = arrays.programs
@@ -266,7 +266,7 @@ class Trace:
             fresh = False  # a view of something larger, or with repeats
         if not (fresh and fits):
             if like is None:
-                operation: Any = elementwise.clone
+                operation: Any = copies.clone
                 args: tuple[Any, ...] = (var,)
                 value = arrays.copy(value)
             else:

@@ -28,8 +28,8 @@ from retrograd.func._forward import Moved
 from retrograd.func._reverse import Recording
 from retrograd.func._trees import flatten, tree_map, unflatten
 from retrograd.func._vectorized import check_randomness
-from retrograd.ops import shaping
 from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops.shapes import reshaping, slicing
 from retrograd.tensor._tensor import Tensor
 
 
@@ -182,19 +182,19 @@ def _stacked_rows(recording: Recording, outputs: list[Any], chunk_size: int | No
             chunks.append(flatten(recording.pull(outputs, basis, batched=True))[0])
     if len(chunks) == 1:
         return chunks[0]
-    return [shaping.cat(list(rows)) for rows in zip(*chunks, strict=True)]
+    return [slicing.cat(list(rows)) for rows in zip(*chunks, strict=True)]
 
 
 def _split_rows(rows: Any, outputs: list[Any]) -> list[Any]:
     """The Jacobian of each output by one input, from all of them, one above the other."""
-    of_output = shaping.split(rows, [y.numel() for y in outputs])
+    of_output = slicing.split(rows, [y.numel() for y in outputs])
     pairs = zip(of_output, outputs, strict=True)
     return [x.reshape((*y.shape, *rows.shape[1:])) for x, y in pairs]
 
 
 def _split_columns(columns: Any, inputs: list[Any]) -> list[Any]:
     """The Jacobian of one output by each input, from what each element moves the output by."""
-    columns = shaping.movedim(columns, 0, -1)
-    by_input = shaping.split(columns, [x.numel() for x in inputs], dim=-1)
+    columns = reshaping.movedim(columns, 0, -1)
+    by_input = slicing.split(columns, [x.numel() for x in inputs], dim=-1)
     pairs = zip(by_input, inputs, strict=True)
     return [as_tensor(y).reshape((*columns.shape[:-1], *x.shape)) for y, x in pairs]

@@ -15,8 +15,8 @@ from retrograd.autograd._wrap import wrap
 from retrograd.func._arguments import check_outputs
 from retrograd.func._captured import Running
 from retrograd.func._trees import Shape, describe, flatten, flatten_as, unflatten
-from retrograd.ops import shaping
 from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops.shapes import slicing
 from retrograd.tensor._creation import empty, eye, tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -235,9 +235,9 @@ def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
             first, second = (axes[list(side)] for side in zip(*pairs, strict=True))
             vectors += [first + second, first - second]
             weights += [axes.new_full((2 * len(pairs),), 1 / 6)]
-        stacked = vectors[0].new_zeros((0, n)) if not n else shaping.cat(vectors)
+        stacked = vectors[0].new_zeros((0, n)) if not n else slicing.cat(vectors)
         directions = stacked.reshape(len(stacked), *x.shape)
-        return _collapsed(func, x, directions, 4, shaping.cat(weights), "bilaplacian(f)")
+        return _collapsed(func, x, directions, 4, slicing.cat(weights), "bilaplacian(f)")
 
     return summed
 

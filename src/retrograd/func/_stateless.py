@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.ops import shaping
+from retrograd.ops.shapes import slicing
 from retrograd.tensor._tensor import Tensor
 
 MISSING: Any = object()
@@ -202,7 +202,7 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
         requires_grad = {t.requires_grad for t in tensors}
         if len(requires_grad) > 1:
             raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
-        stacked = shaping.stack(tensors)
+        stacked = slicing.stack(tensors)
         found[name] = stacked.detach().requires_grad_() if requires_grad == {True} else stacked
     return found
 

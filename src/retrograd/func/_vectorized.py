@@ -11,8 +11,8 @@ from retrograd.autograd._batched import taken_out
 from retrograd.autograd._levels import is_of, opened
 from retrograd.autograd._wrap import wrap
 from retrograd.func._trees import Shape, broadcast_to, describe, flatten, unflatten
-from retrograd.ops import shaping
 from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops.shapes import reshaping, slicing
 from retrograd.tensor._rng import get_rng_state, set_rng_state
 from retrograd.tensor._tensor import Tensor
 
@@ -95,7 +95,7 @@ class Mapped:
         for first in range(0, size, chunk_size):
             count = min(chunk_size, size - first)
             part = [
-                x if d is None else shaping.narrow(x, d, first, count)
+                x if d is None else slicing.narrow(x, d, first, count)
                 for x, d in zip(values, dims, strict=True)
             ]
             if state is not None:
@@ -109,7 +109,7 @@ class Mapped:
         shape = flatten(chunks[0])[1]
         dims = self.output_dims(shape)
         pairs = zip(columns, dims, strict=True)
-        return unflatten([x[0] if d is None else shaping.cat(list(x), d) for x, d in pairs], shape)
+        return unflatten([x[0] if d is None else slicing.cat(list(x), d) for x, d in pairs], shape)
 
     def call(
         self, size: int, values: list[Any], dims: list[Any], shape: Shape, kwargs: dict[str, Any]
@@ -117,7 +117,7 @@ class Mapped:
         with opened(BatchLevel(size, self.randomness)) as level:
             lifted = [
                 x if d is None else wrap(
-                    Batched(level, shaping.movedim(x, d, 0) if d else x, dim=d)
+                    Batched(level, reshaping.movedim(x, d, 0) if d else x, dim=d)
                 )
                 for x, d in zip(values, dims, strict=True)
             ]
@@ -211,7 +211,7 @@ class Mapped:
                 f"{type(y)}. Did you mean to set out_dims= to None for output?"
             )
         stacked = taken_out(level, y)
-        return shaping.movedim(stacked, 0, dim) if dim else stacked
+        return reshaping.movedim(stacked, 0, dim) if dim else stacked
 
 
 def _input_dim(what: str, x: Any, dim: Any, place: str) -> int | None:

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.ops.elementwise import where
+from retrograd.ops.piecewise import where
 from retrograd.tensor._creation import empty_like
 
 _ONE = {"linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",

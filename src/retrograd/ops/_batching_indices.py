@@ -11,7 +11,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, linear, piecewise
 from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_dims import as_vectors
@@ -152,7 +152,7 @@ def _put_at_mask(level: BatchLevel, x: Any, values: Any, where: Any, accumulate:
     before, mask = len(where) - 1, where[-1]
     rank = len(mask.shape)
     behind, shape = len(x.shape) - before - rank, tuple(values.shape)
-    values = elementwise.to_dtype(level.stacked(values), dtype=raw(x).dtype)
+    values = copies.to_dtype(level.stacked(values), dtype=raw(x).dtype)
     if len(shape) > behind:  # one dimension as those of the mask
         at = len(shape) - behind
         values = linear.reshape(values, (level.size, *shape[: at - 1], *(1,) * rank, *shape[at:]))
@@ -160,8 +160,8 @@ def _put_at_mask(level: BatchLevel, x: Any, values: Any, where: Any, accumulate:
     holds = linear.reshape(mask.value, (level.size, *(1,) * before, *mask.shape, *(1,) * behind))
     old = level.stacked(x)
     if not accumulate:
-        return elementwise.where(holds, values, old)
-    return old + elementwise.where(holds, values, elementwise.zeros_like(values))
+        return piecewise.where(holds, values, old)
+    return old + piecewise.where(holds, values, copies.zeros_like(values))
 
 
 # -- an index for each element along a dimension -----------------------------------------------

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from retrograd.ops import _batching_indices as _batching_indices
-from retrograd.ops import elementwise, linear
+from retrograd.ops import copies, linear
 from retrograd.ops._batching import (
     Batched,
     BatchLevel,
@@ -156,4 +156,4 @@ def _cat(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any
     return linear.cat([level.stacked(x) for x in some], dim=options["dim"] + 1)
 
 
-linear.t.batch, linear.cat.batch, elementwise.clone.batch = _t, _cat, _clone
+linear.t.batch, linear.cat.batch, copies.clone.batch = _t, _cat, _clone

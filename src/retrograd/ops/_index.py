@@ -10,10 +10,8 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "cross",
         "linalg": "cross",
     },
-    "algebra.decompositions": {
-        "torch": "svd qr",
-        "method": "svd qr",
-        "linalg": "svd svdvals eigh eigvalsh eig eigvals qr",
+    "algebra.eigenvalues": {
+        "linalg": "eigh eigvalsh eig eigvals",
     },
     "algebra.einsum": {
         "torch": "einsum",
@@ -41,6 +39,11 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "vdot inner kron addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_"
             " addbmm addbmm_",
     },
+    "algebra.qr": {
+        "torch": "qr",
+        "method": "qr",
+        "linalg": "qr",
+    },
     "algebra.ranks": {
         "torch": "pinverse",
         "method": "pinverse",
@@ -50,6 +53,11 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "inverse",
         "method": "inverse",
         "linalg": "solve solve_ex inv inv_ex tensorinv tensorsolve",
+    },
+    "algebra.svd": {
+        "torch": "svd",
+        "method": "svd",
+        "linalg": "svd svdvals",
     },
     "algebra.triangular": {
         "torch": "triangular_solve cholesky cholesky_solve cholesky_inverse",
@@ -64,6 +72,11 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "networks.attention": {
         "functional": "scaled_dot_product_attention",
+    },
+    "networks.avg_pooling": {
+        "torch": "avg_pool1d adaptive_avg_pool1d",
+        "functional": "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d"
+            " adaptive_avg_pool2d adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
     },
     "networks.channel_norms": {
         "torch": "batch_norm group_norm instance_norm",
@@ -80,9 +93,6 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "networks.ctc": {
         "functional": "ctc_loss",
-    },
-    "networks.curves": {
-        "functional": "gelu silu mish softplus logsigmoid",
     },
     "networks.distances": {
         "torch": "pairwise_distance cosine_similarity pdist",
@@ -104,17 +114,36 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "grid_sampler affine_grid_generator",
         "functional": "grid_sample affine_grid",
     },
-    "networks.labels": {
-        "functional": "multi_margin_loss multilabel_margin_loss soft_margin_loss"
-            " multilabel_soft_margin_loss",
+    "networks.integer_reduction_losses": {
+        "torch": "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss"
+            " hinge_embedding_loss kl_div margin_ranking_loss poisson_nll_loss"
+            " triplet_margin_loss",
     },
     "networks.layers": {
         "torch": "bilinear",
         "functional": "linear bilinear",
     },
+    "networks.leaky_activations": {
+        "torch": "prelu rrelu rrelu_ selu selu_ celu celu_",
+        "method": "prelu",
+        "functional": "leaky_relu leaky_relu_ prelu rrelu rrelu_ elu elu_ selu selu_ celu"
+            " celu_",
+    },
     "networks.losses": {
         "functional": "mse_loss l1_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss"
             " gaussian_nll_loss hinge_embedding_loss",
+    },
+    "networks.margin_losses": {
+        "functional": "multi_margin_loss multilabel_margin_loss soft_margin_loss"
+            " multilabel_soft_margin_loss",
+    },
+    "networks.max_pooling": {
+        "torch": "max_pool1d_with_indices max_pool1d max_pool2d max_pool3d"
+            " adaptive_max_pool1d",
+        "functional": "max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices"
+            " max_pool1d max_pool2d max_pool3d adaptive_max_pool1d_with_indices"
+            " adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices"
+            " adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
     },
     "networks.multihead": {
         "functional": "multi_head_attention_forward",
@@ -123,30 +152,9 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "layer_norm rms_norm",
         "functional": "layer_norm rms_norm local_response_norm",
     },
-    "networks.numbered": {
-        "torch": "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss"
-            " hinge_embedding_loss kl_div margin_ranking_loss poisson_nll_loss"
-            " triplet_margin_loss",
-    },
     "networks.padding": {
         "torch": "constant_pad_nd",
         "functional": "pad",
-    },
-    "networks.pooling": {
-        "torch": "max_pool1d_with_indices max_pool1d max_pool2d max_pool3d"
-            " adaptive_max_pool1d avg_pool1d adaptive_avg_pool1d",
-        "functional": "max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices"
-            " max_pool1d max_pool2d max_pool3d adaptive_max_pool1d_with_indices"
-            " adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices"
-            " adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d avg_pool1d"
-            " avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d"
-            " adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
-    },
-    "networks.rectifiers": {
-        "torch": "prelu rrelu rrelu_ selu selu_ celu celu_",
-        "method": "prelu",
-        "functional": "leaky_relu leaky_relu_ prelu rrelu rrelu_ elu elu_ selu selu_ celu"
-            " celu_",
     },
     "networks.recurrent": {
         "torch": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell"
@@ -156,6 +164,9 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "pixel_shuffle pixel_unshuffle channel_shuffle",
         "functional": "interpolate upsample upsample_nearest upsample_bilinear pixel_shuffle"
             " pixel_unshuffle channel_shuffle",
+    },
+    "networks.smooth_activations": {
+        "functional": "gelu silu mish softplus logsigmoid",
     },
     "networks.softmax": {
         "torch": "softmax log_softmax",
@@ -175,19 +186,32 @@ INDEX: dict[str, dict[str, str]] = {
             " ldexp_ frexp float_power float_power_ xlogy xlogy_",
         "special": "sinc xlogy xlog1py",
     },
-    "pointwise.choosing": {
+    "pointwise.clamping": {
         "torch": "fmax fmin clamp_min clamp_min_ clamp_max clamp_max_ nan_to_num"
-            " nan_to_num_ fill heaviside nextafter copysign angle complex polar"
-            " conj_physical_ conj_physical resolve_conj resolve_neg gcd gcd_ lcm lcm_"
-            " bitwise_left_shift bitwise_right_shift signbit isposinf isneginf isreal"
-            " isclose allclose isin is_conj is_neg is_signed is_nonzero is_same_size",
+            " nan_to_num_ fill",
         "method": "fmax fmin clamp_min clamp_min_ clamp_max clamp_max_ nan_to_num"
-            " nan_to_num_ heaviside heaviside_ nextafter nextafter_ copysign"
-            " copysign_ angle conj_physical_ conj_physical resolve_conj resolve_neg"
-            " gcd gcd_ lcm lcm_ bitwise_left_shift bitwise_left_shift_"
-            " bitwise_right_shift bitwise_right_shift_ signbit isposinf isneginf"
-            " isreal isclose allclose is_conj is_neg is_signed is_nonzero"
+            " nan_to_num_",
+    },
+    "pointwise.complex_numbers": {
+        "torch": "angle complex polar conj_physical_ conj_physical resolve_conj"
+            " resolve_neg is_conj is_neg",
+        "method": "angle conj_physical_ conj_physical resolve_conj resolve_neg is_conj"
+            " is_neg",
+    },
+    "pointwise.integers": {
+        "torch": "gcd gcd_ lcm lcm_ bitwise_left_shift bitwise_right_shift",
+        "method": "gcd gcd_ lcm lcm_ bitwise_left_shift bitwise_left_shift_"
+            " bitwise_right_shift bitwise_right_shift_",
+    },
+    "pointwise.predicates": {
+        "torch": "isposinf isneginf isreal isclose allclose isin is_signed is_nonzero"
             " is_same_size",
+        "method": "isposinf isneginf isreal isclose allclose is_signed is_nonzero"
+            " is_same_size",
+    },
+    "pointwise.signs": {
+        "torch": "heaviside nextafter copysign signbit",
+        "method": "heaviside heaviside_ nextafter nextafter_ copysign copysign_ signbit",
     },
     "pointwise.special": {
         "torch": "erf erf_ erfc erfc_ erfinv lgamma digamma polygamma mvlgamma igamma"
@@ -206,6 +230,17 @@ INDEX: dict[str, dict[str, str]] = {
             " shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w"
             " hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l"
             " legendre_polynomial_p",
+    },
+    "pointwise.trigonometry": {
+        "torch": "sin sin_ cos cos_ tan tan_ asin arcsin asin_ arcsin_ acos arccos acos_"
+            " arccos_ atan arctan atan_ arctan_ atan2 arctan2 sinh sinh_ cosh cosh_"
+            " tanh tanh_ asinh arcsinh asinh_ arcsinh_ acosh arccosh acosh_ arccosh_"
+            " atanh arctanh atanh_ arctanh_",
+        "method": "sin sin_ cos cos_ tan tan_ asin arcsin asin_ arcsin_ acos arccos acos_"
+            " arccos_ atan arctan atan_ arctan_ atan2 arctan2 atan2_ arctan2_ sinh"
+            " sinh_ cosh cosh_ tanh tanh_ asinh arcsinh asinh_ arcsinh_ acosh arccosh"
+            " acosh_ arccosh_ atanh arctanh atanh_ arctanh_",
+        "functional": "tanh",
     },
     "reductions.counting": {
         "torch": "count_nonzero bincount histc histogram",
@@ -238,16 +273,6 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "uniform_ normal_ exponential_ cauchy_ log_normal_ geometric_ random_"
             " bernoulli bernoulli_ multinomial",
     },
-    "shapes.arranging": {
-        "torch": "unflatten ravel swapdims swapaxes adjoint broadcast_tensors tile"
-            " repeat_interleave fliplr flipud roll rot90",
-        "method": "unflatten ravel swapdims swapaxes adjoint sum_to_size repeat tile"
-            " repeat_interleave fliplr flipud roll rot90",
-    },
-    "shapes.combining": {
-        "torch": "index_reduce",
-        "method": "index_reduce index_reduce_",
-    },
     "shapes.diagonals": {
         "torch": "diagonal diag_embed diag diagflat diagonal_scatter trace tril triu"
             " vander",
@@ -255,12 +280,19 @@ INDEX: dict[str, dict[str, str]] = {
             " tril tril_ triu triu_",
         "linalg": "diagonal vander",
     },
-    "shapes.indexed": {
-        "torch": "index_select index_add index_copy index_fill take put masked_select"
-            " masked_scatter index_put index_put_",
+    "shapes.gather_scatter": {
+        "torch": "gather scatter scatter_add scatter_reduce take_along_dim",
+        "method": "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce"
+            " scatter_reduce_ take_along_dim",
+    },
+    "shapes.index_reduce": {
+        "torch": "index_reduce",
+        "method": "index_reduce index_reduce_",
+    },
+    "shapes.index_select": {
+        "torch": "index_select index_add index_copy index_fill",
         "method": "index_select index_add index_add_ index_copy index_copy_ index_fill"
-            " index_fill_ take put put_ masked_select masked_scatter masked_scatter_"
-            " index_put index_put_",
+            " index_fill_",
     },
     "shapes.joining": {
         "torch": "tensor_split hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d"
@@ -270,16 +302,27 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "tensor_split hsplit vsplit dsplit split_with_sizes unsafe_split"
             " unsafe_split_with_sizes unsafe_chunk",
     },
-    "shapes.placing": {
-        "torch": "gather scatter scatter_add scatter_reduce take_along_dim",
-        "method": "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce"
-            " scatter_reduce_ take_along_dim",
+    "shapes.masks": {
+        "torch": "masked_select masked_scatter",
+        "method": "masked_select masked_scatter masked_scatter_",
+    },
+    "shapes.reordering": {
+        "torch": "unflatten ravel swapdims swapaxes adjoint fliplr flipud roll rot90",
+        "method": "unflatten ravel swapdims swapaxes adjoint fliplr flipud roll rot90",
+    },
+    "shapes.repeating": {
+        "torch": "broadcast_tensors tile repeat_interleave",
+        "method": "sum_to_size repeat tile repeat_interleave",
     },
     "shapes.sorting": {
         "torch": "sort argsort msort topk unique unique_consecutive searchsorted"
             " bucketize unravel_index nonzero argwhere",
         "method": "sort argsort msort topk unique unique_consecutive nonzero argwhere",
         "functional": "one_hot",
+    },
+    "shapes.take_put": {
+        "torch": "take put index_put index_put_",
+        "method": "take put put_ index_put index_put_",
     },
     "shapes.viewing": {
         "torch": "narrow_copy as_strided as_strided_scatter select_scatter slice_scatter",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.ops import linear
-from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.copies import zeros_like
 
 
 def ones_like(x: Any) -> Any:

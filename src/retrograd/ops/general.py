@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import elementwise, linear, selecting
+from retrograd.ops import comparisons, copies, linear, piecewise, selecting
 from retrograd.ops._batching_declarations import AllElements
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import TensorLike, hidden, raw, reduction
@@ -51,11 +51,11 @@ def _others_of_all(self: Any) -> Any:
 def _others_or_ratio(self: Any, result: Any, others: Callable[[Any], Any]) -> Any:
     """The product of the others, where nobody can tell whether there are zeros: as a ratio if there
     are none, as that rounds, and passes on NaN, as it does elsewhere."""
-    zero = elementwise.eq(self, 0)
+    zero = comparisons.eq(self, 0)
     everywhere = tuple(range(len(self.shape)))
     any_zero = selecting.any_of(raw(zero), dim=everywhere, keepdim=True)
-    harmless = elementwise.where(zero, elementwise.zeros_like(self) + 1, self)
-    return elementwise.where(any_zero, others(self), result / harmless)
+    harmless = piecewise.where(zero, copies.zeros_like(self) + 1, self)
+    return piecewise.where(any_zero, others(self), result / harmless)
 
 
 def _prod_dim_rule(g: Any, self: Any, result: Any, dim: int, keepdim: bool) -> Any:

@@ -12,13 +12,13 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import elementwise
+from retrograd.ops import copies, piecewise
 from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._dims import infer, numel, one_dim
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Composite, Linear, composite, linear, raw
 from retrograd.ops._words import CUT, JOINED, MOVED, PADDED, RESHAPED
-from retrograd.ops.elementwise import new_zeros as new_zeros
+from retrograd.ops.copies import new_zeros as new_zeros
 
 # -- primitives ------------------------------------------------------------------------------
 
@@ -509,7 +509,7 @@ def _put_values(g: Any, where: tuple[Any, ...]) -> Any:
     # At how many places cannot be told, but it was the same for all.
     before, rank = len(where) - 1, len(mask.shape)
     holds = reshape(mask, (*mask.shape, *(1,) * (len(g.shape) - before - rank)))
-    put = elementwise.where(holds, g, elementwise.zeros_like(g))
+    put = piecewise.where(holds, g, copies.zeros_like(g))
     total = sum_dim(put, dim=tuple(range(before, before + rank)), keepdim=True)
     shape = tuple(g.shape)
     return reshape(total, (*shape[:before], 1, *shape[before + rank :]))

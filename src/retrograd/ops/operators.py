@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrograd.ops import elementwise, linear, products
+from retrograd.ops import comparisons, copies, elementwise, linear, piecewise, products
 from retrograd.ops._lifted import Lifted
+from retrograd.ops.pointwise import trigonometry
 
 
 def _reflected(operation: Any) -> Any:
@@ -41,9 +42,9 @@ _OPERATORS = {
     "__rmul__": elementwise.mul, "__sub__": elementwise.sub, "__truediv__": elementwise.div,
     "__rsub__": _subtracted_from, "__rtruediv__": _divides, "__neg__": elementwise.neg,
     "__pow__": _power, "__rpow__": _power_of, "__matmul__": products.matmul,
-    "__rmatmul__": _reflected(products.matmul), "__eq__": elementwise.eq,
-    "__ne__": elementwise.ne, "__lt__": elementwise.lt, "__le__": elementwise.le,
-    "__gt__": elementwise.gt, "__ge__": elementwise.ge, "__abs__": elementwise.abs,
+    "__rmatmul__": _reflected(products.matmul), "__eq__": comparisons.eq,
+    "__ne__": comparisons.ne, "__lt__": comparisons.lt, "__le__": comparisons.le,
+    "__gt__": comparisons.gt, "__ge__": comparisons.ge, "__abs__": piecewise.abs,
 }  # fmt: skip
 
 
@@ -66,13 +67,13 @@ Lifted.operations.update({
     "add": elementwise.add, "subtract": elementwise.sub, "multiply": elementwise.mul,
     "true_divide": elementwise.div, "divide": elementwise.div, "negative": elementwise.neg,
     "exp": elementwise.exp, "log": elementwise.log, "sqrt": elementwise.sqrt,
-    "sin": elementwise.sin, "cos": elementwise.cos, "absolute": elementwise.abs,
-    "equal": elementwise.eq, "not_equal": elementwise.ne, "less": elementwise.lt,
-    "less_equal": elementwise.le, "greater": elementwise.gt, "greater_equal": elementwise.ge,
-    "isnan": elementwise.isnan, "isinf": elementwise.isinf, "isfinite": elementwise.isfinite,
-    "logical_and": elementwise.logical_and, "logical_or": elementwise.logical_or,
-    "logical_not": elementwise.logical_not, "maximum": elementwise.maximum,
-    "minimum": elementwise.minimum, "conjugate": elementwise.conj,
+    "sin": trigonometry.sin, "cos": trigonometry.cos, "absolute": piecewise.abs,
+    "equal": comparisons.eq, "not_equal": comparisons.ne, "less": comparisons.lt,
+    "less_equal": comparisons.le, "greater": comparisons.gt, "greater_equal": comparisons.ge,
+    "isnan": comparisons.isnan, "isinf": comparisons.isinf, "isfinite": comparisons.isfinite,
+    "logical_and": comparisons.logical_and, "logical_or": comparisons.logical_or,
+    "logical_not": comparisons.logical_not, "maximum": piecewise.maximum,
+    "minimum": piecewise.minimum, "conjugate": copies.conj,
 })  # fmt: skip
 for _name, _operation in _OPERATORS.items():
     setattr(Lifted, _name, _method(_operation))

@@ -16,8 +16,8 @@ from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Elementwise, Operation, TensorLike, constant, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import without_complex_history
-from retrograd.ops.elementwise import zeros_like
-from retrograd.ops.shaping import expand
+from retrograd.ops.copies import zeros_like
+from retrograd.ops.shapes.reshaping import expand
 
 
 def keep_mask(shape: Sequence[int], p: float, dtype: Any, generator: Any = None) -> Any:

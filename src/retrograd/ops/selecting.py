@@ -14,15 +14,9 @@ from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._operation import Selecting, Selection, composite, constant, raw
 from retrograd.ops._tangents import by_slopes, ones_like
 from retrograd.ops._words import EXTREME, PICKED
-from retrograd.ops.elementwise import (
-    eq,
-    isnan,
-    logical_and,
-    logical_or,
-    to_dtype,
-    where,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq, isnan, logical_and, logical_or
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.piecewise import where
 
 # -- extremes, of which equal elements share the gradient --------------------------------------
 

@@ -21,7 +21,7 @@ from retrograd.autograd._parts import Part
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues, tracer
 from retrograd.ops._operation import Operation, any_arrays
 from retrograd.tensor._tensor import Tensor
@@ -89,7 +89,7 @@ def _cast_value(x: Any, dtype: Any) -> Raw:
 def _cast(x: Any, dtype: Any) -> Any:
     if not isinstance(x, Lifted):
         return arrays.cast(x, dtype)
-    return x if x.dtype == dtype else elementwise.to_dtype(x, dtype=dtype)
+    return x if x.dtype == dtype else copies.to_dtype(x, dtype=dtype)
 
 
 # -- the careful way -------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
         operands = [
             p if not isinstance(x, Tensor)
             else x if p.dtype == r.dtype
-            else elementwise.to_dtype(x, dtype=p.dtype)
+            else copies.to_dtype(x, dtype=p.dtype)
             for x, r, p in zip(operands, raws, prepared, strict=True)
         ]  # fmt: skip
     found = op.definition(*operands, **options)

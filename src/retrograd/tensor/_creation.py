@@ -13,7 +13,7 @@ from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted, layout_of, tracer
-from retrograd.ops.elementwise import to_dtype
+from retrograd.ops.copies import to_dtype
 from retrograd.ops.linear import permute
 from retrograd.tensor._methods import to
 from retrograd.tensor._out import write_out

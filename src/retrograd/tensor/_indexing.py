@@ -14,10 +14,16 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, linear, shaping
+from retrograd.ops import copies, linear
 from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted
-from retrograd.ops.shapes._places import as_places_or_mask, check_index, check_index_put, is_byte
+from retrograd.ops.shapes import reshaping
+from retrograd.ops.shapes._index_arguments import (
+    as_places_or_mask,
+    check_index,
+    check_index_put,
+    is_byte,
+)
 from retrograd.tensor._fast import bind
 from retrograd.tensor._inplace import write_in_place
 from retrograd.tensor._tensor import Tensor
@@ -27,7 +33,7 @@ def as_index_array(item: Any) -> Any:
     """An index given as a tensor, array or list, as a raw array of places or a mask."""
     if isinstance(item, Tensor):
         # A copy: it may be written before the gradient needs it.
-        return as_places_or_mask(elementwise.clone(item._data))
+        return as_places_or_mask(copies.clone(item._data))
     if not arrays.is_raw(item):
         refuse_words(item)
         item = arrays.asarray(item)
@@ -221,9 +227,9 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         check_index_put(view, value, where)
         write_in_place(linear.index_put, [view, value], {"where": where, "accumulate": False})
     elif view.ndim and not value.ndim:
-        write_in_place(elementwise.fill, [view, value], {})
+        write_in_place(copies.fill, [view, value], {})
     else:
-        write_in_place(elementwise.copy, [view, brought_to(view.shape, value)], {})
+        write_in_place(copies.copy, [view, brought_to(view.shape, value)], {})
 
 
 def two_steps(index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
@@ -261,4 +267,4 @@ def brought_to(shape: Sequence[int], value: Tensor) -> Tensor:
     while size and size[0] == 1:
         size = size[1:]
     result: Tensor = linear.reshape(value, size)
-    return result if size == tuple(shape) else shaping.expand(result, shape)
+    return result if size == tuple(shape) else reshaping.expand(result, shape)

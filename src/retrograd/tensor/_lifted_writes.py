@@ -22,7 +22,7 @@ from retrograd.autograd._levels import as_tensor, is_of
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
@@ -73,14 +73,14 @@ def write_lifted(
     raws = prepare(op, raws, options)
     node = make_node(op, lifted, raws, options) if recorded else None
     if any(map(is_recorded, raws)):  # by levels below, which may keep what is about to be written
-        raws[0] = level.run(elementwise.clone, (raws[0],), {})
+        raws[0] = level.run(copies.clone, (raws[0],), {})
     result = level.run(op, tuple(raws), options)
     check_result(op, target._data, result)
     level.check_write(target._data, result)
     result.hold(as_tensor)  # its parts are operands of writes now
     values = dict(zip(op.inputs, raws, strict=True))
     if node is not None and op.inputs[0] in op.saves:  # what was there is about to go
-        values[op.inputs[0]] = level.run(elementwise.clone, (raws[0],), {})
+        values[op.inputs[0]] = level.run(copies.clone, (raws[0],), {})
     saved = None if node is None else save_values(op, node, lifted, values)
     # What has no rules has none for tangents either: they stay, as the history does.
     level.write(target._data, result, moves=op.has_rules)

@@ -9,7 +9,7 @@ from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import elementwise, linear, products, shaping
+from retrograd.ops import comparisons, copies, elementwise, linear, piecewise, products
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
@@ -20,7 +20,8 @@ from retrograd.ops._arguments import (
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation, Target, TensorLike
 from retrograd.ops._public import public
-from retrograd.ops.pointwise import dividing
+from retrograd.ops.pointwise import division
+from retrograd.ops.shapes import reshaping, slicing  # noqa: F401 - slicing declares methods
 from retrograd.tensor import _writing
 from retrograd.tensor._calls import apply, is_operand
 from retrograd.tensor._fast import binary, bind
@@ -78,8 +79,8 @@ sub = _alpha(
 )
 _pow_scalar, _rsub = _function(elementwise.pow_scalar), _function(elementwise.rsub)
 _div = _function(elementwise.div)
-_where, _clamp = _function(elementwise.where), _function(elementwise.clamp)
-_masked_fill = _function(elementwise.masked_fill)
+_where, _clamp = _function(piecewise.where), _function(piecewise.clamp)
+_masked_fill = _function(piecewise.masked_fill)
 
 
 @public("torch method", in_place=True, out="cast")
@@ -129,8 +130,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """
     if rounding_mode is None:
         return (elementwise.div if type(input) is Target else _div)(input, other)
-    dividing.check_rounding_mode(rounding_mode)
-    return dividing.div_rounded(input, other, rounding_mode=rounding_mode)
+    division.check_rounding_mode(rounding_mode)
+    return division.div_rounded(input, other, rounding_mode=rounding_mode)
 
 
 @public("torch", out="computed")
@@ -196,8 +197,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         if is_number(min) or is_number(max):
             raise invalid_combination("clamp", input, min, max)
-        return elementwise.clamp_tensor(input, min, max)
-    return (elementwise.clamp if type(input) is Target else _clamp)(input, min=min, max=max)
+        return piecewise.clamp_tensor(input, min, max)
+    return (piecewise.clamp if type(input) is Target else _clamp)(input, min=min, max=max)
 
 
 @public("torch method")
@@ -216,7 +217,7 @@ def conj(input: Any) -> Any:
         tensor([1.-2.j])
     """
     check_tensor("conj", "input", 1, input)
-    return elementwise.conj(input) if input.is_complex() else input
+    return copies.conj(input) if input.is_complex() else input
 
 
 @public("torch method")
@@ -239,11 +240,11 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     check_tensor("clone", "input", 1, input)
     if memory_format == "contiguous":
         return _contiguous_clone(input)
-    return elementwise.clone(input)
+    return copies.clone(input)
 
 
 def _contiguous_clone(input: Any) -> Any:
-    result = elementwise.clone(input)
+    result = copies.clone(input)
     if isinstance(result._data, Lifted):  # in one dimension there is but one order
         flat = linear.unsafe_view(result, size=(result.numel(),))
         return linear.unsafe_view(flat, size=tuple(result.shape))
@@ -322,8 +323,8 @@ def round(input: Any, *, decimals: int | None = None) -> Any:
     """
     check_tensor("round", "input", 1, input)
     if decimals is None:
-        return elementwise.round(input)
-    return elementwise.round_decimals(input, decimals=decimals)
+        return piecewise.round(input)
+    return piecewise.round_decimals(input, decimals=decimals)
 
 
 @public("torch method")
@@ -377,7 +378,7 @@ def expand_as(self: Tensor, other: Any) -> Any:
     Returns:
         A view of the tensor.
     """
-    return shaping.expand(self, other.shape)
+    return reshaping.expand(self, other.shape)
 
 
 @public("method")
@@ -391,7 +392,7 @@ def view_as(self: Tensor, other: Any) -> Any:
     Returns:
         A view of the tensor.
     """
-    return shaping.view(self, other.shape)
+    return reshaping.view(self, other.shape)
 
 
 @public("method")
@@ -405,7 +406,7 @@ def reshape_as(self: Tensor, other: Any) -> Any:
     Returns:
         A view of the tensor if possible, or else a copy.
     """
-    return shaping.reshape(self, other.shape)
+    return reshaping.reshape(self, other.shape)
 
 
 @public("method")
@@ -449,7 +450,7 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
         if not copy:
             return self
         dtype = self.dtype
-    result = elementwise.to_dtype(self, dtype=dtype.numpy)
+    result = copies.to_dtype(self, dtype=dtype.numpy)
     if result._data is self._data:
         result._data = arrays.copy(self._data)
     return result
@@ -548,7 +549,7 @@ def invert(self: Tensor) -> Any:
         raise TypeError(
             "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
         )
-    return elementwise.bitwise_not(self)
+    return comparisons.bitwise_not(self)
 
 
 def rmatmul(self: Tensor, other: Any) -> Any:
@@ -583,9 +584,9 @@ def _augmented(name: str) -> Callable[..., Any]:
 
 
 def _shift(way: str, input: Any, other: Any) -> Any:
-    from retrograd.ops.pointwise import choosing
+    from retrograd.ops.pointwise import integers
 
-    return getattr(choosing, f"bitwise_{way}_shift")(input, other)
+    return getattr(integers, f"bitwise_{way}_shift")(input, other)
 
 
 _HOT = {name: binary(TABLE[name], as_operator=True)
@@ -594,9 +595,9 @@ _OPERATORS = {
     "__add__": _HOT["add"], "__radd__": _HOT["add"], "__mul__": _HOT["mul"],
     "__rmul__": _HOT["mul"], "__sub__": _HOT["sub"], "__rsub__": rsub, "__truediv__": _HOT["div"],
     "__rtruediv__": rdiv, "__pow__": _known(pow), "__rpow__": rpow, "__rmatmul__": rmatmul,
-    "__matmul__": matmul, "__floordiv__": _known(dividing.floor_divide),
-    "__mod__": _known(dividing.remainder), "__and__": _known(elementwise.bitwise_and),
-    "__or__": _known(elementwise.bitwise_or), "__xor__": _known(elementwise.bitwise_xor),
+    "__matmul__": matmul, "__floordiv__": _known(division.floor_divide),
+    "__mod__": _known(division.remainder), "__and__": _known(comparisons.bitwise_and),
+    "__or__": _known(comparisons.bitwise_or), "__xor__": _known(comparisons.bitwise_xor),
     "__rmod__": _reflected("remainder"), "__rfloordiv__": _reflected("floor_divide"),
     "__rand__": _reflected("bitwise_and"), "__ror__": _reflected("bitwise_or"),
     "__rxor__": _reflected("bitwise_xor"),
@@ -606,11 +607,11 @@ _OPERATORS = {
     "__rrshift__": _known(lambda self, other: _shift("right", other, self)),
     "__ilshift__": _augmented("bitwise_left_shift_"),
     "__irshift__": _augmented("bitwise_right_shift_"),
-    "__eq__": _known(elementwise.eq, False), "__ne__": _known(elementwise.ne, True),
-    "__lt__": _known(elementwise.lt), "__le__": _known(elementwise.le),
-    "__gt__": _known(elementwise.gt), "__ge__": _known(elementwise.ge),
+    "__eq__": _known(comparisons.eq, False), "__ne__": _known(comparisons.ne, True),
+    "__lt__": _known(comparisons.lt), "__le__": _known(comparisons.le),
+    "__gt__": _known(comparisons.gt), "__ge__": _known(comparisons.ge),
     "__neg__": _function(elementwise.neg), "__pos__": positive,
-    "__abs__": _function(elementwise.abs),
+    "__abs__": _function(piecewise.abs),
     "__invert__": invert, "__getitem__": getitem, "__setitem__": setitem,
     "__iadd__": _augmented("add_"), "__isub__": _augmented("sub_"), "__imul__": _augmented("mul_"),
     "__itruediv__": _augmented("div_"), "__ipow__": _augmented("pow_"),
@@ -623,7 +624,7 @@ _OPERATORS = {
 
 def _transposed(self: Tensor) -> Any:
     """The dimensions in reverse order."""
-    return shaping.permute(self, *range(self.ndim - 1, -1, -1))
+    return reshaping.permute(self, *range(self.ndim - 1, -1, -1))
 
 
 def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
@@ -632,7 +633,7 @@ def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
-    return shaping.transpose(self, -2, -1) if self.ndim else self
+    return reshaping.transpose(self, -2, -1) if self.ndim else self
 
 
 def _matrices_adjoint(self: Tensor) -> Any:
@@ -652,10 +653,10 @@ def _matrix_adjoint(self: Tensor) -> Any:
 
 _PROPERTIES = {
     "T": property(_transposed), "mT": property(_matrices_transposed),
-    "real": property(shaping.real, _writing.set_real),
+    "real": property(reshaping.real, _writing.set_real),
     "H": property(_matrix_adjoint),
     "mH": property(_matrices_adjoint),
-    "imag": property(shaping.imag, _writing.set_imag),
+    "imag": property(reshaping.imag, _writing.set_imag),
 }  # fmt: skip
 public("method")(equal)
 bind_methods()

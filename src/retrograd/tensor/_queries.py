@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.arrays import dtypes
-from retrograd.ops import elementwise, reducing
+from retrograd.ops import comparisons
 from retrograd.ops._operation import hidden
+from retrograd.ops.reductions import basic as reductions
 from retrograd.tensor._tensor import Tensor, device
 
 
@@ -179,5 +180,5 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     a, b = input._data, other._data
     if hidden(a) or hidden(b):
-        return bool(input.shape == other.shape and reducing.all(elementwise.eq(input, other)))
+        return bool(input.shape == other.shape and reductions.all(comparisons.eq(input, other)))
     return bool(a.shape == b.shape and (a == b).all())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrograd.ops import elementwise, shaping
+from retrograd.ops import copies, elementwise, piecewise
 from retrograd.ops._operation import Operation
 from retrograd.ops._public import public
+from retrograd.ops.shapes import reshaping
 from retrograd.tensor._inplace import in_place, write_in_place
 from retrograd.tensor._tensor import Tensor
 
@@ -23,7 +24,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     Returns:
         The tensor itself.
     """
-    return write_in_place(elementwise.copy, [self, src], {})
+    return write_in_place(copies.copy, [self, src], {})
 
 
 @public("torch method")
@@ -43,23 +44,23 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         tensor([3., 3.])
     """
     if not isinstance(value, Tensor):
-        return write_in_place(elementwise.fill_number, [self], {"value": value})
+        return write_in_place(copies.fill_number, [self], {"value": value})
     if value.ndim:
         raise RuntimeError(
             "fill_ only supports 0-dimension value tensor but got tensor with "
             f"{value.ndim} dimensions."
         )
-    return write_in_place(elementwise.fill, [self, value], {})
+    return write_in_place(copies.fill, [self, value], {})
 
 
 def set_real(self: Tensor, value: Any) -> None:
     """Overwrite the real part."""
-    _set_part(shaping.real(self), value)
+    _set_part(reshaping.real(self), value)
 
 
 def set_imag(self: Tensor, value: Any) -> None:
     """Overwrite the imaginary part."""
-    _set_part(shaping.imag(self), value)
+    _set_part(reshaping.imag(self), value)
 
 
 def _set_part(part: Tensor, value: Any) -> None:
@@ -84,7 +85,7 @@ def zero_(self: Tensor) -> Tensor:
         >>> torch.zero_(torch.ones(2))
         tensor([0., 0.])
     """
-    return write_in_place(elementwise.zero, [self], {})
+    return write_in_place(copies.zero, [self], {})
 
 
 @public("torch method method.absolute_")
@@ -92,7 +93,7 @@ def abs_(self: Tensor) -> Tensor:
     """In-place version of ``abs``."""
     if self._data.dtype.kind == "c":
         raise RuntimeError("In-place abs is not supported for complex tensors.")
-    return write_in_place(elementwise.abs, [self], {})
+    return write_in_place(piecewise.abs, [self], {})
 
 
 def _alpha_(plain: Operation, scaled: Operation, name: str, alias: str = "") -> None:

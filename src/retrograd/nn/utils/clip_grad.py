@@ -12,7 +12,7 @@ from retrograd._modes import modes
 from retrograd.arrays import Raw
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.ops.shaping import stack
+from retrograd.ops.shapes.slicing import stack
 from retrograd.tensor._creation import tensor
 from retrograd.tensor._tensor import Tensor
 

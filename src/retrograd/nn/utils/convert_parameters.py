@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from retrograd.nn._tree import typename
-from retrograd.ops.shaping import cat
+from retrograd.ops.shapes.slicing import cat
 from retrograd.tensor._tensor import Tensor
 
 

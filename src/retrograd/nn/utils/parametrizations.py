@@ -11,8 +11,8 @@ from retrograd.nn import functional as F
 from retrograd.nn.module import Module
 from retrograd.nn.utils._norms import WHOLE, as_matrix, norm_except_dim, normalized, output_dim
 from retrograd.nn.utils.parametrize import register_parametrization
-from retrograd.ops.elementwise import where
-from retrograd.ops.shaping import cat
+from retrograd.ops.piecewise import where
+from retrograd.ops.shapes.slicing import cat
 from retrograd.tensor._creation import eye, zeros_like
 from retrograd.tensor._limits import finfo
 from retrograd.tensor._randoms import randn

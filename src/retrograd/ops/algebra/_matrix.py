@@ -9,7 +9,8 @@ from retrograd import arrays
 from retrograd.ops import linear
 from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import raw
-from retrograd.ops.elementwise import conj, where, zeros_like
+from retrograd.ops.copies import conj, zeros_like
+from retrograd.ops.piecewise import where
 
 type_word = arrays.dtypes.type_word
 

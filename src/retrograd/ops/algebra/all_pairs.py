@@ -14,18 +14,10 @@ from retrograd.ops._operation import Multilinear, composite, multilinear, raw, r
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
-from retrograd.ops.elementwise import (
-    abs,
-    eq,
-    gt,
-    logical_and,
-    ne,
-    pow_scalar,
-    sgn,
-    sqrt,
-    where,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq, gt, logical_and, ne
+from retrograd.ops.copies import zeros_like
+from retrograd.ops.elementwise import pow_scalar, sqrt
+from retrograd.ops.piecewise import abs, sgn, where
 
 # -- distances -------------------------------------------------------------------------------
 

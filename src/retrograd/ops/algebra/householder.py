@@ -11,7 +11,7 @@ from retrograd.ops._operation import raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import adjoint, check_kernel, columns_of, lower
-from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.copies import zeros_like
 
 _word = arrays.dtypes.type_word
 

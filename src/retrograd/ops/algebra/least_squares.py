@@ -29,7 +29,7 @@ from retrograd.ops.algebra._matrix import (
 )
 from retrograd.ops.algebra.ranks import pinv, pinv_gradient, pinv_tangent
 from retrograd.ops.algebra.solving import is_vector
-from retrograd.ops.elementwise import conj, real
+from retrograd.ops.copies import conj, real
 
 
 def _lstsq(self: Raw, b: Raw, rcond: float, driver: str) -> tuple[Raw, Raw, Raw, Raw]:

@@ -41,7 +41,10 @@ from retrograd.ops.algebra._matrix import (
 from retrograd.ops.algebra.lu import factor_gradient, factor_tangent, lu_solved
 from retrograd.ops.algebra.matrices import vdot
 from retrograd.ops.algebra.solving import inv, solved
-from retrograd.ops.elementwise import conj, eq, imag, log, real, to_dtype, where, zeros_like
+from retrograd.ops.comparisons import eq
+from retrograd.ops.copies import conj, imag, real, to_dtype, zeros_like
+from retrograd.ops.elementwise import log
+from retrograd.ops.piecewise import where
 
 # -- determinants ----------------------------------------------------------------------------
 

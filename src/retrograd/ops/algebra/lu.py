@@ -32,7 +32,7 @@ from retrograd.ops.algebra._matrix import (
     upper,
 )
 from retrograd.ops.algebra.triangular import check_fit, triangular_solved
-from retrograd.ops.elementwise import conj
+from retrograd.ops.copies import conj
 
 
 def _lu_factor(A: Raw, pivot: bool = True) -> tuple[Raw, Raw, Raw]:

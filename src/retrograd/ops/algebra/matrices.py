@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
-from retrograd.ops import products, reducing, shaping
+from retrograd.ops import products
 from retrograd.ops._arguments import element
 from retrograd.ops._batching import BatchLevel, bare, definition_on, folded, unfolded
 from retrograd.ops._batching_declarations import own
@@ -17,7 +17,9 @@ from retrograd.ops._operation import Operation, Target, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, check_alpha, kernel
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
-from retrograd.ops.elementwise import conj
+from retrograd.ops.copies import conj
+from retrograd.ops.reductions import basic as reductions
+from retrograd.ops.shapes import reshaping
 
 # -- products of vectors ---------------------------------------------------------------------
 
@@ -232,7 +234,7 @@ def _check_room(self: Any, size: tuple[int, ...]) -> None:
                 f"{list(size)} should match"
             )
     elif not _broadcasts(tuple(self.shape), size):
-        shaping.expand(raw(self), *size)  # which says what is wrong
+        reshaping.expand(raw(self), *size)  # which says what is wrong
 
 
 def _broadcasts(shape: tuple[int, ...], size: tuple[int, ...]) -> bool:
@@ -489,8 +491,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         sizes = a.shape[d], b.shape[e]
         if 1 in sizes and sizes[0] != sizes[1]:  # as if it were repeated
             kind = dtypes.from_numpy_dtype(raw(a).dtype)
-            a = reducing.sum(a, d, True, dtype=kind) if sizes[0] > 1 else a
-            b = reducing.sum(b, e, True, dtype=kind) if sizes[1] > 1 else b
+            a = reductions.sum(a, d, True, dtype=kind) if sizes[0] > 1 else a
+            b = reductions.sum(b, e, True, dtype=kind) if sizes[1] > 1 else b
         elif sizes[0] != sizes[1]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {sizes[0]} in dim "

@@ -19,10 +19,13 @@ from retrograd.ops.algebra._matrix import (
     real_dtype,
     type_word,
 )
-from retrograd.ops.algebra.decompositions import svdvals
 from retrograd.ops.algebra.solving import inv_ex
-from retrograd.ops.elementwise import gt, le, masked_fill, reciprocal, to_dtype
-from retrograd.ops.pointwise import choosing
+from retrograd.ops.algebra.svd import svdvals
+from retrograd.ops.comparisons import gt, le
+from retrograd.ops.copies import to_dtype
+from retrograd.ops.elementwise import reciprocal
+from retrograd.ops.piecewise import masked_fill
+from retrograd.ops.pointwise import clamping
 from retrograd.ops.reductions import norms
 
 # -- the pseudo-inverse ----------------------------------------------------------------------
@@ -263,7 +266,7 @@ def _by_inverse(input: Any, p: Any) -> Any:
     failed = gt(info, 0)
     inverse = masked_fill(inverse, linear.reshape(failed, (*failed.shape, 1, 1)), math.inf)
     product = norms.matrix_norm(input, p) * norms.matrix_norm(inverse, p)
-    return choosing.nan_to_num(product, math.inf, math.inf, -math.inf)
+    return clamping.nan_to_num(product, math.inf, math.inf, -math.inf)
 
 
 _COND = {"spectral": _spectral, "nuclear": _nuclear, "other": _by_inverse}

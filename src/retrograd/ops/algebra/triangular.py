@@ -28,7 +28,7 @@ from retrograd.ops.algebra._matrix import (
     transposed,
     upper,
 )
-from retrograd.ops.elementwise import clone
+from retrograd.ops.copies import clone
 
 # -- triangular systems ----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from retrograd.ops import linear
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import raw
 from retrograd.ops.elementwise import rsqrt
-from retrograd.ops.pointwise.numbers import plus
+from retrograd.ops.pointwise.scalar_arithmetic import plus
 
 type_word = arrays.dtypes.type_word
 

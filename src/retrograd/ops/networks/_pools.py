@@ -1,4 +1,4 @@
-"""Sizes of pools, and what PyTorch refuses about them, in its words."""
+"""What all pools share: sizes, PyTorch's errors about them, and pools over signals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd.arrays import Raw
+from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import sizes_of
 from retrograd.ops._refusals import kernel
@@ -246,3 +247,15 @@ def _wrong_count(function: str, ndim: int, given: int) -> str:
     if "avg" in function:
         return f"{function}: output_size must be {ndim}"
     return f"{function}(): internal error: output_size.size() must be {ndim}"
+
+
+def as_flat_images(input: Any, pool: Any) -> tuple[Any, ...]:
+    """A pool over signals, done as one over images that are one pixel high."""
+    pooled = pool(linear.unsqueeze(input, dim=len(input.shape) - 1))
+    results = pooled if isinstance(pooled, tuple) else (pooled,)
+    return tuple(linear.squeeze_dim(r, dims=(len(r.shape) - 2,)) for r in results)
+
+
+def zeros_by_shape(g: Any, shape: Sequence[int]) -> Any:
+    """The gradient by a tensor that only said how large to be: PyTorch makes it zeros."""
+    return linear.new_zeros(g, shape)

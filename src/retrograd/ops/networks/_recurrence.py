@@ -18,7 +18,11 @@ from retrograd.ops import linear, products
 from retrograd.ops._lifted import by_kernel, on_arrays
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import c_name
-from retrograd.ops.elementwise import le, relu, sigmoid, tanh, where, zeros_like
+from retrograd.ops.comparisons import le
+from retrograd.ops.copies import zeros_like
+from retrograd.ops.elementwise import relu, sigmoid
+from retrograd.ops.piecewise import where
+from retrograd.ops.pointwise.trigonometry import tanh
 
 Sizes = tuple[int, ...]
 _LINEAR_STEPS = "slopes are computed for all steps at once: four times faster than the definition"

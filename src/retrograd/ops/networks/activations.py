@@ -14,14 +14,18 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import elementwise as basic
-from retrograd.ops import linear
+from retrograd.ops import linear, piecewise
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Composite, Elementwise, Operation, composite, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
-from retrograd.ops.elementwise import ge, le, logical_or, lt, sigmoid, tanh, where, zero
+from retrograd.ops.comparisons import ge, le, logical_or, lt
+from retrograd.ops.copies import zero
+from retrograd.ops.elementwise import sigmoid
 from retrograd.ops.networks._inplace import with_inplace
+from retrograd.ops.piecewise import where
+from retrograd.ops.pointwise.trigonometry import tanh
 
 _PAIR = ("grad_output", "self")
 
@@ -221,7 +225,7 @@ def relu6(input: Any) -> Any:
 
 
 def _hardswish_slope(grad_output: Any, self: Any) -> Any:
-    inside = lt(basic.abs(raw(self)), 3)
+    inside = lt(piecewise.abs(raw(self)), 3)
     beyond = where(le(self, -3), zero(self) - 1.5, zero(self) + 1.5)
     return grad_output * (where(inside, self, beyond) / 3 + 0.5)
 
@@ -300,7 +304,7 @@ def _shrink(name: str, forward: Callable[..., Raw], word: str) -> Elementwise:
     slope = _slope(
         f"{name}_slope",
         lambda grad_output, self, lambd: where(
-            le(basic.abs(raw(self)), lambd), zero(self), grad_output
+            le(piecewise.abs(raw(self)), lambd), zero(self), grad_output
         ),
         _keep_outside,
     )  # fmt: skip
@@ -400,7 +404,7 @@ def softsign(input: Any) -> Any:
         >>> torch.nn.functional.softsign(torch.tensor([-1.0, 3.0]))
         tensor([-0.5000,  0.7500])
     """
-    return input / (basic.abs(input) + 1)
+    return input / (piecewise.abs(input) + 1)
 
 
 # -- gates -----------------------------------------------------------------------------------

@@ -14,10 +14,13 @@ from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Operation, TensorLike, composite, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
-from retrograd.ops.elementwise import add, clone, logical_not, ne, to_dtype, where, zeros_like
+from retrograd.ops.comparisons import logical_not, ne
+from retrograd.ops.copies import clone, to_dtype, zeros_like
+from retrograd.ops.elementwise import add
 from retrograd.ops.networks import dropout
 from retrograd.ops.networks.softmax import softmax_op, softmax_slope
-from retrograd.ops.pointwise.numbers import times as scaled
+from retrograd.ops.piecewise import where
+from retrograd.ops.pointwise.scalar_arithmetic import times as scaled
 from retrograd.ops.reductions.statistics import logsumexp_op
 from retrograd.ops.selecting import any_of
 

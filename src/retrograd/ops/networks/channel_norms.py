@@ -17,7 +17,8 @@ from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._words import NORM
-from retrograd.ops.elementwise import clone, rsqrt
+from retrograd.ops.copies import clone
+from retrograd.ops.elementwise import rsqrt
 from retrograd.ops.networks._normal import (
     Layout,
     by_channels,
@@ -27,7 +28,7 @@ from retrograd.ops.networks._normal import (
     normalized,
     weighted,
 )
-from retrograd.ops.reducing import in_dtype, widened
+from retrograd.ops.reductions.basic import in_dtype, widened
 
 
 def _normalize_channels(

@@ -6,25 +6,15 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import reducing
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare, checked_by_line, tracer
 from retrograd.ops._operation import Elementwise, Operation, composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import (
-    clamp,
-    eq,
-    log,
-    log1p,
-    logical_not,
-    masked_fill,
-    neg,
-    sigmoid,
-    to_dtype,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq, logical_not
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.elementwise import log, log1p, neg, sigmoid
 from retrograd.ops.linear import (
     expand,
     gather,
@@ -36,7 +26,6 @@ from retrograd.ops.linear import (
     sum_all,
     unsqueeze,
 )
-from retrograd.ops.networks.curves import logsigmoid, softplus_op
 from retrograd.ops.networks.losses import (
     _size,
     in_dtype_of,
@@ -45,9 +34,12 @@ from retrograd.ops.networks.losses import (
     reduction_of,
     share,
 )
+from retrograd.ops.networks.smooth_activations import logsigmoid, softplus_op
 from retrograd.ops.networks.softmax import log_softmax_op
-from retrograd.ops.pointwise.numbers import over, plus, times
-from retrograd.ops.reducing import in_dtype
+from retrograd.ops.piecewise import clamp, masked_fill
+from retrograd.ops.pointwise.scalar_arithmetic import over, plus, times
+from retrograd.ops.reductions import basic as reductions
+from retrograd.ops.reductions.basic import in_dtype
 
 # -- nll_loss: the logarithm of the probability of the right class ---------------------------
 
@@ -369,11 +361,11 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     hard, total = _nll_loss(logs, target, weight, reduction, ignore_index)
     soft = logs if weight is None else logs * _as_row(weight, input.ndim)
-    soft = neg(reducing.sum(soft, dim=class_dim))
+    soft = neg(reductions.sum(soft, dim=class_dim))
     ignored = raw(target) == ignore_index
     soft = masked_fill(soft, ignored, 0)
     if reduction != "none":
-        soft = reducing.sum(soft)
+        soft = reductions.sum(soft)
     if reduction == "mean":
         soft = soft / detached(total)
     share_of_soft = label_smoothing / input.shape[class_dim]
@@ -415,8 +407,8 @@ def _of_probabilities(
     if weight is not None:
         losses = losses * _as_row(weight, input.ndim)
     if reduction == "none":
-        return neg(reducing.sum(losses, dim=class_dim))
-    total = neg(reducing.sum(losses))
+        return neg(reductions.sum(losses, dim=class_dim))
+    total = neg(reductions.sum(losses))
     if reduction == "sum":
         return total
     return over(total, number=numel(input.shape) // input.shape[class_dim])

@@ -7,7 +7,6 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import reducing
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_channels, unfolded
 from retrograd.ops._batching_declarations import own
@@ -16,9 +15,12 @@ from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, Reduction, hidden, raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import isinf, maximum, to_dtype, where, zeros_like
+from retrograd.ops.comparisons import isinf
+from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.linear import reshape, squeeze_dim, unsqueeze
 from retrograd.ops.networks.losses import reduction_of
+from retrograd.ops.piecewise import maximum, where
+from retrograd.ops.reductions import basic as reductions
 
 Lengths = tuple[int, ...]  # an array, or what stands for one, if they differ between entries
 
@@ -204,7 +206,7 @@ def ctc_loss(
             sizes = maximum(to_dtype(wanted, dtype=dtype), arrays.asarray(1, dtype))
         else:
             sizes = arrays.asarray([max(n, 1) for n in wanted], dtype)
-        return reducing.mean(losses / sizes)
+        return reductions.mean(losses / sizes)
     if reduction == "sum":
-        return reducing.sum(losses)
+        return reductions.sum(losses)
     return losses if batched else squeeze_dim(losses, dims=(0,))

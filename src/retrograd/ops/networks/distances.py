@@ -8,25 +8,20 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import linear, reducing
+from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import composite, raw, reduction, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.algebra.all_pairs import length
-from retrograd.ops.elementwise import (
-    eq,
-    minimum,
-    sgn,
-    sqrt,
-    sub,
-    to_dtype,
-    where,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.elementwise import sqrt, sub
 from retrograd.ops.networks.losses import _size, at_least, reduced, reduction_of
-from retrograd.ops.pointwise.choosing import clamp_min
-from retrograd.ops.pointwise.numbers import minus, plus
+from retrograd.ops.piecewise import minimum, sgn, where
+from retrograd.ops.pointwise.clamping import clamp_min
+from retrograd.ops.pointwise.scalar_arithmetic import minus, plus
+from retrograd.ops.reductions import basic as reductions
 from retrograd.ops.reductions import norms
 
 
@@ -101,7 +96,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         full = x if tuple(x1.shape) == tuple(x2.shape) else linear.expand(x, size=shape)
         size = norms.vector_norm(full, 2, plain, keepdim=True)
         sides.append(full / at_least(size, least=eps))  # short vectors are divided by eps
-    return reducing.sum(sides[0] * sides[1], dim=plain)
+    return reductions.sum(sides[0] * sides[1], dim=plain)
 
 
 @public("functional", out="same")
@@ -302,8 +297,8 @@ def cosine_embedding_loss(
             "0D target tensor expects 1D input tensors, but found inputs with sizes "
             f"{list(input1.shape)} and {list(input2.shape)}."
         )
-    product = reducing.sum(input1 * input2, dim=dims)
-    squares = [plus(reducing.sum(x * x, dim=dims), number=1e-12) for x in (input1, input2)]
+    product = reductions.sum(input1 * input2, dim=dims)
+    squares = [plus(reductions.sum(x * x, dim=dims), number=1e-12) for x in (input1, input2)]
     cosine = product / sqrt(squares[0] * squares[1])
     wanted, zero = raw(target), zeros_like(raw(cosine))
     together = where(wanted == 1, sub(zero + 1, cosine), zero)

@@ -24,17 +24,11 @@ from retrograd.ops._operation import (
 )
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
-from retrograd.ops.elementwise import (
-    add,
-    clamp,
-    gt,
-    logical_and,
-    ne,
-    to_dtype,
-    where,
-    zeros_like,
-)
-from retrograd.ops.pointwise.dividing import remainder
+from retrograd.ops.comparisons import gt, logical_and, ne
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.elementwise import add
+from retrograd.ops.piecewise import clamp, where
+from retrograd.ops.pointwise.division import remainder
 from retrograd.ops.reductions.norms import vector_norm
 
 type_word = arrays.dtypes.type_word

@@ -20,21 +20,12 @@ from retrograd.ops._operation import Linear, TensorLike, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import abs as absolute
-from retrograd.ops.elementwise import (
-    floor,
-    ge,
-    gt,
-    le,
-    logical_and,
-    logical_xor,
-    lt,
-    to_dtype,
-    where,
-    zeros_like,
-)
-from retrograd.ops.elementwise import round as rounded
-from retrograd.ops.pointwise.dividing import remainder
+from retrograd.ops.comparisons import ge, gt, le, logical_and, logical_xor, lt
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.piecewise import abs as absolute
+from retrograd.ops.piecewise import floor, where
+from retrograd.ops.piecewise import round as rounded
+from retrograd.ops.pointwise.division import remainder
 
 Sizes = tuple[int, ...]
 BILINEAR, NEAREST, BICUBIC = range(3)

@@ -6,13 +6,14 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.ops import linear as moving
-from retrograd.ops import products, shaping
+from retrograd.ops import products
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops.algebra._matrix import check_tensors
 from retrograd.ops.algebra.matrices import addmm
+from retrograd.ops.shapes import reshaping
 
 
 @public("functional")
@@ -40,7 +41,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             "both arguments to linear need to be at least 1D, but they are "
             f"{ndim}D and {len(weight.shape)}D"
         )
-    turned = shaping.t(weight)
+    turned = reshaping.t(weight)
     if bias is None:
         return products.matmul(input, turned)
     if ndim == 2:

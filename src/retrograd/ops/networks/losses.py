@@ -12,31 +12,23 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import reducing
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import composite, elementwise, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops._words import ROBUST
-from retrograd.ops.elementwise import abs as absolute
-from retrograd.ops.elementwise import (
-    exp,
-    log,
-    masked_fill,
-    mul,
-    pow_scalar,
-    sub,
-    to_dtype,
-    where,
-    zeros_like,
-)
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.elementwise import exp, log, mul, pow_scalar, sub
 from retrograd.ops.linear import expand, unsqueeze
+from retrograd.ops.piecewise import abs as absolute
+from retrograd.ops.piecewise import masked_fill, where
 from retrograd.ops.pointwise.arithmetic import xlogy
-from retrograd.ops.pointwise.choosing import clamp_min
-from retrograd.ops.pointwise.numbers import over as over
-from retrograd.ops.pointwise.numbers import plus as plus
-from retrograd.ops.pointwise.numbers import times as times
+from retrograd.ops.pointwise.clamping import clamp_min
+from retrograd.ops.pointwise.scalar_arithmetic import over as over
+from retrograd.ops.pointwise.scalar_arithmetic import plus as plus
+from retrograd.ops.pointwise.scalar_arithmetic import times as times
+from retrograd.ops.reductions import basic as reductions
 
 # -- reductions ------------------------------------------------------------------------------
 
@@ -59,8 +51,8 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 def reduced(loss: Any, reduction: str) -> Any:
     """All losses, or their mean or sum."""
     if reduction == "mean":
-        return reducing.mean(loss)
-    return reducing.sum(loss) if reduction == "sum" else loss
+        return reductions.mean(loss)
+    return reductions.sum(loss) if reduction == "sum" else loss
 
 
 def share(g: Any, shape: Any, reduction: str) -> Any:
@@ -108,7 +100,7 @@ def _weighted(errors: Any, input: Any, weight: Any, reduction: str, over_weights
         raise ValueError("Weights and input must have the same size.")
     errors = errors * weight
     if reduction == "mean" and over_weights:
-        return reducing.sum(errors) / reducing.sum(weight)
+        return reductions.sum(errors) / reductions.sum(weight)
     return reduced(errors, reduction)
 
 
@@ -395,7 +387,7 @@ def kl_div(
         losses = sub(xlogy(target, target), mul(target, input))
     if not by_batch:
         return reduced(losses, reduction_of(size_average, reduce, reduction))
-    total = reducing.sum(losses)
+    total = reductions.sum(losses)
     return total / input.shape[0] if input.ndim else total
 
 

@@ -14,7 +14,7 @@ from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._words import NORM
 from retrograd.ops.elementwise import pow_scalar, rsqrt
-from retrograd.ops.networks import padding, pooling
+from retrograd.ops.networks import avg_pooling, padding
 from retrograd.ops.networks._normal import (
     by_rows,
     check_dtypes,
@@ -22,8 +22,8 @@ from retrograd.ops.networks._normal import (
     normalized,
     weighted,
 )
-from retrograd.ops.pointwise.numbers import plus
-from retrograd.ops.reducing import in_dtype, widened
+from retrograd.ops.pointwise.scalar_arithmetic import plus
+from retrograd.ops.reductions.basic import in_dtype, widened
 
 
 def _check_normalized_shape(
@@ -256,9 +256,9 @@ def local_response_norm(
     around = (size // 2, (size - 1) // 2)
     if len(shape) == 3:
         squares = padding.pad(squares.unsqueeze(1), (0, 0, *around))
-        means = pooling.avg_pool2d(squares, (size, 1), stride=1).squeeze(1)
+        means = avg_pooling.avg_pool2d(squares, (size, 1), stride=1).squeeze(1)
     else:
         squares = squares.view(shape[0], 1, shape[1], shape[2], -1)
         squares = padding.pad(squares, (0, 0, 0, 0, *around))
-        means = pooling.avg_pool3d(squares, (size, 1, 1), stride=1).squeeze(1).view(shape)
+        means = avg_pooling.avg_pool3d(squares, (size, 1, 1), stride=1).squeeze(1).view(shape)
     return input / (means * alpha + k) ** beta

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from retrograd import arrays
-from retrograd.ops import linear, shaping
+from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._operation import raw
 from retrograd.ops._public import public
@@ -16,6 +16,7 @@ from retrograd.ops.networks import _recurrence as recurrence
 from retrograd.ops.networks import layers
 from retrograd.ops.networks._recurrence import Sizes
 from retrograd.ops.networks.dropout import torch_dropout
+from retrograd.ops.shapes import reshaping
 
 
 class Weights(NamedTuple):
@@ -149,7 +150,7 @@ def _network(
         rows = linear.slice_(input, where=(slice(0, sum(sizes)),))
         found, ends = _stacked(layer, rows, sizes, states, weights, *options)
         return found, *ends
-    x = shaping.transpose(input, 0, 1) if batch_first else input
+    x = reshaping.transpose(input, 0, 1) if batch_first else input
     x = _as_batches(layer, x, tuple(states[0].shape[1:-1]))
     length, *batch, features = x.shape
     if not length:
@@ -160,7 +161,7 @@ def _network(
     found, ends = _stacked(layer, flat, (width,) * length, states, weights, *options)
     found = linear.reshape(found, (length, *batch, found.shape[1]))
     ends = [linear.reshape(end, (count, *batch, end.shape[-1])) for end in ends]
-    return shaping.transpose(found, 0, 1) if batch_first else found, *ends
+    return reshaping.transpose(found, 0, 1) if batch_first else found, *ends
 
 
 # -- shapes --------------------------------------------------------------------------------------

@@ -14,7 +14,11 @@ from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops.networks import pooling
+from retrograd.ops.networks.avg_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
 
 Sizes = tuple[int, ...]
 Factors = tuple[float | None, ...]
@@ -198,9 +202,7 @@ def interpolate(
         raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_NEEDS[mode]}D input")
     kind = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     if mode == "area" and ndim in (3, 4, 5):
-        pool = (
-            pooling.adaptive_avg_pool1d, pooling.adaptive_avg_pool2d, pooling.adaptive_avg_pool3d
-        )[ndim - 3]  # fmt: skip
+        pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[ndim - 3]
         return pool(input, counts)
     if antialias:
         kind += "-antialias"

@@ -12,7 +12,8 @@ from retrograd.ops._operation import Operation, composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import add, exp, log, to_dtype
+from retrograd.ops.copies import to_dtype
+from retrograd.ops.elementwise import add, exp, log
 from retrograd.ops.linear import reshape, scatter_zeros, sum_dim
 from retrograd.ops.selecting import amax_dim, argmax_at
 

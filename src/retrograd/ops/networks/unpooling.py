@@ -15,7 +15,7 @@ from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.networks._pools import Sizes
-from retrograd.ops.networks.pooling import take_in_images
+from retrograd.ops.networks.max_pooling import take_in_images
 
 type_word = arrays.dtypes.type_word
 

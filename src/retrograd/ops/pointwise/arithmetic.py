@@ -32,17 +32,11 @@ from retrograd.ops._operation import (
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel, no_bool_subtraction, refuses
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import (
-    cos,
-    eq,
-    exp,
-    le,
-    logical_and,
-    sin,
-    to_dtype,
-    where,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq, le, logical_and
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.elementwise import exp
+from retrograd.ops.piecewise import where
+from retrograd.ops.pointwise.trigonometry import cos, sin
 
 # -- arithmetic ------------------------------------------------------------------------------
 

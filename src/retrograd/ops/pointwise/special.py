@@ -25,18 +25,10 @@ from retrograd.ops._operation import (
 )
 from retrograd.ops._public import public
 from retrograd.ops._refusals import Check, both, kernel, refuses
-from retrograd.ops.elementwise import abs as absolute
-from retrograd.ops.elementwise import (
-    exp,
-    ge,
-    gt,
-    le,
-    log,
-    logical_and,
-    round_decimals,
-    sgn,
-    where,
-)
+from retrograd.ops.comparisons import ge, gt, le, logical_and
+from retrograd.ops.elementwise import exp, log
+from retrograd.ops.piecewise import abs as absolute
+from retrograd.ops.piecewise import round_decimals, sgn, where
 
 
 def _no_half(name: str) -> Check:

@@ -25,17 +25,9 @@ from retrograd.ops._operation import (
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import (
-    clamp,
-    clone,
-    eq,
-    ge,
-    le,
-    logical_and,
-    to_dtype,
-    where,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq, ge, le, logical_and
+from retrograd.ops.copies import clone, to_dtype, zeros_like
+from retrograd.ops.piecewise import clamp, where
 from retrograd.ops.selecting import amax_dim, amin_dim
 
 _INDEX = arrays.int64

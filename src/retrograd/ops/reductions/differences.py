@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.ops import linear, reducing, shaping
+from retrograd.ops import linear
 from retrograd.ops._arguments import check_int, check_tensor, invalid_combination
 from retrograd.ops._dims import is_integer, many_dims, one_dim
 from retrograd.ops._operation import TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
-from retrograd.ops.elementwise import clone, logical_xor, sub
-from retrograd.ops.pointwise.numbers import over, times
+from retrograd.ops.comparisons import logical_xor
+from retrograd.ops.copies import clone
+from retrograd.ops.elementwise import sub
+from retrograd.ops.pointwise.scalar_arithmetic import over, times
+from retrograd.ops.reductions import basic as reductions
+from retrograd.ops.shapes import slicing
 
 
 def _part(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
@@ -55,12 +59,12 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         return clone(input)
     if prepend is not None or append is not None:
         pieces = [x for x in (prepend, input, append) if x is not None]
-        input = shaping.cat(pieces, plain)
+        input = slicing.cat(pieces, plain)
     subtract = logical_xor if raw(input).dtype.kind == "b" else sub
     for _ in range(min(n, input.shape[plain])):
         length = input.shape[plain] - 1
         input = subtract(
-            shaping.narrow(input, plain, 1, length), shaping.narrow(input, plain, 0, length)
+            slicing.narrow(input, plain, 1, length), slicing.narrow(input, plain, 0, length)
         )
     return input
 
@@ -132,12 +136,12 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         return y.detach().new_zeros(shape)
     _check_integrand("trapezoid", y, x, dx)
     if x is None:
-        ends = shaping.select(y, plain, 0) + shaping.select(y, plain, -1)
-        inner = reducing.sum(y, plain) - times(ends, number=0.5)
+        ends = slicing.select(y, plain, 0) + slicing.select(y, plain, -1)
+        inner = reductions.sum(y, plain) - times(ends, number=0.5)
         return times(inner, number=float(1 if dx is None else dx))
     steps = _steps("trapezoid", y, x, plain)
     heights = _part(y, plain, None, -1) + _part(y, plain, 1, None)
-    return over(reducing.sum(heights * steps, plain), number=2.0)
+    return over(reductions.sum(heights * steps, plain), number=2.0)
 
 
 @public("torch")
@@ -166,10 +170,10 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if x is None:
         heights = _part(y, plain, None, -1) + _part(y, plain, 1, None)
-        return reducing.cumsum(times(heights, number=(1 if dx is None else dx) / 2), plain)
+        return reductions.cumsum(times(heights, number=(1 if dx is None else dx) / 2), plain)
     steps = _steps(name, y, x, plain)
     heights = _part(y, plain, None, -1) + _part(y, plain, 1, None)
-    return over(reducing.cumsum(heights * steps, plain), number=2.0)
+    return over(reductions.cumsum(heights * steps, plain), number=2.0)
 
 
 # -- numerical gradients ---------------------------------------------------------------------
@@ -255,7 +259,7 @@ def _from_distance(x: Any, distance: float, dim: int, edge_order: int) -> Any:
         last = last + times(at(-1), number=1.5)
     centre = over(over(at(2) - at(None, -2), number=distance), number=2)
     ends = over(first, number=distance), over(last, number=distance)
-    return shaping.cat([ends[0], centre, ends[1]], dim)
+    return slicing.cat([ends[0], centre, ends[1]], dim)
 
 
 def _from_points(x: Any, points: Any, dim: int, edge_order: int) -> Any:
@@ -277,7 +281,7 @@ def _from_points(x: Any, points: Any, dim: int, edge_order: int) -> Any:
     if edge_order == 1:
         first = (at(1, 2) - at(0, 1)) / _part(steps, dim, 0, 1)
         last = (at(-1) - at(-2, -1)) / _part(steps, dim, -1, None)
-        return shaping.cat([first, centre, last], dim)
+        return slicing.cat([first, centre, last], dim)
     near, far = _part(steps, dim, 0, 1), _part(steps, dim, 1, 2)
     first = (
         -(2 * near + far) / (near * (near + far)) * at(0, 1)
@@ -290,4 +294,4 @@ def _from_points(x: Any, points: Any, dim: int, edge_order: int) -> Any:
         + -(near + far) / (far * near) * at(-2, -1)
         + (2 * near + far) / (near * (far + near)) * at(-1)
     )
-    return shaping.cat([first, centre, last], dim)
+    return slicing.cat([first, centre, last], dim)

@@ -9,29 +9,20 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import linear, reducing
+from retrograd.ops import linear
 from retrograd.ops._arguments import check_tensor
 from retrograd.ops._dims import Dims, broadcast, is_integer, many_dims, one_dim
 from retrograd.ops._operation import composite, raw, reduction
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
-from retrograd.ops.algebra import decompositions
+from retrograd.ops.algebra import svd
 from retrograd.ops.algebra._matrix import check_float
-from retrograd.ops.elementwise import abs as absolute
-from retrograd.ops.elementwise import (
-    conj,
-    eq,
-    gt,
-    isnan,
-    logical_or,
-    pow_scalar,
-    real,
-    reciprocal,
-    sgn,
-    to_dtype,
-    where,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq, gt, isnan, logical_or
+from retrograd.ops.copies import conj, real, to_dtype, zeros_like
+from retrograd.ops.elementwise import pow_scalar, reciprocal
+from retrograd.ops.piecewise import abs as absolute
+from retrograd.ops.piecewise import sgn, where
+from retrograd.ops.reductions import basic as reductions
 from retrograd.ops.selecting import amax_dim, amin_dim
 
 # -- the norm of vectors ---------------------------------------------------------------------
@@ -109,7 +100,7 @@ def _in_dtype(name: str, x: Any, dtype: Any) -> Any:
             f"{name}: the dtype of the input ({given}) should be convertible without narrowing to "
             f"the specified dtype ({asked})"
         )
-    return reducing.in_dtype(x, dtype)
+    return reductions.in_dtype(x, dtype)
 
 
 @public("linalg", out="same")
@@ -219,12 +210,12 @@ def matrix_norm(
         return vector_norm(A, 2, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         check_float(name, A, low_precision=False)
-    extreme = reducing.amin if not isinstance(ord, str) and ord < 0 else reducing.amax
+    extreme = reductions.amin if not isinstance(ord, str) and ord < 0 else reductions.amax
     reduced = (rows, columns) if ord == 2 else (rows,) if ord == inf else (columns,)
     if ord in (1, 2, inf) and 0 in [A.shape[d] for d in reduced]:
         return _no_norms(A, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
-        reduce = reducing.sum if ord == "nuc" else extreme
+        reduce = reductions.sum if ord == "nuc" else extreme
         return _of_singular_values(A, (rows, columns), reduce, keepdim)
     if abs(ord) == inf:
         rows, columns = columns, rows
@@ -241,7 +232,7 @@ def _no_norms(A: Any, dims: tuple[int, int], keepdim: bool) -> Any:
 
 def _of_singular_values(A: Any, dims: tuple[int, int], reduce: Any, keepdim: bool) -> Any:
     order = (*(d for d in range(len(A.shape)) if d not in dims), *dims)
-    values = decompositions.svdvals(linear.permute(A, dims=order))
+    values = svd.svdvals(linear.permute(A, dims=order))
     result = reduce(values, -1, keepdim)
     if not keepdim:
         return result

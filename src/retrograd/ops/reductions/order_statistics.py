@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import linear, reducing, selecting, shaping
+from retrograd.ops import linear, selecting
 from retrograd.ops._arguments import check_int, invalid_combination
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._lifted import bare, checked_by_line
@@ -15,17 +15,14 @@ from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
 from retrograd.ops._words import EXTREME, PICKED
-from retrograd.ops.elementwise import (
-    ceil,
-    floor,
-    isnan,
-    round,
-    to_dtype,
-    where,
-)
+from retrograd.ops.comparisons import isnan
+from retrograd.ops.copies import to_dtype
+from retrograd.ops.piecewise import ceil, floor, round, where
 from retrograd.ops.pointwise import arithmetic as pointwise
+from retrograd.ops.reductions import basic as reductions
 from retrograd.ops.selecting import EQUALS, same_value, with_indices
-from retrograd.ops.shapes import placing, sorting
+from retrograd.ops.shapes import reshaping, sorting
+from retrograd.ops.shapes.gather_scatter import gather
 
 # -- medians ---------------------------------------------------------------------------------
 
@@ -250,7 +247,7 @@ def _sorted_along(input: Any, dim: int | None, keepdim: bool) -> Any:
     result."""
     shape = tuple(input.shape)
     if dim is None:
-        rows = shaping.flatten(input)
+        rows = reshaping.flatten(input)
         kept = (1,) * len(shape) if keepdim else ()
     else:
         plain = one_dim(dim, len(shape))
@@ -258,7 +255,7 @@ def _sorted_along(input: Any, dim: int | None, keepdim: bool) -> Any:
         if plain == len(shape) - 1:
             rows = input
         else:
-            rows = shaping.transpose(shaping.unsqueeze(input, -1), plain, -1)
+            rows = reshaping.transpose(reshaping.unsqueeze(input, -1), plain, -1)
     values, _ = sorting.sort_by_value(rows, dim=len(rows.shape) - 1, descending=False)
     return linear.view(values, size=(*kept, values.shape[-1]))
 
@@ -267,10 +264,10 @@ def _ranks(values: Any, q: Any, ignore_nan: bool) -> Any:
     """Where in a sorted row the quantiles lie: a place, and a fraction of the way to the next."""
     missing = isnan(values.detach())
     if ignore_nan:
-        ranks = q * (values.shape[-1] - reducing.sum(missing, -1, True) - 1)
+        ranks = q * (values.shape[-1] - reductions.sum(missing, -1, True) - 1)
         return ranks.masked_fill(ranks.detach() < 0, 0)
     last = values.shape[-1] - 1
-    any_missing = reducing.any(missing, -1, True)
+    any_missing = reductions.any(missing, -1, True)
     size = (*any_missing.shape[:-1], raw(q).size)
     # NaN stands last.
     return linear.expand(q * last, size=size).masked_fill(any_missing, last)
@@ -287,13 +284,13 @@ def _quantile(
     if interpolation in _ROUNDED:
         ranks = _ROUNDED[interpolation](ranks)
     below = to_dtype(ranks.detach(), dtype=arrays.int64)
-    found = placing.gather(values, -1, below)
+    found = gather(values, -1, below)
     if interpolation in ("linear", "midpoint"):
         weight = ranks - below if interpolation == "linear" else (ranks * 0 + 0.5).detach()
-        above = placing.gather(values, -1, to_dtype(ceil(ranks.detach()), dtype=arrays.int64))
+        above = gather(values, -1, to_dtype(ceil(ranks.detach()), dtype=arrays.int64))
         found = pointwise.lerp(found, above, weight)
     if len(q.shape):
-        found = shaping.transpose(shaping.unsqueeze(found, 0), 0, -1)
+        found = reshaping.transpose(reshaping.unsqueeze(found, 0), 0, -1)
     return linear.unsafe_squeeze(found, dims=(len(found.shape) - 1,))
 
 

@@ -17,19 +17,11 @@ from retrograd.ops._operation import Operation, Selecting, composite, detached, 
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import (
-    clone,
-    eq,
-    exp,
-    isinf,
-    isnan,
-    log,
-    logical_and,
-    real,
-    where,
-    zeros_like,
-)
-from retrograd.ops.reducing import check_running_dtype, cumsum, in_dtype, narrowed
+from retrograd.ops.comparisons import eq, isinf, isnan, logical_and
+from retrograd.ops.copies import clone, real, zeros_like
+from retrograd.ops.elementwise import exp, log
+from retrograd.ops.piecewise import where
+from retrograd.ops.reductions.basic import check_running_dtype, cumsum, in_dtype, narrowed
 from retrograd.ops.selecting import any_of, scattered, with_indices
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "product_of_others"]

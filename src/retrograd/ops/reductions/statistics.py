@@ -8,28 +8,21 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import linear, products, reducing, shaping
+from retrograd.ops import linear, products
 from retrograd.ops._dims import Dims, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Operation, composite, raw, reduction
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import (
-    clamp,
-    conj,
-    eq,
-    exp,
-    isnan,
-    logical_not,
-    masked_fill,
-    sqrt,
-    to_dtype,
-    where,
-    zeros_like,
-)
-from retrograd.ops.pointwise import choosing
+from retrograd.ops.comparisons import eq, isnan, logical_not
+from retrograd.ops.copies import conj, to_dtype, zeros_like
+from retrograd.ops.elementwise import exp, sqrt
+from retrograd.ops.piecewise import clamp, masked_fill, where
+from retrograd.ops.pointwise import complex_numbers
+from retrograd.ops.reductions import basic as reductions
 from retrograd.ops.selecting import amax_dim, amin_dim, evenly_dim
+from retrograd.ops.shapes import reshaping
 
 # -- variance --------------------------------------------------------------------------------
 
@@ -352,12 +345,12 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
         if given == "f":
             word = arrays.dtypes.type_word(dtype.numpy)
             raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{word}'")
-        return reducing.sum(input, dim, keepdim, dtype=dtype)
+        return reductions.sum(input, dim, keepdim, dtype=dtype)
     if given == "f" and wanted in ("b", "i", "u"):  # which have no NaN
         input = masked_fill(input, raw(isnan(input)), 0)
-    self = reducing.in_dtype(input, dtype)
+    self = reductions.in_dtype(input, dtype)
     total = nansum_op(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
-    return reducing.narrowed(total, dtype)
+    return reductions.narrowed(total, dtype)
 
 
 @public("torch method", out="cast")
@@ -383,9 +376,9 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
         "nanmean(): expected input to have floating point or complex dtype but got {}",
         RuntimeError,
     )(raw(input))
-    reducing.check_mean_dtype("nanmean", dtype)
+    reductions.check_mean_dtype("nanmean", dtype)
     total = nansum(input, dim, keepdim, dtype=dtype)
-    return total / reducing.sum(logical_not(isnan(input.detach())), dim, keepdim)
+    return total / reductions.sum(logical_not(isnan(input.detach())), dim, keepdim)
 
 
 # -- both extremes ---------------------------------------------------------------------------
@@ -505,7 +498,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             f"{input.ndim} dimensions"
         )
     refuses("b", "cov(): bool dtype is not supported for input", RuntimeError)(raw(input))
-    values = shaping.view(input, 1, -1) if input.ndim < 2 else input
+    values = reshaping.view(input, 1, -1) if input.ndim < 2 else input
     count = values.shape[1]
     weights = None
     if fweights is not None:
@@ -515,13 +508,13 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         weights = given if weights is None else weights * given
     total = values.new_tensor(count, dtype=arrays.dtypes.int64) if weights is None else None
     if total is None:
-        total = reducing.sum(weights)
+        total = reductions.sum(weights)
         if arrays.any(bare(total) == 0):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
-    mean = reducing.sum(values if weights is None else values * weights, 1) / total
+    mean = reductions.sum(values if weights is None else values * weights, 1) / total
     freedom = total - correction
     if aweights is not None and correction != 0:
-        freedom = total - correction * reducing.sum(weights * aweights) / total
+        freedom = total - correction * reductions.sum(weights * aweights) / total
     if arrays.any(bare(freedom) <= 0):
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the "
@@ -529,10 +522,10 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             stacklevel=2,
         )
         freedom = clamp(freedom.detach(), min=0)
-    values = values - shaping.unsqueeze(mean, 1)
-    turned = shaping.t(values if weights is None else values * weights)
+    values = values - reshaping.unsqueeze(mean, 1)
+    turned = reshaping.t(values if weights is None else values * weights)
     turned = conj(turned) if raw(turned).dtype.kind == "c" else turned
-    return shaping.squeeze(products.mm(values, turned) / freedom)
+    return reshaping.squeeze(products.mm(values, turned) / freedom)
 
 
 @public("torch method")
@@ -562,9 +555,9 @@ def corrcoef(input: Any) -> Any:
         return covariance / covariance
     variances = covariance.diagonal()
     complex_values = raw(covariance).dtype.kind == "c"
-    deviations = sqrt(shaping.real(variances) if complex_values else variances)
-    ratio = covariance / shaping.view(deviations, -1, 1) / shaping.view(deviations, 1, -1)
+    deviations = sqrt(reshaping.real(variances) if complex_values else variances)
+    ratio = covariance / reshaping.view(deviations, -1, 1) / reshaping.view(deviations, 1, -1)
     if not complex_values:
         return clamp(ratio, min=-1, max=1)
-    parts = (clamp(part(ratio), min=-1, max=1) for part in (shaping.real, shaping.imag))
-    return choosing.complex(*parts)
+    parts = (clamp(part(ratio), min=-1, max=1) for part in (reshaping.real, reshaping.imag))
+    return complex_numbers.complex(*parts)

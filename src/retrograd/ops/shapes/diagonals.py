@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import linear, shaping
+from retrograd.ops import linear
 from retrograd.ops._arguments import check_int, element
 from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel, one_dim
@@ -16,8 +16,10 @@ from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._words import PADDED
-from retrograd.ops.elementwise import where, zeros_like
+from retrograd.ops.copies import zeros_like
+from retrograd.ops.piecewise import where
 from retrograd.ops.reductions import scans
+from retrograd.ops.shapes import reshaping, slicing
 
 # -- diagonals -------------------------------------------------------------------------------
 
@@ -416,7 +418,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
     powers = [zeros_like(x) + 1]
     while len(powers) < count:
         powers.append(x if len(powers) == 1 else powers[-1] * x)
-    return shaping.stack(powers if increasing else powers[::-1], 1)
+    return slicing.stack(powers if increasing else powers[::-1], 1)
 
 
 @public("linalg.vander")
@@ -446,6 +448,6 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
     count = shape[-1] if N is None else operator.index(N)
     if count <= 1:
         raise RuntimeError("N must be greater than 1.")
-    repeated = shaping.expand(shaping.unsqueeze(x, -1), (*shape, count - 1))
+    repeated = reshaping.expand(reshaping.unsqueeze(x, -1), (*shape, count - 1))
     powers = scans.cumprod(repeated, -1)
-    return shaping.cat([powers.new_ones((*shape, 1)), powers], -1)
+    return slicing.cat([powers.new_ones((*shape, 1)), powers], -1)

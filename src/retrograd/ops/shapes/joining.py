@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import linear, shaping
+from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import own
@@ -17,7 +17,8 @@ from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
 from retrograd.ops._public import public
 from retrograd.ops._words import CUT
-from retrograd.ops.shapes.indexed import masked_select_at
+from retrograd.ops.shapes import reshaping, slicing
+from retrograd.ops.shapes.masks import masked_select_at
 
 # -- splitting -------------------------------------------------------------------------------
 
@@ -156,7 +157,7 @@ def atleast_1d(*tensors: Any) -> Any:
         >>> torch.atleast_1d(torch.tensor(5))
         tensor([5])
     """
-    return _each(tensors, lambda x: x if x.shape else shaping.reshape(x, (1,)))
+    return _each(tensors, lambda x: x if x.shape else reshaping.reshape(x, (1,)))
 
 
 @public("torch")
@@ -206,7 +207,7 @@ def _each(tensors: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
 def _with_2d(x: Any) -> Any:
     if len(x.shape) == 1:
         return linear.unsqueeze(x, dim=0)
-    return x if x.shape else shaping.reshape(x, (1, 1))
+    return x if x.shape else reshaping.reshape(x, (1, 1))
 
 
 def _with_3d(x: Any) -> Any:
@@ -214,11 +215,11 @@ def _with_3d(x: Any) -> Any:
         return linear.unsqueeze(linear.unsqueeze(x, dim=0), dim=2)
     if len(x.shape) == 2:
         return linear.unsqueeze(x, dim=2)
-    return x if x.shape else shaping.reshape(x, (1, 1, 1))
+    return x if x.shape else reshaping.reshape(x, (1, 1, 1))
 
 
 def _tensors(name: str, tensors: Any) -> list[Any]:
-    listed = shaping._listed(name, tensors)
+    listed = slicing.listed_tensors(name, tensors)
     if not listed:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
     return listed
@@ -240,7 +241,7 @@ def hstack(tensors: Sequence[Any]) -> Any:
         tensor([1, 2, 3])
     """
     listed = [atleast_1d(x) for x in _tensors("hstack", tensors)]
-    return shaping.cat(listed, 0 if len(listed[0].shape) == 1 else 1)
+    return slicing.cat(listed, 0 if len(listed[0].shape) == 1 else 1)
 
 
 @public("torch torch.row_stack", out="joined, apart")
@@ -259,7 +260,7 @@ def vstack(tensors: Sequence[Any]) -> Any:
         tensor([[1, 2],
                 [3, 4]])
     """
-    return shaping.cat([_with_2d(x) for x in _tensors("vstack", tensors)], 0)
+    return slicing.cat([_with_2d(x) for x in _tensors("vstack", tensors)], 0)
 
 
 @public("torch", out="joined, apart")
@@ -278,7 +279,7 @@ def dstack(tensors: Sequence[Any]) -> Any:
         tensor([[[1, 3],
                  [2, 4]]])
     """
-    return shaping.cat([_with_3d(x) for x in _tensors("dstack", tensors)], 2)
+    return slicing.cat([_with_3d(x) for x in _tensors("dstack", tensors)], 2)
 
 
 @public("torch", out="joined, apart")
@@ -358,7 +359,7 @@ def block_diag(*tensors: Any) -> Any:
         tensor([[1, 2, 0],
                 [0, 0, 3]])
     """
-    for number, x in enumerate(shaping._listed("block_diag", tensors)):
+    for number, x in enumerate(slicing.listed_tensors("block_diag", tensors)):
         if len(x.shape) > 2:
             raise RuntimeError(
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
@@ -390,7 +391,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
-    listed = shaping._listed("meshgrid", tensors)
+    listed = slicing.listed_tensors("meshgrid", tensors)
     if not listed:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for x in listed:
@@ -442,7 +443,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     _check_vectors(tensors)
     if len(tensors) == 1 and hasattr(tensors[0], "shape"):
         return tensors[0]
-    return shaping.stack([shaping.flatten(grid) for grid in meshgrid(list(tensors))], 1)
+    return slicing.stack([reshaping.flatten(grid) for grid in meshgrid(list(tensors))], 1)
 
 
 @public("torch")
@@ -469,7 +470,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     if r == 0:
         return input.new_empty((0,))
     mask = arrays.sorting.rising(input.shape[0], r, with_replacement)
-    return shaping.stack([masked_select_at(grid, mask) for grid in meshgrid([input] * r)], 1)
+    return slicing.stack([masked_select_at(grid, mask) for grid in meshgrid([input] * r)], 1)
 
 
 # -- pieces that are no views ----------------------------------------------------------------
@@ -504,7 +505,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
         >>> torch.split_with_sizes(torch.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))
     """
-    return shaping.split(input, as_shape((split_sizes,)), dim)
+    return slicing.split(input, as_shape((split_sizes,)), dim)
 
 
 @public("torch method")
@@ -532,7 +533,7 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
             "unsafe_split(): argument 'split_size' (position 2) must be int, not "
             f"{type(split_size).__name__}"
         )
-    sizes, plain = shaping.sizes_of_pieces(input, operator.index(split_size), dim)
+    sizes, plain = slicing.sizes_of_pieces(input, operator.index(split_size), dim)
     return tuple(unsafe_pieces(input, sizes=sizes, dim=plain))
 
 
@@ -558,7 +559,7 @@ def unsafe_split_with_sizes(
         >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))
     """
-    sizes, plain = shaping.checked_sizes(input, as_shape((split_sizes,)), dim)
+    sizes, plain = slicing.checked_sizes(input, as_shape((split_sizes,)), dim)
     return tuple(unsafe_pieces_of_sizes(input, sizes=sizes, dim=plain))
 
 
@@ -582,7 +583,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
         >>> torch.unsafe_chunk(torch.arange(3), 2)
         (tensor([0, 1]), tensor([2]))
     """
-    size = shaping.size_of_chunks(input, chunks, dim)
+    size = slicing.size_of_chunks(input, chunks, dim)
     if is_integer(size):
         return unsafe_split(input, size, dim)
     return unsafe_split_with_sizes(input, size, dim)

@@ -8,7 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import linear, shaping
+from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import Dims, own
 from retrograd.ops._dims import as_shape, numel, one_dim
@@ -16,7 +16,8 @@ from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Composite, Linear, Operation, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
-from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.copies import zeros_like
+from retrograd.ops.shapes import slicing
 from retrograd.ops.shapes.diagonals import check_src
 
 # -- windows along a dimension ---------------------------------------------------------------
@@ -112,7 +113,7 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
         >>> torch.narrow_copy(torch.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
     """
-    return narrow_copied(input, where=shaping.checked_narrowing(input, dim, start, length))
+    return narrow_copied(input, where=slicing.checked_narrowing(input, dim, start, length))
 
 
 # -- any strides -----------------------------------------------------------------------------
@@ -370,7 +371,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
         tensor([[0., 0.],
                 [1., 1.]])
     """
-    plain, index = shaping.checked_selection(input, dim, index)
+    plain, index = slicing.checked_selection(input, dim, index)
     check_src(src, (*input.shape[:plain], *input.shape[plain + 1 :]))
     return select_scatter_at(input, src, where=(slice(None),) * plain + (index, ...))
 

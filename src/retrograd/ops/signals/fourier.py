@@ -16,9 +16,9 @@ from retrograd.ops import linear as moving
 from retrograd.ops._dims import is_integer, one_dim
 from retrograd.ops._operation import Linear, TensorLike, elementwise, linear, raw
 from retrograd.ops._public import public
-from retrograd.ops.elementwise import conj, real, to_dtype
+from retrograd.ops.copies import conj, real, to_dtype
 from retrograd.ops.networks.padding import constant_pad_nd
-from retrograd.ops.shapes.arranging import roll
+from retrograd.ops.shapes.reordering import roll
 
 Size = int | None
 Sizes = int | Sequence[int] | None

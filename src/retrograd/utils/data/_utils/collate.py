@@ -8,7 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import _batches, dtypes
-from retrograd.ops.shaping import stack
+from retrograd.ops.shapes.slicing import stack
 from retrograd.tensor._creation import as_tensor, check_array, new_tensor, tensor
 from retrograd.tensor._tensor import Tensor
 

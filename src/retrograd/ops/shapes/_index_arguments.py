@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import elementwise
+from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted, bare, checked_by_line
 from retrograd.ops._operation import TensorLike, raw
 
@@ -82,7 +82,7 @@ def as_places_or_mask(x: Raw) -> Raw:
         return x
     if not is_byte(dtype):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    return elementwise.to_dtype(x, dtype=arrays.bool_)
+    return copies.to_dtype(x, dtype=arrays.bool_)
 
 
 def check_index(index: Raw, shape: Sequence[int], dim: int, position: int) -> None:

@@ -6,25 +6,15 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.ops import reducing
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, without_complex_history
-from retrograd.ops.elementwise import (
-    eq,
-    exp,
-    gt,
-    log1p,
-    logical_and,
-    logical_not,
-    to_dtype,
-    where,
-    zeros_like,
-)
+from retrograd.ops.comparisons import eq, gt, logical_and, logical_not
+from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.elementwise import exp, log1p
 from retrograd.ops.linear import cumsum, gather, index, reshape, sum_dim, unsqueeze
-from retrograd.ops.networks.curves import logsigmoid
 from retrograd.ops.networks.losses import (
     check_fits_input,
     in_dtype_of,
@@ -33,6 +23,9 @@ from retrograd.ops.networks.losses import (
     reduction_of,
     share,
 )
+from retrograd.ops.networks.smooth_activations import logsigmoid
+from retrograd.ops.piecewise import where
+from retrograd.ops.reductions import basic as reductions
 from retrograd.ops.selecting import any_of
 
 # -- margins ---------------------------------------------------------------------------------
@@ -322,4 +315,4 @@ def multilabel_soft_margin_loss(
     if weight is not None:
         loss = loss * weight
     last = input.ndim - 1
-    return reduced(reducing.sum(loss, dim=last) / input.shape[last], reduction)
+    return reduced(reductions.sum(loss, dim=last) / input.shape[last], reduction)

@@ -17,10 +17,13 @@ from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn, open_batches
 from retrograd.ops._refusals import kernel
 from retrograd.ops._words import DERIVATIVE
-from retrograd.ops.elementwise import exp, gt, le, lt, where, zero, zeros_like
+from retrograd.ops.comparisons import gt, le, lt
+from retrograd.ops.copies import zero, zeros_like
+from retrograd.ops.elementwise import exp
 from retrograd.ops.linear import reshape
 from retrograd.ops.networks._inplace import with_inplace
 from retrograd.ops.networks.activations import _recorded_as, _slope, _written_as
+from retrograd.ops.piecewise import where
 
 # -- leaky_relu ------------------------------------------------------------------------------
 

@@ -10,10 +10,13 @@ from retrograd.ops._operation import composite, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops._words import DERIVATIVE
-from retrograd.ops.elementwise import abs, exp, gt, sgn, sigmoid, tanh, where
+from retrograd.ops.comparisons import gt
+from retrograd.ops.elementwise import exp, sigmoid
 from retrograd.ops.networks._inplace import with_inplace
 from retrograd.ops.networks.activations import _PAIR, _slope
+from retrograd.ops.piecewise import abs, sgn, where
 from retrograd.ops.pointwise.special import erf
+from retrograd.ops.pointwise.trigonometry import tanh
 
 # -- gelu ------------------------------------------------------------------------------------
 

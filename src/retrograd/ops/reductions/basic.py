@@ -12,7 +12,8 @@ from retrograd.ops._operation import Planned, Target, TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, refuses
 from retrograd.ops._results import named_result
-from retrograd.ops.elementwise import maximum, minimum, to_dtype
+from retrograd.ops.copies import to_dtype
+from retrograd.ops.piecewise import maximum, minimum
 
 
 def in_dtype(self: Any, dtype: Any) -> Any:

@@ -17,9 +17,11 @@ from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Linear, Operation, TensorLike, hidden, raw
 from retrograd.ops._public import public
-from retrograd.ops.elementwise import clamp, eq, logical_and, ne, to_dtype, where, zeros_like
+from retrograd.ops.comparisons import eq, logical_and, ne
+from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.linear import gather as gather_at
-from retrograd.ops.shapes._places import (
+from retrograd.ops.piecewise import clamp, where
+from retrograd.ops.shapes._index_arguments import (
     check_in_bounds,
     is_index,
     nonempty_size,

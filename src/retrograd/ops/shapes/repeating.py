@@ -1,146 +1,22 @@
-"""Shapes and orders that are made of simpler ones: repeating, broadcasting, turning."""
+"""Elements repeated, and the sums that undo it: repeat, tile, repeat_interleave, sum_to_size."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import linear, shaping
-from retrograd.ops._arguments import check_int
+from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import Dims, own
-from retrograd.ops._dims import as_shape, broadcast, infer, numel, one_dim
+from retrograd.ops._dims import as_shape, broadcast, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Linear, Operation, constant, raw
+from retrograd.ops._operation import Operation, constant, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
-from retrograd.ops.elementwise import conj
-from retrograd.ops.shapes.indexed import index_select
-
-# -- one dimension as several, and back ------------------------------------------------------
-
-
-@public("torch method")
-def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
-    """Splits one dimension into several.
-
-    Args:
-        input: The input tensor.
-        dim: The dimension to split.
-        sizes: The sizes of the new dimensions. One of them may be -1, which is inferred.
-
-    Returns:
-        A view of ``input`` in which the new dimensions replace ``dim``.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.zeros(2, 6).unflatten(1, (3, -1)).shape
-        torch.Size([2, 3, 2])
-    """
-    wanted, ndim = as_shape((sizes,)), len(input.shape)
-    if not wanted:
-        raise RuntimeError("unflatten: sizes must be non-empty")
-    plain = one_dim(dim, ndim)
-    size = input.shape[plain] if ndim else 1
-    try:
-        full = infer(wanted, size)
-    except RuntimeError as error:
-        if "is invalid" in str(error):
-            raise RuntimeError(
-                f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim "
-                f"{plain} ({size}) in the input tensor"
-            ) from None
-        raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
-    if not ndim:
-        raise RuntimeError("unflatten got an unexpected error:\na scalar has no dimensions")
-    return shaping.view(input, (*input.shape[:plain], *full, *input.shape[plain + 1 :]))
-
-
-@public("torch method")
-def ravel(input: Any) -> Any:
-    """Flattens a tensor to one dimension.
-
-    Args:
-        input: The input tensor.
-
-    Returns:
-        A 1-D tensor with the elements of ``input`` in row-major order. It is a view if ``input`` is
-        contiguous.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
-        tensor([1, 2, 3, 4])
-    """
-    return linear.view(input.contiguous(), size=(numel(input.shape),))
-
-
-@public("torch method")
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """Swaps two dimensions; the same as ``transpose``.
-
-    Args:
-        input: The input tensor.
-        dim0: The first dimension.
-        dim1: The second dimension.
-
-    Returns:
-        A view of ``input`` with the two dimensions swapped.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.swapdims(torch.zeros(2, 3), 0, 1).shape
-        torch.Size([3, 2])
-    """
-    return shaping.transpose(input, dim0, dim1)
-
-
-@public("torch method")
-def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
-    """Swaps two dimensions; the same as ``transpose``.
-
-    Args:
-        input: The input tensor.
-        axis0: The first dimension.
-        axis1: The second dimension.
-
-    Returns:
-        A view of ``input`` with the two dimensions swapped.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.swapaxes(torch.zeros(2, 3), 0, 1).shape
-        torch.Size([3, 2])
-    """
-    return shaping.transpose(input, axis0, axis1)
-
-
-@public("torch method")
-def adjoint(input: Any) -> Any:
-    """Transposes the last two dimensions and takes the complex conjugate.
-
-    Args:
-        input: A matrix, or a batch of matrices.
-
-    Returns:
-        The conjugate transpose of each matrix. For real matrices it is a view.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.adjoint(torch.tensor([[1 + 2j, 3j]]))
-        tensor([[1.-2.j],
-                [0.-3.j]])
-    """
-    ndim = len(input.shape)
-    if ndim == 1:
-        raise RuntimeError(
-            "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
-        )
-    turned = shaping.transpose(input, -2, -1) if ndim else shaping.transpose(input, 0, 0)
-    return conj(turned) if raw(input).dtype.kind == "c" else turned
+from retrograd.ops.shapes import reshaping
+from retrograd.ops.shapes.index_select import index_select
 
 
 @public("method")
@@ -325,11 +201,11 @@ def repeat_interleave(
     if len(repeats.shape) > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if dim is None:
-        input, dim = shaping.flatten(input), 0
+        input, dim = reshaping.flatten(input), 0
     plain = one_dim(dim, len(input.shape))
     size = input.shape[plain] if input.shape else 1
     if not repeats.shape or repeats.shape[0] == 1:
-        repeats = shaping.expand(linear.reshape(repeats, (1,)), size)
+        repeats = reshaping.expand(linear.reshape(repeats, (1,)), size)
     elif repeats.shape[0] != size:
         raise RuntimeError(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
@@ -343,13 +219,13 @@ def _each_repeated(input: Any, times: int, dim: int | None) -> Any:
     if times < 0:
         raise RuntimeError("Repeats must be non-negative")
     if dim is None:
-        input, dim = shaping.flatten(input), 0
+        input, dim = reshaping.flatten(input), 0
     shape = tuple(input.shape)
     plain = one_dim(dim, len(shape))
-    wide = shaping.unsqueeze(input, plain + 1)
+    wide = reshaping.unsqueeze(input, plain + 1)
     wide = linear.expand(wide, size=(*shape[: plain + 1], times, *shape[plain + 1 :]))
     copied = wide.clone(memory_format="contiguous")
-    return shaping.flatten(copied, plain, plain + 1)
+    return reshaping.flatten(copied, plain, plain + 1)
 
 
 def _repeated(repeats: Raw) -> Raw:
@@ -392,132 +268,3 @@ def _places_repeated(repeats: Any, output_size: int | None) -> Any:
     if output_size is not None and (arrays.sum(known, (-1,), False) != output_size).any():
         raise RuntimeError("allocated size does not match required size")
     return _repeated_places(repeats)
-
-
-# -- turning ---------------------------------------------------------------------------------
-
-
-@public("torch method")
-def fliplr(input: Any) -> Any:
-    """Reverses the order of the columns, that is, of dimension 1.
-
-    Args:
-        input: A tensor with at least two dimensions.
-
-    Returns:
-        A copy with the columns in reverse order.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.fliplr(torch.tensor([[1, 2], [3, 4]]))
-        tensor([[2, 1],
-                [4, 3]])
-    """
-    if len(input.shape) < 2:
-        raise RuntimeError("Input must be >= 2-d.")
-    return linear.flip(input, dims=(1,))
-
-
-@public("torch method")
-def flipud(input: Any) -> Any:
-    """Reverses the order of the rows, that is, of dimension 0.
-
-    Args:
-        input: A tensor with at least one dimension.
-
-    Returns:
-        A copy with the rows in reverse order.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.flipud(torch.tensor([[1, 2], [3, 4]]))
-        tensor([[3, 4],
-                [1, 2]])
-    """
-    if not input.shape:
-        raise RuntimeError("Input must be >= 1-d.")
-    return linear.flip(input, dims=(0,))
-
-
-def _roll(self: Raw, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Raw:
-    return arrays.layout.roll(self, shifts, dims)
-
-
-def _rot90(self: Raw, k: int, dims: tuple[int, int]) -> Raw:
-    return arrays.layout.rot90(self, k, dims)
-
-
-roll_by: Linear = declare(
-    "roll", _roll,
-    lambda g, shifts, dims: roll_by(g, shifts=tuple(-s for s in shifts), dims=dims),
-    batch=Dims(),
-    words="The gradient is rolled back.",
-)  # fmt: skip
-rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k, dims=dims))
-
-
-@public("torch method")
-def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Shifts elements along dimensions; those shifted past the end re-enter at the start.
-
-    Args:
-        input: The input tensor.
-        shifts: The number of positions to shift by: an integer, or one for each of ``dims``.
-        dims: The dimensions to shift along. By default, the tensor is flattened, shifted, and given
-            its shape back.
-
-    Returns:
-        A tensor of the shape of ``input``.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.roll(torch.tensor([1, 2, 3]), 1)
-        tensor([3, 1, 2])
-    """
-    by = as_shape((shifts,))
-    along = () if dims is None else as_shape((dims,))
-    if not by:
-        raise RuntimeError("`shifts` required")
-    if not along and len(by) == 1:
-        return roll_by(input, shifts=by, dims=None)
-    if len(by) != len(along):
-        raise RuntimeError(
-            f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(along)}"
-        )
-    plain = tuple(one_dim(d, len(input.shape)) for d in along)
-    if not input.shape:
-        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
-    return roll_by(input, shifts=by, dims=plain)
-
-
-@public("torch method")
-def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
-    """Rotates a tensor by 90 degrees in the plane of two dimensions.
-
-    Args:
-        input: The input tensor.
-        k: The number of rotations. A negative number rotates in the opposite direction.
-        dims: The two dimensions of the plane. The rotation is from the first towards the second.
-
-    Returns:
-        The rotated tensor.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
-        tensor([[2, 4],
-                [1, 3]])
-    """
-    check_int("rot90", "k", 2, k)
-    given, ndim = as_shape((dims,)), len(input.shape)
-    if len(given) != 2:
-        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(given)}")
-    if ndim < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {ndim}")
-    first, second = (one_dim(d, ndim) for d in given)
-    if first == second:
-        raise RuntimeError(
-            f"expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = "
-            f"{given[1]}"
-        )
-    return rot90_by(input, k=int(k), dims=(first, second))

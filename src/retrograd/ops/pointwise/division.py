@@ -18,7 +18,7 @@ from retrograd.ops._arguments import (
 from retrograd.ops._operation import elementwise
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops.elementwise import zeros_like
+from retrograd.ops.copies import zeros_like
 
 
 def _div_rounded(self: Raw, other: Any, rounding_mode: str) -> Raw:

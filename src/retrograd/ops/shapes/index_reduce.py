@@ -12,9 +12,9 @@ from retrograd.ops._dims import numel
 from retrograd.ops._operation import composite
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops.shapes._places import tensor_argument
-from retrograd.ops.shapes.indexed import check_slices
-from retrograd.ops.shapes.placing import reduced_self, reduced_src, scatter_reduce_tensor
+from retrograd.ops.shapes._index_arguments import tensor_argument
+from retrograd.ops.shapes.gather_scatter import reduced_self, reduced_src, scatter_reduce_tensor
+from retrograd.ops.shapes.index_select import check_slices
 
 
 def _spread(index: Any, shape: Any, dim: int) -> Any:
