@@ -338,14 +338,14 @@ def test_both_modes_agree_with_differences(name: str) -> None:
 
 
 def test_second_derivative_of_a_singular_determinant_is_differentiable_in_its_direction() -> None:
-    """The one input of ``cofactor_slope`` that has a rule, which the check above cannot move alone:
-    linear, so its gradient is found from values."""
+    """The one input of ``cofactor_backward`` that has a rule, which the check above cannot move
+    alone: linear, so its gradient is found from values."""
     random = np.random.default_rng(3)
     vectors = random.standard_normal((2, 3, 3))
     singular = np.outer(vectors[0, 0], vectors[0, 1]) + np.outer(vectors[0, 2], vectors[1, 0])
     direction = retrograd.from_numpy(vectors[1]).requires_grad_(True)
     weights = retrograd.from_numpy(random.standard_normal((3, 3)))
-    slope = TABLE["cofactor_slope"]
+    slope = TABLE["cofactor_backward"]
     (gradient,) = retrograd.autograd.grad(
         slope(retrograd.from_numpy(singular), direction), direction, weights
     )

@@ -116,7 +116,7 @@ NO_RULE = {
     ("rrelu_written", "noise"): "drawn numbers",
 }
 NO_SLOPE = {
-    "hardsigmoid_slope": "PyTorch does not differentiate it twice",
+    "hardsigmoid_backward": "PyTorch does not differentiate it twice",
 }
 ROUGH = {r"_\(mat \* 1, -0\.5\)": "refused in backward: the result does not tell the side"}
 OTHER_COMPLEX = {

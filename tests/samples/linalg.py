@@ -295,7 +295,7 @@ NOT_COMPLEX = {
 NO_SLOPE = {
     "cholesky_solve": "PyTorch's gradient is not zero for the triangle that is not read",
     "cholesky_inverse": "PyTorch's gradient is not zero for the triangle that is not read",
-    "cofactor_slope": "the second derivative of a determinant; a third one is refused",
+    "cofactor_backward": "the second derivative of a determinant; a third one is refused",
 }
 SYMMETRIC = {"linalg_cholesky_ex", "cholesky"}
 NO_RULE = {("linalg_lu_solve", "pivots"): "they are places"}

@@ -288,7 +288,7 @@ NO_RULE = {
         "nll_loss": "target weight", "nll_loss_2d": "target weight",
         "binary_cross_entropy": "weight", "binary_cross_entropy_with_logits": "weight pos_weight",
         "multi_margin_loss": "target weight", "multilabel_margin_loss": "target",
-        "nll_loss_slope": "target weight total_weight", "soft_margin_loss": "target",
+        "nll_loss_backward": "target weight total_weight", "soft_margin_loss": "target",
         "ctc_loss": "targets",
     }.items()
     for argument in arguments.split()
@@ -302,7 +302,7 @@ NO_TANGENT = {
                         "to show it",
 }  # fmt: skip
 NO_SLOPE = {
-    "pdist_slope": _NOT_TWICE, "ctc_slope": _NOT_TWICE,
+    "pdist_backward": _NOT_TWICE, "ctc_backward": _NOT_TWICE,
     "ctc_loss": "the gradient is the one to hand to log_softmax",
 }  # fmt: skip
 OTHER_TRANSFORM = {

@@ -39,7 +39,8 @@ MATRICES = [
             d="(0, 1); (2, 0); (-1, 0), True; dim=(1, 0), keepdim=True"),
     *every("torch.linalg.norm({x})", x="mat; cube; vec; sc; none"),
     *calls("""
-        torch.linalg.norm(?) <- mat, 'fro'; mat, 'nuc'; mat, 2; mat, 1; mat, -INF; vec, 3; vec, INF
+        torch.linalg.norm(?) <- input=mat; mat, 'fro'; mat, 'nuc'; mat, 2; mat, 1; mat, -INF; vec, 3
+        torch.linalg.norm(?) <- vec, INF
         torch.linalg.norm(?) <- mat, 2, 0; cube, 2, (0, 1); mat, None, (0, 1); mat, keepdim=True
         torch.linalg.norm(?) <- mat, 2, keepdim=True; cube, keepdim=True; mat, dim=1; vec, 0; vec, 2
         torch.linalg.matrix_norm(?) <- mat; none; none, 1; none, 'nuc'; nsome, 1

@@ -97,7 +97,8 @@ IN_PLACE = [
     *calls("""
         four.clone().? <- squeeze_(); squeeze_(1); squeeze_((0, 1)); squeeze_(0)
         mat.clone().? <- squeeze_(); unsqueeze_(1); unsqueeze_(-1); t_(); transpose_(0, 1)
-        mat.clone().? <- swapaxes_(0, 1); swapdims_(0, -1); t_().mul_(2); unsqueeze_(0).squeeze_()
+        mat.clone().? <- swapaxes_(0, 1); swapaxes_(axis0=0, axis1=1); swapdims_(0, -1)
+        mat.clone().? <- t_().mul_(2); unsqueeze_(0).squeeze_()
         i.clone().? <- t_(); unsqueeze_(0); transpose_(0, 1)
         tran.clone().t_(); sc.clone().unsqueeze_(0); vec.clone().t_(); sc.clone().squeeze_()
         (mat * 2).t_() * mat3; mat.sin().t_()[0] * vec2; mat.clone().t_().add_(mat3).t_()

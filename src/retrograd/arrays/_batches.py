@@ -13,9 +13,9 @@ from retrograd.arrays._generator import default_generator
 from retrograd.arrays._numpy import Raw
 
 
-def rows_at(x: Raw, places: list[int]) -> Raw:
-    """The slices of ``x`` along its first dimension at some places, in memory one after another."""
-    return x.take(places, axis=0)
+def rows_at(x: Raw, indices: list[int]) -> Raw:
+    """The slices of ``x`` along its first dimension at ``indices``, one after another in memory."""
+    return x.take(indices, axis=0)
 
 
 def stacked(samples: Sequence[Raw]) -> Raw:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retrograd.arrays._generator import Generator, default_generator, require
-from retrograd.arrays._sampling import narrowed, settled, unit_uniforms
+from retrograd.arrays._sampling import as_c_library, narrowed, unit_uniforms
 
 Array = npt.NDArray[Any]
 Uniform = Callable[[], float]
@@ -39,9 +39,9 @@ def multinomial(
     rows = weights.reshape(-1, weights.shape[-1])
     chosen = np.empty((len(rows), count), np.int64)
     with generator.lock:
-        for row, places in zip(rows, chosen, strict=True):
+        for row, indices in zip(rows, chosen, strict=True):
             bounds = _cumulative(row)
-            places[...] = np.searchsorted(bounds, unit_uniforms(generator, count, np.float64))
+            indices[...] = np.searchsorted(bounds, unit_uniforms(generator, count, np.float64))
     return chosen.reshape((*weights.shape[:-1], count))
 
 
@@ -57,7 +57,7 @@ def _by_a_race(weights: Array, count: int, generator: Generator) -> Array:
             "invalid multinomial distribution (sum of probabilities <= 0)",
         )
     fractions = unit_uniforms(generator, weights.size, np.float64)
-    waiting = settled(
+    waiting = as_c_library(
         np.log1p, math.log1p, -fractions, lambda logs: narrowed(-1.0 * logs, weights.dtype)
     )
     with np.errstate(divide="ignore", invalid="ignore"):

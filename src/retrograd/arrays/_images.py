@@ -15,53 +15,53 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays._numpy import Raw
-from retrograd.arrays._windows import add_places, divided
+from retrograd.arrays._windows import add_at_indices, divided
 
 
 class Map:
-    """Result ``i`` is the sum over ``k`` of ``weights[i, k] * x[places[i, k]]``; where ``used`` is
+    """Result ``i`` is the sum over ``k`` of ``weights[i, k] * x[indices[i, k]]``; where ``used`` is
     false, the entry only fills the table up."""
 
-    def __init__(self, size: int, places: Raw, weights: Raw, used: Raw | None = None) -> None:
+    def __init__(self, size: int, indices: Raw, weights: Raw, used: Raw | None = None) -> None:
         self.size = size
-        self.count = len(places)
-        self.places = places
+        self.count = len(indices)
+        self.indices = indices
         self.weights = weights
-        self.used = np.ones(places.shape, bool) if used is None else used
+        self.used = np.ones(indices.shape, bool) if used is None else used
 
     @cached_property
     def picks(self) -> bool:
         """Whether every result is one element as it is."""
-        return self.places.shape[1] == 1 and bool((self.weights == 1).all())
+        return self.indices.shape[1] == 1 and bool((self.weights == 1).all())
 
     @cached_property
     def matrix(self) -> Raw:
         found = np.zeros((self.count, self.size))
-        rows = np.broadcast_to(np.arange(self.count)[:, None], self.places.shape)
-        np.add.at(found, (rows[self.used], self.places[self.used]), self.weights[self.used])
+        rows = np.broadcast_to(np.arange(self.count)[:, None], self.indices.shape)
+        np.add.at(found, (rows[self.used], self.indices[self.used]), self.weights[self.used])
         return found
 
     @cached_property
     def transposed(self) -> Map:
-        rows = np.broadcast_to(np.arange(self.count)[:, None], self.places.shape)[self.used]
-        columns, weights = self.places[self.used], self.weights[self.used]
+        rows = np.broadcast_to(np.arange(self.count)[:, None], self.indices.shape)[self.used]
+        columns, weights = self.indices[self.used], self.weights[self.used]
         order = np.argsort(columns, kind="stable")
         rows, columns, weights = rows[order], columns[order], weights[order]
         each = np.bincount(columns, minlength=self.size)
         within = np.arange(len(columns)) - np.repeat(np.cumsum(each) - each, each)
         shape = (self.size, max(1, int(each.max(initial=0))))
-        places, heavy, used = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape, bool)
-        places[columns, within], heavy[columns, within] = rows, weights
+        indices, heavy, used = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape, bool)
+        indices[columns, within], heavy[columns, within] = rows, weights
         used[columns, within] = True
-        return Map(self.count, places, heavy, used)
+        return Map(self.count, indices, heavy, used)
 
     def along(self, x: Raw, axis: int) -> Raw:
         """The results along ``axis`` (counted from the end) of ``x``."""
         if self.picks and self.used.all():
-            return np.take(x, self.places[:, 0], axis)
+            return np.take(x, self.indices[:, 0], axis)
         # A matrix product does many more multiplications, but each takes far less time. It would
         # spread what is not finite to where it does not belong.
-        dense = self.size <= 64 * self.places.shape[1]
+        dense = self.size <= 64 * self.indices.shape[1]
         if dense and x.dtype.kind != "i" and np.isfinite(np.add.reduce(x, None)):
             matrix = self.matrix.astype(x.dtype)
             if axis == -1:
@@ -74,8 +74,8 @@ class Map:
     def _tap_by_tap(self, x: Raw, axis: int) -> Raw:
         shape = (-1, *(1,) * (-1 - axis))
         total: Raw = None
-        for k in range(self.places.shape[1]):
-            part = np.take(x, self.places[:, k], axis)
+        for k in range(self.indices.shape[1]):
+            part = np.take(x, self.indices[:, k], axis)
             part *= self.weights[:, k].astype(x.dtype).reshape(shape)
             if not self.used[:, k].all():
                 np.copyto(part, 0, where=~self.used[:, k].reshape(shape))
@@ -97,11 +97,11 @@ def resample(x: Raw, maps: Sequence[Map]) -> Raw:
 @lru_cache(256)
 def average(size: int, count: int) -> Map:
     """Averages over ``count`` windows of about the same size."""
-    places = divided(size, count)
-    used = np.ones(places.shape, bool)
-    used[:, 1:] = places[:, 1:] != places[:, :-1]  # a place repeated fills the table up
+    indices = divided(size, count)
+    used = np.ones(indices.shape, bool)
+    used[:, 1:] = indices[:, 1:] != indices[:, :-1]  # a repeated index fills the table up
     weights = np.where(used, 1 / np.maximum(used.sum(1, keepdims=True), 1), 0.0)
-    return Map(size, places, weights, used)
+    return Map(size, indices, weights, used)
 
 
 # -- resizing --------------------------------------------------------------------------------
@@ -132,22 +132,22 @@ def resizing(mode: str, size: int, count: int, align_corners: bool, factor: floa
     sources = _sources(size, count, align_corners, factor)
     if mode == "cubic":
         first = np.floor(sources).astype(np.int64)
-        places = first[:, None] + np.arange(-1, 3)
-        return Map(size, np.clip(places, 0, size - 1), cubic_weights(sources - first, -0.75))
+        indices = first[:, None] + np.arange(-1, 3)
+        return Map(size, np.clip(indices, 0, size - 1), cubic_weights(sources - first, -0.75))
     sources = np.maximum(sources, 0)
     first = np.minimum(sources.astype(np.int64), size - 1)
     share = np.clip(sources - first, 0, 1)
-    places = np.stack([first, np.minimum(first + 1, size - 1)], 1)
-    return Map(size, places, np.stack([1 - share, share], 1))
+    indices = np.stack([first, np.minimum(first + 1, size - 1)], 1)
+    return Map(size, indices, np.stack([1 - share, share], 1))
 
 
 def _nearest(mode: str, size: int, count: int, factor: float | None) -> Map:
     # PyTorch computes these in single precision, for every dtype.
     scale = np.float32(_scale(size, count, False, factor))
     middle = np.float32(0.5 if mode == "nearest-exact" else 0)
-    places = np.floor((np.arange(count, dtype=np.float32) + middle) * scale).astype(np.int64)
-    places = np.minimum(places, size - 1)[:, None]
-    return Map(size, places, np.ones(places.shape))
+    indices = np.floor((np.arange(count, dtype=np.float32) + middle) * scale).astype(np.int64)
+    indices = np.minimum(indices, size - 1)[:, None]
+    return Map(size, indices, np.ones(indices.shape))
 
 
 def cubic_weights(t: Raw, a: float) -> Raw:
@@ -180,12 +180,12 @@ def _antialiased(
         total = weights.sum()
         rows.append((start, weights / total if total else weights))
     most = max((len(w) for _, w in rows), default=1) or 1
-    places = np.zeros((count, most), np.int64)
+    indices = np.zeros((count, most), np.int64)
     weights, used = np.zeros((count, most)), np.zeros((count, most), bool)
     for i, (start, row) in enumerate(rows):
-        places[i, : len(row)] = start + np.arange(len(row))
+        indices[i, : len(row)] = start + np.arange(len(row))
         weights[i, : len(row)], used[i, : len(row)] = row, True
-    return Map(size, places, weights, used)
+    return Map(size, indices, weights, used)
 
 
 def _filter(distance: Raw, reach: float) -> Raw:
@@ -205,15 +205,15 @@ def padding(mode: str, size: int, before: int, after: int) -> Map:
     """The map that frames ``size`` elements with copies of them; negative numbers crop."""
     if mode == "circular":  # what is cropped is not there to go around to
         first, length = max(-before, 0), size + min(before, 0) + min(after, 0)
-        places = first + np.arange(-max(before, 0), length + max(after, 0)) % max(length, 1)
-        return Map(size, places[:, None], np.ones((len(places), 1)))
-    places = np.arange(-before, size + after)
+        indices = first + np.arange(-max(before, 0), length + max(after, 0)) % max(length, 1)
+        return Map(size, indices[:, None], np.ones((len(indices), 1)))
+    indices = np.arange(-before, size + after)
     if mode == "reflect":
-        places = np.abs(places)
-        places = np.where(places >= size, 2 * (size - 1) - places, places)
+        indices = np.abs(indices)
+        indices = np.where(indices >= size, 2 * (size - 1) - indices, indices)
     else:
-        places = np.clip(places, 0, size - 1)
-    return Map(size, places[:, None], np.ones((len(places), 1)))
+        indices = np.clip(indices, 0, size - 1)
+    return Map(size, indices[:, None], np.ones((len(indices), 1)))
 
 
 def unresample(x: Raw, maps: Sequence[Map]) -> Raw:
@@ -224,27 +224,27 @@ def unresample(x: Raw, maps: Sequence[Map]) -> Raw:
 # -- points between pixels -------------------------------------------------------------------
 
 
-def pick_pixels(images: Raw, places: Raw, inside: Raw) -> Raw:
-    """From every channel the pixels at the places of its image, zero where they are outside it."""
+def pick_pixels(images: Raw, indices: Raw, inside: Raw) -> Raw:
+    """From every channel the pixels at the indices of its image, zero where they are outside it."""
     count, channels = images.shape[:2]
     flat = images.reshape(count, channels, prod(images.shape[2:]))
-    found = np.empty((count, channels, places.shape[1]), images.dtype)
-    for image, where_from, out in zip(flat, places, found, strict=True):
+    found = np.empty((count, channels, indices.shape[1]), images.dtype)
+    for image, where_from, out in zip(flat, indices, found, strict=True):
         np.take(image, where_from, 1, out=out, mode="clip")  # they are in range: do not check
     if not inside.all():
         np.copyto(found, 0, where=~inside[:, None])
     return found
 
 
-def add_pixels(values: Raw, places: Raw, inside: Raw, sizes: tuple[int, ...]) -> Raw:
+def add_pixels(values: Raw, indices: Raw, inside: Raw, sizes: tuple[int, ...]) -> Raw:
     """The transpose of ``pick_pixels``."""
     count, channels = values.shape[:2]
     if not inside.all():
         values = np.where(inside[:, None], values, 0)
-    where_to = np.broadcast_to(places[:, None], values.shape)
-    return add_places(
-        values.reshape(count * channels, -1 if values.size else places.shape[1]),
-        where_to.reshape(count * channels, places.shape[1]), (prod(sizes),), False,
+    where_to = np.broadcast_to(indices[:, None], values.shape)
+    return add_at_indices(
+        values.reshape(count * channels, -1 if values.size else indices.shape[1]),
+        where_to.reshape(count * channels, indices.shape[1]), (prod(sizes),), False,
     ).reshape(count, channels, *sizes)  # fmt: skip
 
 

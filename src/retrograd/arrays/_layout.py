@@ -75,12 +75,12 @@ def unfold(x: Raw, axis: int, size: int, step: int) -> Raw:
 
 
 def add_windows(shape: tuple[int, ...], windows: Raw, axis: int, size: int, step: int) -> Raw:
-    """Zeros of ``shape`` to which windows as ``unfold`` makes them are added in their places."""
+    """Zeros of ``shape`` to which windows as ``unfold`` makes them are added where they overlap."""
     out = np.zeros(shape, windows.dtype)
     if not shape:
         return out + windows.sum() if size else out
     count = windows.shape[axis]
-    for n in range(size):  # the n-th elements of all windows, which are different places
+    for n in range(size):  # the n-th elements of all windows, which are different indices
         part = (slice(None),) * axis + (slice(n, n + step * (count - 1) + 1, step),)
         out[part] += windows[..., n]
     return out
@@ -239,11 +239,11 @@ def tile(x: Raw, repeats: tuple[int, ...]) -> Raw:
     return np.array(np.broadcast_to(x.reshape(apart), wide), order="C").reshape(whole)
 
 
-# -- places ----------------------------------------------------------------------------------
+# -- indices ---------------------------------------------------------------------------------
 
 
 def triangle(rows: int, columns: int, offset: int, lower: bool) -> Raw:
-    """The rows and the columns of the places on one side of a diagonal."""
+    """The rows and the columns of the indices on one side of a diagonal."""
     row, column = np.arange(rows)[:, None], np.arange(columns)
     inside = column - row <= offset if lower else column - row >= offset
     return np.array(np.nonzero(inside))

@@ -242,14 +242,14 @@ def permutation(pivots: Raw, rows: int) -> Raw:
     has its one."""
     batch, count = pivots.shape[:-1], math.prod(pivots.shape[:-1])
     flat = pivots.reshape((count, pivots.shape[-1]))
-    places = np.tile(np.arange(rows), (count, 1))
+    indices = np.tile(np.arange(rows), (count, 1))
     every = np.arange(count)
     for i in range(flat.shape[1]):
         other = flat[:, i] - 1
-        moved = places[every, other]
-        places[every, other] = places[:, i]
-        places[:, i] = moved
-    return np.argsort(places, -1).reshape((*batch, rows))
+        moved = indices[every, other]
+        indices[every, other] = indices[:, i]
+        indices[:, i] = moved
+    return np.argsort(indices, -1).reshape((*batch, rows))
 
 
 def inverse_order(order: Raw) -> Raw:
@@ -286,8 +286,8 @@ def sign_and_log_of_pivots(lu: Raw, pivots: Raw) -> tuple[Raw, Raw]:
 def cofactors(x: Raw) -> Raw:
     """The derivative of the determinant by each element, of singular matrices too."""
     u, s, vh = svd(x, False)
-    turned = _turn(u, vh) * u.conj()
-    return np.matmul(turned * _products_without(s)[..., None, :], vh.conj())
+    rotated = _turn(u, vh) * u.conj()
+    return np.matmul(rotated * _products_without(s)[..., None, :], vh.conj())
 
 
 def _turn(u: Raw, vh: Raw) -> Raw:
@@ -297,11 +297,10 @@ def _turn(u: Raw, vh: Raw) -> Raw:
 
 def _products_without(s: Raw) -> Raw:
     """For each of some numbers, the product of all others."""
-    places = range(s.shape[-1])
-    return np.stack([np.delete(s, i, -1).prod(-1) for i in places], -1)
+    return np.stack([np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])], -1)
 
 
-def cofactor_slope(x: Raw, t: Raw) -> Raw:
+def cofactor_backward(x: Raw, t: Raw) -> Raw:
     """How the cofactors of ``x`` move with it in the direction of ``t``.
 
     Turned to where the matrix is diagonal, the determinant is, to second order in what is added,
@@ -315,10 +314,10 @@ def cofactor_slope(x: Raw, t: Raw) -> Raw:
     for i in range(n):
         for j in range(i):
             others[..., i, j] = others[..., j, i] = np.delete(s, (i, j), -1).prod(-1)
-    slope = -others * np.swapaxes(moved, -2, -1)
+    derivative = -others * np.swapaxes(moved, -2, -1)
     rows = np.matmul(others, diagonal(moved)[..., None])[..., 0]
-    slope = slope + rows[..., None] * np.eye(n, dtype=s.dtype)
-    return (_turn(u, vh) * np.matmul(np.matmul(u.conj(), slope), vh.conj())).astype(x.dtype)
+    derivative = derivative + rows[..., None] * np.eye(n, dtype=s.dtype)
+    return (_turn(u, vh) * np.matmul(np.matmul(u.conj(), derivative), vh.conj())).astype(x.dtype)
 
 
 def lu_solve(lu: Raw, pivots: Raw, b: Raw, transposed: int = 0) -> Raw:
@@ -343,8 +342,8 @@ def inverse(x: Raw) -> tuple[Raw, Raw]:
         return _inverse_by_elimination(x)
     try:
         # That of the transpose, transposed: column by column in memory, as from LAPACK.
-        turned = np.linalg.inv(np.swapaxes(x, -2, -1))
-        return np.swapaxes(turned, -2, -1), np.zeros(x.shape[:-2], np.int32)
+        transposed = np.linalg.inv(np.swapaxes(x, -2, -1))
+        return np.swapaxes(transposed, -2, -1), np.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         return _inverse_by_elimination(x)
 

@@ -1,4 +1,4 @@
-"""Views and what they share: shapes, strides, places in memory, and writing to them."""
+"""Views and what they share: shapes, strides, offsets in memory, and writing to them."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def put_flat(x: Raw, where_to: Raw, values: Raw) -> Raw:
 
 
 def add_flat(shape: tuple[int, ...], where_to: Raw, values: Raw) -> Raw:
-    """Zeros of ``shape`` with ``values`` added at ``where_to``; places may repeat."""
+    """Zeros of ``shape`` with ``values`` added at ``where_to``; indices may repeat."""
     out = np.zeros(math.prod(shape), values.dtype)
     # In one dimension, and only there, this is as fast as a loop in C.
     np.add.at(out, np.reshape(where_to, -1), np.reshape(values, -1))
@@ -144,12 +144,12 @@ def index(x: Raw, where_from: tuple[Any, ...]) -> Raw:
     """The elements of ``x`` at an index with arrays in it: a copy."""
     x = writable(x)
     if len(where_from) == 1:  # by far the most frequent case, and taking is faster
-        places = where_from[0]
-        if places.dtype.kind != "b":
-            return x.take(places, axis=0)
-        if places.ndim and places.shape == x.shape[: places.ndim]:
-            rows = x.reshape(places.size, *x.shape[places.ndim :])
-            return rows.take(np.flatnonzero(places), axis=0)
+        indices = where_from[0]
+        if indices.dtype.kind != "b":
+            return x.take(indices, axis=0)
+        if indices.ndim and indices.shape == x.shape[: indices.ndim]:
+            rows = x.reshape(indices.size, *x.shape[indices.ndim :])
+            return rows.take(np.flatnonzero(indices), axis=0)
     return in_reading_order(x[where_from])
 
 

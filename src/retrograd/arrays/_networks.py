@@ -1,4 +1,4 @@
-"""Kernels of neural networks: activations and their slopes.
+"""Kernels of neural networks: activations and their derivatives.
 
 Each is a few steps on a block of numbers that fits the processor's cache, every step in the memory
 of the last. Two things shape them. On random masks ``np.where`` takes thirty times as long as a
@@ -133,7 +133,7 @@ def leaky_relu(x: Raw, slope: float) -> Raw:
     return over_blocks(kernel, x)
 
 
-def leaky_relu_slope(g: Raw, x: Raw, slope: float) -> Raw:
+def leaky_relu_backward(g: Raw, x: Raw, slope: float) -> Raw:
     """``g`` where ``x`` is positive, ``g * slope`` elsewhere."""
 
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
@@ -154,7 +154,7 @@ def hard_sigmoid(x: Raw) -> Raw:
     return over_blocks(kernel, x)
 
 
-def hard_sigmoid_slope(g: Raw, x: Raw) -> Raw:
+def hard_sigmoid_backward(g: Raw, x: Raw) -> Raw:
     """``g / 6`` between -3 and 3; a NaN is not between them."""
 
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
@@ -176,7 +176,7 @@ def hard_swish(x: Raw) -> Raw:
     return over_blocks(kernel, x)
 
 
-def hard_swish_slope(g: Raw, x: Raw) -> Raw:
+def hard_swish_backward(g: Raw, x: Raw) -> Raw:
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
         np.divide(x, 3, out=out)
         np.add(out, 0.5, out=out)
@@ -206,7 +206,7 @@ def elu(x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
     return over_blocks(kernel, x)
 
 
-def elu_slope(g: Raw, x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
+def elu_backward(g: Raw, x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
         np.minimum(x, 0, out=out)
         if input_scale != 1:
@@ -220,7 +220,7 @@ def elu_slope(g: Raw, x: Raw, alpha: float, scale: float, input_scale: float) ->
     return over_blocks(kernel, g, x)
 
 
-def elu_slope_of_result(g: Raw, y: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
+def elu_backward_of_result(g: Raw, y: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
     """The same from the result: the exponential is what it has in excess of its least value."""
 
     def kernel(g: Raw, y: Raw, out: Raw) -> None:
@@ -246,7 +246,7 @@ def softplus(x: Raw, beta: float, limit: float) -> Raw:
     return over_blocks(kernel, x)
 
 
-def softplus_slope(g: Raw, x: Raw, beta: float, limit: float) -> Raw:
+def softplus_backward(g: Raw, x: Raw, beta: float, limit: float) -> Raw:
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
         np.multiply(x, beta, out=out)
         large = np.greater(out, limit)
@@ -280,7 +280,7 @@ def exp_minus_abs(x: Raw) -> Raw:
     return over_blocks(kernel, x)
 
 
-def log_sigmoid_slope(g: Raw, x: Raw, buffer: Raw) -> Raw:
+def log_sigmoid_backward(g: Raw, x: Raw, buffer: Raw) -> Raw:
     """``g / (1 + exp(x))``: with ``buffer`` in place of one of the two terms of its fraction."""
 
     def kernel(g: Raw, x: Raw, buffer: Raw, out: Raw) -> None:
@@ -303,7 +303,7 @@ def silu(x: Raw) -> Raw:
     return over_blocks(kernel, x)
 
 
-def silu_slope(g: Raw, x: Raw) -> Raw:
+def silu_backward(g: Raw, x: Raw) -> Raw:
     """``g * s * (1 + x * (1 - s))`` for the sigmoid ``s`` of ``x``."""
 
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
@@ -334,7 +334,7 @@ def mish(x: Raw) -> Raw:
     return over_blocks(kernel, x)
 
 
-def mish_slope(g: Raw, x: Raw) -> Raw:
+def mish_backward(g: Raw, x: Raw) -> Raw:
     """``t + x * s * (1 - t * t)`` for the sigmoid ``s`` of ``x`` and ``t = tanh(softplus(x))``."""
 
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
@@ -398,7 +398,7 @@ def _gelu(x: Raw, out: Raw) -> None:
         np.multiply(out, x, out=out)
 
 
-def _gelu_slope(g: Raw, x: Raw, out: Raw) -> None:
+def _gelu_backward(g: Raw, x: Raw, out: Raw) -> None:
     density = np.square(x)
     density = np.multiply(density, -0.5, out=density if x.ndim else None)
     density = np.exp(density, out=density if x.ndim else None)
@@ -422,7 +422,7 @@ def _gelu_tanh(x: Raw, out: Raw) -> None:
     np.divide(x, out, out=out)
 
 
-def _gelu_tanh_slope(g: Raw, x: Raw, out: Raw) -> None:
+def _gelu_tanh_backward(g: Raw, x: Raw, out: Raw) -> None:
     square = np.square(x)
     _one_over_logistic(x, square, out)
     s = np.divide(1, out)
@@ -440,8 +440,8 @@ def gelu(x: Raw, approximate: str) -> Raw:
     return over_blocks(_gelu if approximate == "none" else _gelu_tanh, x)
 
 
-def gelu_slope(g: Raw, x: Raw, approximate: str) -> Raw:
-    return over_blocks(_gelu_slope if approximate == "none" else _gelu_tanh_slope, g, x)
+def gelu_backward(g: Raw, x: Raw, approximate: str) -> Raw:
+    return over_blocks(_gelu_backward if approximate == "none" else _gelu_tanh_backward, g, x)
 
 
 # -- gates -----------------------------------------------------------------------------------
@@ -466,7 +466,7 @@ def glu(x: Raw, axis: int) -> Raw:
     return over_blocks(kernel, first, np.ascontiguousarray(second))
 
 
-def glu_slope(g: Raw, x: Raw, axis: int) -> Raw:
+def glu_backward(g: Raw, x: Raw, axis: int) -> Raw:
     first, second = halves(x, axis)
     out = np.empty(x.shape, x.dtype)
     first_out, second_out = halves(out, axis)

@@ -142,7 +142,7 @@ def norm_rows_gradients(
 
 
 def _in_order(parts: dict[int, Raw], width: int, dtype: np.dtype[Any]) -> Raw:
-    """The sum of partial sums, in the order of their places."""
+    """The sum of partial sums, in order."""
     if len(parts) == 1:
         return parts[0]
     total = np.zeros(width, dtype)
@@ -332,12 +332,12 @@ def attention_gradients(
         _run(kernel, weights.reshape(-1, width), of_weights.reshape(-1, width),
              logarithm[part].reshape(-1, 1), shared[part].reshape(-1, 1))  # fmt: skip
         weights = _grouped(weights, key[part])
-        turned, wide_g = weights.swapaxes(-1, -2), _grouped(g[part], key[part])
-        np.add.reduce(turned @ wide_g, 2, out=of_value[part])
+        transposed, wide_g = weights.swapaxes(-1, -2), _grouped(g[part], key[part])
+        np.add.reduce(transposed @ wide_g, 2, out=of_value[part])
         found = of_weights @ key[part][:, :, None]
         np.multiply(found.reshape(of_query[part].shape), scale, out=of_query[part])
-        turned = of_weights.swapaxes(-1, -2)
-        np.add.reduce(turned @ _grouped(query[part], key[part]), 2, out=of_key[part])
+        transposed = of_weights.swapaxes(-1, -2)
+        np.add.reduce(transposed @ _grouped(query[part], key[part]), 2, out=of_key[part])
         of_key[part] *= scale
     return of_query, of_key, of_value
 

@@ -112,7 +112,7 @@ def wrapped(value: int, dtype: np.dtype[Any]) -> Raw:
 
 
 def nonzero(x: Raw) -> tuple[Raw, ...]:
-    """The places of the non-zero elements, an array of indices for each dimension."""
+    """The indices of the non-zero elements, an array for each dimension."""
     return np.nonzero(np.atleast_1d(x))
 
 

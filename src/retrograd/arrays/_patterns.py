@@ -69,7 +69,7 @@ def through(relation: Pattern, pattern: Pattern) -> Pattern:
 
 
 def written(pattern: Pattern, rows: Any, new: Pattern) -> Pattern:
-    """A pattern with other rows in some places."""
+    """A pattern with some rows replaced."""
     count = pattern.shape[0]
     order = np.arange(count)
     order[np.asarray(rows)] = count + np.arange(len(rows))

@@ -96,8 +96,8 @@ def sinc(x: Raw) -> Raw:
 
 
 def _sinc(x: Raw) -> Raw:
-    turned = x * math.pi
-    return np.where(turned == 0, x.dtype.type(1), np.sin(turned) / turned)
+    angle = x * math.pi
+    return np.where(angle == 0, x.dtype.type(1), np.sin(angle) / angle)
 
 
 def frac(x: Raw) -> Raw:
@@ -107,9 +107,9 @@ def frac(x: Raw) -> Raw:
 def angle(x: Raw) -> Raw:
     if x.dtype.kind == "c":
         return np.arctan2(x.imag, x.real)
-    turned = (x < 0) * x.dtype.type(math.pi)
+    result = (x < 0) * x.dtype.type(math.pi)
     unknown = np.isnan(x)
-    return np.where(unknown, x, turned) if unknown.any() else turned
+    return np.where(unknown, x, result) if unknown.any() else result
 
 
 def complex_of(real: Raw, imag: Raw) -> Raw:
@@ -156,16 +156,16 @@ def frexp(x: Raw) -> tuple[Raw, Raw]:
     return mantissa, exponent.astype(np.int32)
 
 
-def left_shift(x: Raw, places: Raw) -> Raw:
+def left_shift(x: Raw, count: Raw) -> Raw:
     """Bits pushed out are lost, however far; a negative distance is as good as too far."""
-    fits = (places >= 0) & (places < 8 * x.dtype.itemsize)
-    return np.where(fits, np.left_shift(x, np.where(fits, places, 0)), x.dtype.type(0))
+    fits = (count >= 0) & (count < 8 * x.dtype.itemsize)
+    return np.where(fits, np.left_shift(x, np.where(fits, count, 0)), x.dtype.type(0))
 
 
-def right_shift(x: Raw, places: Raw) -> Raw:
+def right_shift(x: Raw, count: Raw) -> Raw:
     most = x.dtype.type(8 * x.dtype.itemsize - 1)
-    far = (places < 0) | (places > most)
-    shifted = np.right_shift(x, np.where(far, most, places))
+    far = (count < 0) | (count > most)
+    shifted = np.right_shift(x, np.where(far, most, count))
     return shifted if x.dtype.kind == "i" else np.where(far, x.dtype.type(0), shifted)
 
 

@@ -46,11 +46,11 @@ from retrograd.arrays._generator import (
     set_rng_state,
 )
 from retrograd.arrays._sampling import (
+    as_c_library,
     below,
     narrowed,
     normals_in_blocks,
     normals_in_pairs,
-    settled,
     unit_uniforms,
 )
 
@@ -192,11 +192,11 @@ def permutation(n: int, dtype: npt.DTypeLike, generator: Generator | None = None
     require(n <= most, f"value cannot be converted to type {dtype.name}_t without overflow")
     if n >= ((1 << 32) - 1) // 20:
         raise NotImplementedError(f"permutation of {n} numbers: PyTorch shuffles as many otherwise")
-    # Place i swaps with one of the places from i on.  Each swap needs the outcome of those before
-    # it; only the words come in bulk.
-    places = max(n - 1, 0)
-    drawn = (generator or default_generator).words(places)
-    partners = np.arange(places) + drawn % np.arange(n, n - places, -1, dtype=np.uint32)
+    # Element i is swapped with one of the elements from i on. Each swap needs the outcome of those
+    # before it; only the words come in bulk.
+    count = max(n - 1, 0)
+    drawn = (generator or default_generator).words(count)
+    partners = np.arange(count) + drawn % np.arange(n, n - count, -1, dtype=np.uint32)
     return _swapped(partners, n).astype(dtype)
 
 
@@ -267,7 +267,7 @@ def exponential(
     def finish(logs: Array) -> Array:
         return narrowed(-1.0 / rate * logs, dtype)
 
-    return settled(np.log1p, math.log1p, -fractions, finish).reshape(shape)
+    return as_c_library(np.log1p, math.log1p, -fractions, finish).reshape(shape)
 
 
 def cauchy(
@@ -284,10 +284,10 @@ def cauchy(
     )
     fractions = unit_uniforms(generator or default_generator, math.prod(shape), np.float64)
 
-    def finish(slopes: Array) -> Array:
-        return narrowed(scale_and_shift(slopes, sigma, median), dtype)
+    def finish(tangents: Array) -> Array:
+        return narrowed(scale_and_shift(tangents, sigma, median), dtype)
 
-    return settled(np.tan, math.tan, math.pi * (fractions - 0.5), finish).reshape(shape)
+    return as_c_library(np.tan, math.tan, math.pi * (fractions - 0.5), finish).reshape(shape)
 
 
 def log_normal(
@@ -302,7 +302,7 @@ def log_normal(
         _require_kernel("log_normal_cpu", dtype, but_not="biu")
     normals = normals_in_pairs(generator or default_generator, count)
     logs = scale_and_shift(normals, std, mean)
-    return settled(np.exp, _exp, logs, lambda x: narrowed(x, dtype)).reshape(shape)
+    return as_c_library(np.exp, _exp, logs, lambda x: narrowed(x, dtype)).reshape(shape)
 
 
 def _exp(x: float) -> float:
@@ -324,7 +324,7 @@ def geometric(
     def finish(logs: Array) -> Array:
         return narrowed(np.ceil(logs / math.log1p(-p)), dtype)
 
-    return settled(np.log, math.log, fractions, finish).reshape(shape)
+    return as_c_library(np.log, math.log, fractions, finish).reshape(shape)
 
 
 def in_memory_order(like: Array, draw: Callable[[tuple[int, ...]], Array]) -> Array:

@@ -68,10 +68,10 @@ def previous(initial: Raw, states: Raw, sizes: Sizes, reverse: bool) -> Raw:
     return out
 
 
-def _turned(x: Raw, sizes: Sizes) -> Raw:
+def _transposed(x: Raw, sizes: Sizes) -> Raw:
     """The transpose of a weight, in memory of its own if it is used often enough."""
-    turned = np.swapaxes(x, -2, -1)
-    return turned if len(sizes) == 1 else np.ascontiguousarray(turned)
+    transposed = np.swapaxes(x, -2, -1)
+    return transposed if len(sizes) == 1 else np.ascontiguousarray(transposed)
 
 
 def _open(gate: Raw, one: Raw) -> None:
@@ -140,13 +140,14 @@ def rnn(
 ) -> Raw:
     """``h = tanh(gates + h @ weight.T)`` in every step."""
     output = np.empty(gates.shape, gates.dtype)
-    turned, apply, product = _turned(weight, batch_sizes), NONLINEAR[nonlinearity], _product(gates)
+    transposed = _transposed(weight, batch_sizes)
+    apply, product = NONLINEAR[nonlinearity], _product(gates)
     state = _first(hidden, batch_sizes, reverse)
     lists = [step_views(x, batch_sizes) for x in (gates, output)]
     for given, out in _in_order(lists, reverse):
         if out.shape != state.shape:
             state = _grown(state, hidden, out.shape[-2])
-        product(state, turned, out=out)
+        product(state, transposed, out=out)
         np.add(out, given, out=out)
         apply(out, out=out)
         state = out
@@ -159,15 +160,15 @@ def rnn_gradients(
 ) -> tuple[Raw, Raw, Raw]:  # fmt: skip
     """The gradients of gates, initial state and weight."""
     of_gates, product = np.array(g, order="C"), _product(g)
-    slopes = 1 - output * output if nonlinearity == "tanh" else output <= 0  # false for NaN
+    derivatives = 1 - output * output if nonlinearity == "tanh" else output <= 0  # false for NaN
     carried = Carried(hidden)
-    lists = [step_views(x, batch_sizes) for x in (of_gates, slopes)]
-    for given, slope in _in_order(lists, not reverse):
+    lists = [step_views(x, batch_sizes) for x in (of_gates, derivatives)]
+    for given, derivative in _in_order(lists, not reverse):
         carried.add_to(given)
         if nonlinearity == "tanh":
-            np.multiply(given, slope, out=given)
+            np.multiply(given, derivative, out=given)
         else:
-            given[slope] = 0  # also what is infinite
+            given[derivative] = 0  # also what is infinite
         carried.value = product(given, weight)
     states = previous(hidden, output, batch_sizes, reverse)
     return of_gates, carried.leave(), _weight_gradient(of_gates, states)
@@ -184,11 +185,11 @@ def lstm(
     """Hidden states, cells, and the gates as they were, in PyTorch's order: input, forget, what is
     new in the cells, output."""
     n, dtype = cell.shape[-1], gates.dtype
-    active, turned = np.array(gates, order="C"), _turned(weight, batch_sizes)
+    active, transposed = np.array(gates, order="C"), _transposed(weight, batch_sizes)
     shape = (*gates.shape[:-1], n)
     cells, news, whole = np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, dtype)
     output = whole if projection is None else _room(hidden, gates, shape[-2])
-    project = None if projection is None else _turned(projection, batch_sizes)
+    project = None if projection is None else _transposed(projection, batch_sizes)
     product, one, room = _product(gates), np.ones((), dtype), np.empty(0, dtype)
     state, memory = (_first(x, batch_sizes, reverse) for x in (hidden, cell))
     parts = (active, *(active[..., i * n : (i + 1) * n] for i in range(4)), news, cells, whole,
@@ -199,7 +200,7 @@ def lstm(
             size = gate.shape[-2]
             state, memory = _grown(state, hidden, size), _grown(memory, cell, size)
             room = _room(gates, gates, size)
-        np.add(gate, product(state, turned, out=room), out=gate)
+        np.add(gate, product(state, transposed, out=room), out=gate)
         np.tanh(fresh, out=new)
         _open(gate, one)  # of what is new for nothing, which costs less than to leave it out
         np.multiply(forget, memory, out=made)
@@ -272,7 +273,7 @@ def gru(
     if bias is not None:
         np.add(two, bias[..., None, : 2 * n], out=two)
         offset = bias[..., None, 2 * n :]
-    turned = _turned(weight, batch_sizes)
+    transposed = _transposed(weight, batch_sizes)
     output, seen = np.empty_like(new), np.empty_like(new)
     product, one, room = _product(gates), np.ones((), dtype), np.empty(0, dtype)
     for_gates, for_new = room, room
@@ -284,7 +285,7 @@ def gru(
             state = _grown(state, hidden, gate.shape[-2])
             room = _room(gates, gates, gate.shape[-2])
             for_gates, for_new = room[..., : 2 * n], room[..., 2 * n :]
-        product(state, turned, out=room)
+        product(state, transposed, out=room)
         np.add(gate, for_gates, out=gate)
         _open(gate, one)
         np.add(for_new, offset, out=old)

@@ -67,12 +67,12 @@ def _log_softmax(x: Raw, out: Raw) -> None:
     np.subtract(x, logs, out=out)
 
 
-def _softmax_slope(g: Raw, y: Raw, out: Raw) -> None:
+def _softmax_backward(g: Raw, y: Raw, out: Raw) -> None:
     np.subtract(g, _products(g, y), out=out)
     np.multiply(out, y, out=out)
 
 
-def _log_softmax_slope(g: Raw, y: Raw, out: Raw) -> None:
+def _log_softmax_backward(g: Raw, y: Raw, out: Raw) -> None:
     np.exp(y, out=out)
     np.multiply(out, _sums(g), out=out)
     np.subtract(g, out, out=out)
@@ -106,9 +106,9 @@ def softmax(x: Raw, dim: int) -> Raw:
     return _along(_softmax, dim, x)
 
 
-def softmax_slope(g: Raw, y: Raw, dim: int) -> Raw:
+def softmax_backward(g: Raw, y: Raw, dim: int) -> Raw:
     """``y * (g - sum(g * y))``."""
-    return _along(_softmax_slope, dim, g, y)
+    return _along(_softmax_backward, dim, g, y)
 
 
 def log_softmax(x: Raw, dim: int) -> Raw:
@@ -116,13 +116,13 @@ def log_softmax(x: Raw, dim: int) -> Raw:
     return _along(_log_softmax, dim, x)
 
 
-def log_softmax_slope(g: Raw, y: Raw, dim: int) -> Raw:
+def log_softmax_backward(g: Raw, y: Raw, dim: int) -> Raw:
     """``g - exp(y) * sum(g)``."""
-    return _along(_log_softmax_slope, dim, g, y)
+    return _along(_log_softmax_backward, dim, g, y)
 
 
-def place(shape: tuple[int, ...], places: Raw, values: Raw) -> Raw:
-    """Zeros of ``shape`` but for ``values`` at ``places`` in reading order, none of them twice."""
+def place(shape: tuple[int, ...], indices: Raw, values: Raw) -> Raw:
+    """Zeros of ``shape`` but for ``values`` at ``indices`` in reading order, none of them twice."""
     out = np.zeros(shape, values.dtype)
-    out.reshape(-1)[places] = values
+    out.reshape(-1)[indices] = values
     return out

@@ -71,14 +71,14 @@ def by_c_library(function: Callable[[float], float], values: Float64) -> Float64
     return np.fromiter(results, np.float64, values.size).reshape(values.shape)
 
 
-def settled(
+def as_c_library(
     quick: Callable[[Any], Any], exact: Callable[[float], float], values: Float64,
     finish: Callable[[Float64], Array],
 ) -> Array:  # fmt: skip
-    """``finish`` of a function of every value, as the C library has it.
+    """``finish`` of a function of every value, as computed by the C library.
 
     ``quick`` is NumPy's version, which differs in the last bits at most. Only where the outcome
-    hangs on these is the C library asked, value by value.
+    depends on these is the C library called, value by value.
     """
     near = quick(values)
     result = finish(near * (1 - 2.0**-48))
@@ -113,7 +113,7 @@ def normals_in_pairs(generator: Words, count: int) -> Float64:
 def normals_in_blocks(
     generator: Words, count: int, dtype: np.dtype[Any], mean: float, std: float
 ) -> Array:
-    """Normals for the long path: whole blocks, then 16 more draws that redo the last 16 places.
+    """Normals for the long path: whole blocks, then 16 more draws that redo the last 16 elements.
 
     Of the uniforms drawn for a last block that is not whole, the 16 more take the place; float16
     does not even draw them.
@@ -145,8 +145,8 @@ def _box_muller(blocks: Array) -> None:
 
 
 def _cosine_sine_float64(angle: Float64) -> tuple[Float64, Float64]:
-    turned = np.exp(1j * angle)  # NumPy leaves this to the C library, on every processor
-    return turned.real, turned.imag
+    rotation = np.exp(1j * angle)  # NumPy leaves this to the C library, on every processor
+    return rotation.real, rotation.imag
 
 
 # The AVX2 kernel has its own float32 log, sin and cos: the polynomials of the Cephes library,

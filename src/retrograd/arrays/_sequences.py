@@ -1,8 +1,8 @@
 """Sums over all alignments of labels with frames, in logarithms, for a whole batch at a time.
 
-The labels of a sequence are laid out with blanks between and around them: places ``0, 2, 4...`` are
-blanks. An alignment starts at one of the first two places, ends at one of the last two, and with
-each frame stays, goes on by one, or skips a blank between two labels that differ.
+The labels of a sequence are laid out with blanks between and around them: positions ``0, 2, 4...``
+are blanks. An alignment starts at one of the first two positions and ends at one of the last two.
+With each frame it stays, advances by one, or skips a blank between two labels that differ.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _NEVER = -np.inf
 class _Layout(NamedTuple):
     """Labels with blanks, one row for each sequence."""
 
-    labels: Raw  # (batch, places)
-    skips: Raw  # (batch, places): 0 where the place two before may be left for this, -inf elsewhere
-    ends: Raw  # (batch,): the last place
+    labels: Raw  # (batch, positions)
+    skips: Raw  # (batch, positions): 0 if the position two before may lead here, else -inf
+    ends: Raw  # (batch,): the last position
 
 
 def _lay_out(targets: Raw, target_lengths: Lengths, blank: int) -> _Layout:
@@ -50,7 +50,7 @@ def _moved(x: Raw, by: int) -> Raw:
 
 
 def _emissions(log_probs: Raw, layout: _Layout) -> Raw:
-    """The log-probability of each place in each frame; none of places beyond the last."""
+    """The log-probability of each position in each frame; none of positions beyond the last."""
     frames = np.broadcast_to(layout.labels, (len(log_probs), *layout.labels.shape))
     found = np.take_along_axis(log_probs, frames, 2)
     beyond = np.arange(found.shape[2]) > layout.ends[:, None]
@@ -64,19 +64,19 @@ def ctc(
     alignments, by sequence, frame and place."""
     layout = _lay_out(targets, target_lengths, blank)
     emitted = _emissions(log_probs, layout)
-    frames, batch, places = emitted.shape
-    alpha = np.full((batch, frames, places), _NEVER, log_probs.dtype)
+    frames, batch, positions = emitted.shape
+    alpha = np.full((batch, frames, positions), _NEVER, log_probs.dtype)
     skips = layout.skips.astype(log_probs.dtype)
     if frames:
         alpha[:, 0, :2] = emitted[0, :, :2]
     for t in range(1, frames):
         before = alpha[:, t - 1]
-        ways = np.logaddexp(before, _moved(before, 1))
-        if places > 2:
-            ways = np.logaddexp(ways, _moved(before, 2) + skips)
-        alpha[:, t] = ways + emitted[t]
+        paths = np.logaddexp(before, _moved(before, 1))
+        if positions > 2:
+            paths = np.logaddexp(paths, _moved(before, 2) + skips)
+        alpha[:, t] = paths + emitted[t]
     rows, last = np.arange(batch), np.asarray(input_lengths, np.int64) - 1
-    final = alpha[rows, last] if frames else np.zeros((batch, places), log_probs.dtype)
+    final = alpha[rows, last] if frames else np.zeros((batch, positions), log_probs.dtype)
     at_end = final[rows, layout.ends]
     before_end = np.where(layout.ends > 0, final[rows, layout.ends - 1], _NEVER)
     losses = -np.logaddexp(at_end, before_end).astype(log_probs.dtype)
@@ -84,7 +84,7 @@ def ctc(
     return np.where(last < 0, nothing, losses).astype(log_probs.dtype), alpha
 
 
-def ctc_slope(
+def ctc_backward(
     g: Raw, log_probs: Raw, losses: Raw, alpha: Raw, targets: Raw, lengths: tuple[Lengths, Lengths],
     blank: int, zero_infinity: bool,
 ) -> Raw:  # fmt: skip
@@ -92,24 +92,24 @@ def ctc_slope(
     how often each class is expected to be said in a frame."""
     layout = _lay_out(targets, lengths[1], blank)
     emitted = _emissions(log_probs, layout)
-    frames, batch, places = emitted.shape
+    frames, batch, positions = emitted.shape
     skips = layout.skips.astype(log_probs.dtype)
     last = np.asarray(lengths[0], np.int64) - 1
-    ending = np.full((batch, places), _NEVER, log_probs.dtype)
+    ending = np.full((batch, positions), _NEVER, log_probs.dtype)
     rows = np.arange(batch)
     ending[rows, np.maximum(layout.ends - 1, 0)] = 0
     ending[rows, layout.ends] = 0
     out = np.exp(log_probs)
-    beta = np.full((batch, places), _NEVER, log_probs.dtype)
+    beta = np.full((batch, positions), _NEVER, log_probs.dtype)
     for t in range(frames - 1, -1, -1):
-        ways = np.logaddexp(beta, _moved(beta, -1))
-        if places > 2:
-            ways = np.logaddexp(ways, _moved(beta + skips, -2))
-        ways = np.where((last == t)[:, None], ending, ways)
-        expected = np.exp(alpha[:, t] + ways + losses[:, None])
-        for place in range(places):
-            out[t, rows, layout.labels[:, place]] -= expected[:, place]
-        beta = ways + emitted[t]
+        paths = np.logaddexp(beta, _moved(beta, -1))
+        if positions > 2:
+            paths = np.logaddexp(paths, _moved(beta + skips, -2))
+        paths = np.where((last == t)[:, None], ending, paths)
+        expected = np.exp(alpha[:, t] + paths + losses[:, None])
+        for position in range(positions):
+            out[t, rows, layout.labels[:, position]] -= expected[:, position]
+        beta = paths + emitted[t]
     out *= np.asarray(g)[:, None]
     out[np.arange(frames)[:, None] > last] = 0
     if zero_infinity:

@@ -62,12 +62,12 @@ def substituted(a: Raw, b: Raw, upper: bool, unit: bool) -> Raw:
 
 def lu_solve(lu: Raw, order: Raw, b: Raw, transposed: int) -> Raw:
     """As LAPACK's, by the order of rows that P makes."""
-    places = order[..., None]
+    rows = order[..., None]
     if not transposed:
-        right = np.take_along_axis(b, np.argsort(places, -2), -2)
+        right = np.take_along_axis(b, np.argsort(rows, -2), -2)
         return substituted(lu, substituted(lu, right, False, True), True, False)
-    turned = np.swapaxes(lu, -2, -1)
+    factors = np.swapaxes(lu, -2, -1)
     if transposed == 2:
-        turned = turned.conj()
-    found = substituted(turned, substituted(turned, b, False, False), True, True)
-    return np.take_along_axis(found, places, -2)
+        factors = factors.conj()
+    result = substituted(factors, substituted(factors, b, False, False), True, True)
+    return np.take_along_axis(result, rows, -2)

@@ -11,17 +11,17 @@ import numpy as np
 from retrograd.arrays._memory import add_flat
 from retrograd.arrays._numpy import Raw
 
-# -- adding at places that may repeat --------------------------------------------------------
+# -- adding at indices that may repeat -------------------------------------------------------
 
 # Below this many elements a sparse product takes longer to set up than it saves.
 _SMALL = 4096
 _SPARSE = "fdFDilILqQ"  # dtypes (by their letters) that sparse products keep
 
 
-def scatter_rows(rows: int, places: Raw, values: Raw) -> Raw:
+def scatter_rows(rows: int, indices: Raw, values: Raw) -> Raw:
     """``rows`` rows of zeros, with each row of ``values`` added at the place given for it.
 
-    The result has the shape ``(rows, *values.shape[1:])``. ``places`` is a vector of numbers from
+    The result has the shape ``(rows, *values.shape[1:])``. ``indices`` is a vector of numbers from
     0 to ``rows - 1``; they may repeat.
     """
     shape = (rows, *values.shape[1:])
@@ -29,44 +29,44 @@ def scatter_rows(rows: int, places: Raw, values: Raw) -> Raw:
     if not values.size:
         return np.zeros(shape, values.dtype)
     if width == 1:
-        return add_flat(shape, places, values)
+        return add_flat(shape, indices, values)
     if values.size < _SMALL or values.dtype.char not in _SPARSE:
-        flat = places[:, None].astype(np.int64, copy=False) * width + np.arange(width)
+        flat = indices[:, None].astype(np.int64, copy=False) * width + np.arange(width)
         return add_flat(shape, flat, values)
     from scipy.sparse import csc_array  # type: ignore[import-untyped]
 
     # One column for each row of values, with a one at its place: the product adds whole rows.
-    count = len(places)
+    count = len(indices)
     ones = np.ones(count, values.dtype)
-    where_to = csc_array((ones, places, np.arange(count + 1)), shape=(rows, count))
+    where_to = csc_array((ones, indices, np.arange(count + 1)), shape=(rows, count))
     return (where_to @ np.reshape(values, (count, width))).reshape(shape)
 
 
-def add_slices(shape: tuple[int, ...], places: Raw, values: Raw, dim: int) -> Raw:
+def add_slices(shape: tuple[int, ...], indices: Raw, values: Raw, dim: int) -> Raw:
     """Zeros of ``shape`` with each slice of ``values`` along ``dim`` added at its place."""
     if not shape:
         return np.add.reduce(values, None).astype(values.dtype)
-    places = np.reshape(places, -1)
+    indices = np.reshape(indices, -1)
     if not dim:
-        return scatter_rows(shape[0], places, values)
-    rows = scatter_rows(shape[dim], places, np.moveaxis(values, dim, 0))
+        return scatter_rows(shape[0], indices, values)
+    rows = scatter_rows(shape[dim], indices, np.moveaxis(values, dim, 0))
     return np.ascontiguousarray(np.moveaxis(rows, 0, dim))
 
 
-def add_along(shape: tuple[int, ...], places: Raw, values: Raw, dim: int) -> Raw:
+def add_along(shape: tuple[int, ...], indices: Raw, values: Raw, dim: int) -> Raw:
     """Zeros of ``shape`` with each of ``values`` added at its own place along ``dim``."""
-    if _moves_slices(shape, places, dim):
-        first = tuple(slice(None) if d == dim else 0 for d in range(places.ndim))
-        return add_slices(shape, places[first], values, dim)
-    return add_flat(shape, places_along(shape, places, dim), values)
+    if _moves_slices(shape, indices, dim):
+        first = tuple(slice(None) if d == dim else 0 for d in range(indices.ndim))
+        return add_slices(shape, indices[first], values, dim)
+    return add_flat(shape, indices_along(shape, indices, dim), values)
 
 
-def _moves_slices(shape: tuple[int, ...], places: Raw, dim: int) -> bool:
+def _moves_slices(shape: tuple[int, ...], indices: Raw, dim: int) -> bool:
     """Whether all elements of a slice along ``dim`` have the same place, as after ``expand``."""
-    if places.ndim < 2 or not places.size:
+    if indices.ndim < 2 or not indices.size:
         return False
-    others = [d for d in range(places.ndim) if d != dim]
-    return all(places.strides[d] == 0 and places.shape[d] == shape[d] for d in others)
+    others = [d for d in range(indices.ndim) if d != dim]
+    return all(indices.strides[d] == 0 and indices.shape[d] == shape[d] for d in others)
 
 
 def add_index(shape: tuple[int, ...], where_to: tuple[Any, ...], values: Raw) -> Raw:
@@ -78,28 +78,28 @@ def add_index(shape: tuple[int, ...], where_to: tuple[Any, ...], values: Raw) ->
     if len(where_to) == 1 and where_to[0].dtype.kind == "b":
         return put_rows(shape, where_to[0], values)
     dims: list[int] = []
-    places: list[Raw] = []
+    indices: list[Raw] = []
     dim = 0
     for item in where_to:
         if isinstance(item, slice):  # the whole dimension: others are views, taken before
             dim += 1
             continue
         found = np.nonzero(item) if item.dtype.kind == "b" else (item,)
-        places += found
+        indices += found
         dims += range(dim, dim + len(found))
         dim += len(found)
-    places = list(np.broadcast_arrays(*places))
-    block = places[0].ndim  # how many dimensions of the values the arrays give
+    indices = list(np.broadcast_arrays(*indices))
+    block = indices[0].ndim  # how many dimensions of the values the arrays give
     others = [d for d in range(len(shape)) if d not in dims]
     together = dims == list(range(dims[0], dims[0] + len(dims)))
     before = dims[0] if together else 0  # dimensions of the values before those of the arrays
     full = [shape[d] for d in others]
-    full[before:before] = places[0].shape
+    full[before:before] = indices[0].shape
     values = np.broadcast_to(values, full)
     values = np.moveaxis(values, range(before, before + block), range(block))
     indexed, rest = [shape[d] for d in dims], [shape[d] for d in others]
     flat: Any = 0
-    for size, place in zip(indexed, places, strict=True):
+    for size, place in zip(indexed, indices, strict=True):
         flat = flat * size + from_front(place, size)
     count = math.prod(indexed)
     rows = scatter_rows(count, flat.reshape(-1), values.reshape(flat.size, *rest))
@@ -116,26 +116,26 @@ def put_rows(shape: tuple[int, ...], mask: Raw, values: Raw) -> Raw:
     return out
 
 
-def from_front(places: Raw, size: int) -> Raw:
+def from_front(indices: Raw, size: int) -> Raw:
     """Places counted from the front, of which some may count from the end."""
-    if not places.size or places.min() >= 0:
-        return places.astype(np.int64, copy=False)
-    return np.where(places < 0, places + size, places)
+    if not indices.size or indices.min() >= 0:
+        return indices.astype(np.int64, copy=False)
+    return np.where(indices < 0, indices + size, indices)
 
 
-# -- places along one dimension --------------------------------------------------------------
+# -- indices along one dimension -------------------------------------------------------------
 
 
-def places_along(shape: tuple[int, ...], places: Raw, dim: int) -> Raw:
+def indices_along(shape: tuple[int, ...], indices: Raw, dim: int) -> Raw:
     """Places along ``dim`` of an array of ``shape`` as positions in reading order."""
-    flat = places.astype(np.int64, copy=False)
-    if len(shape) <= 1 or not places.ndim:
+    flat = indices.astype(np.int64, copy=False)
+    if len(shape) <= 1 or not indices.ndim:
         return flat
     step = math.prod(shape[dim + 1 :])
     if step != 1:
         flat = flat * step
-    known = math.prod(places.shape) // max(places.shape[dim], 1) <= _SMALL
-    return flat + (_known_starts if known else _starts)(shape, places.shape, dim)
+    known = math.prod(indices.shape) // max(indices.shape[dim], 1) <= _SMALL
+    return flat + (_known_starts if known else _starts)(shape, indices.shape, dim)
 
 
 def _starts(shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int) -> Raw:
@@ -151,33 +151,33 @@ def _starts(shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int) -> R
 _known_starts = lru_cache(maxsize=64)(_starts)
 
 
-def gather(x: Raw, places: Raw, dim: int) -> Raw:
+def gather(x: Raw, indices: Raw, dim: int) -> Raw:
     """For each place, the element of ``x`` there along ``dim``."""
-    return np.reshape(x, -1).take(places_along(x.shape, places, dim))
+    return np.reshape(x, -1).take(indices_along(x.shape, indices, dim))
 
 
-def put_along(x: Raw, places: Raw, values: Raw, dim: int) -> Raw:
+def put_along(x: Raw, indices: Raw, values: Raw, dim: int) -> Raw:
     """A copy of ``x`` with ``values`` (a number, or one for each place) put along ``dim``."""
     out = np.array(x, order="C")
-    out.reshape(-1)[places_along(x.shape, places, dim)] = values
+    out.reshape(-1)[indices_along(x.shape, indices, dim)] = values
     return out
 
 
-def take(x: Raw, places: Raw, dim: int) -> Raw:
-    """The slices of ``x`` along ``dim`` at some places."""
-    return x.take(np.reshape(places, -1), axis=dim)
+def take(x: Raw, indices: Raw, dim: int) -> Raw:
+    """The slices of ``x`` along ``dim`` at some indices."""
+    return x.take(np.reshape(indices, -1), axis=dim)
 
 
-def put_slices(x: Raw, places: Raw, values: Raw, dim: int) -> Raw:
-    """A copy of ``x`` with ``values`` (slices along ``dim``, or one value) put at places there."""
+def put_slices(x: Raw, indices: Raw, values: Raw, dim: int) -> Raw:
+    """A copy of ``x`` with ``values`` (slices along ``dim``, or one value) put at indices there."""
     out = np.array(x, order="C")
     if not out.ndim:
-        if places.size:
+        if indices.size:
             out[...] = np.reshape(values, -1)[-1]
         return out
     if values.ndim == out.ndim:
         values = np.moveaxis(values, dim, 0)
-    np.moveaxis(out, dim, 0)[np.reshape(places, -1)] = values
+    np.moveaxis(out, dim, 0)[np.reshape(indices, -1)] = values
     return out
 
 
@@ -185,10 +185,10 @@ _COMBINE = {"sum": np.add, "mean": np.add, "prod": np.multiply,
             "amax": np.maximum, "amin": np.minimum}  # fmt: skip
 
 
-def reduce_along(x: Raw, places: Raw, values: Raw, dim: int, how: str, include_self: bool) -> Raw:
-    """A copy of ``x`` in which elements are combined with the values that go to their places."""
+def reduce_along(x: Raw, indices: Raw, values: Raw, dim: int, how: str, include_self: bool) -> Raw:
+    """A copy of ``x`` in which elements are combined with the values that go to their indices."""
     out = np.array(x, order="C")
-    flat, into = np.reshape(places_along(x.shape, places, dim), -1), out.reshape(-1)
+    flat, into = np.reshape(indices_along(x.shape, indices, dim), -1), out.reshape(-1)
     if not include_self:
         into[flat] = neutral(how, x.dtype)
     _COMBINE[how].at(into, flat, np.reshape(values, -1))
@@ -211,18 +211,18 @@ def neutral(how: str, dtype: np.dtype[Any]) -> Any:
     return limits.min if how == "amax" else limits.max
 
 
-def outside(places: Raw, low: int, high: int) -> int | None:
-    """The first of some places that is not in ``[low, high)``; None if all are."""
-    if not places.size:
+def outside(indices: Raw, low: int, high: int) -> int | None:
+    """The first of some indices that is not in ``[low, high)``; None if all are."""
+    if not indices.size:
         return None
-    if not low and isinstance(places, np.ndarray):
+    if not low and isinstance(indices, np.ndarray):
         # Without a sign, what is negative is very large: one look is enough.
-        if places.view(np.uint64 if places.itemsize == 8 else np.uint32).max() < high:
+        if indices.view(np.uint64 if indices.itemsize == 8 else np.uint32).max() < high:
             return None
-    elif places.min() >= low and places.max() < high:
+    elif indices.min() >= low and indices.max() < high:
         return None
-    bad = (places < low) | (places >= high)
-    return int(np.reshape(places, -1)[np.flatnonzero(bad)[0]])
+    bad = (indices < low) | (indices >= high)
+    return int(np.reshape(indices, -1)[np.flatnonzero(bad)[0]])
 
 
 # -- masks -----------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def put_masked(x: Raw, mask: Raw, values: Raw) -> Raw:
 
 
 def nonzero(x: Raw) -> Raw:
-    """The places of the elements that are not zero, each a row of the result."""
+    """The indices of the elements that are not zero, each a row of the result."""
     flat = np.flatnonzero(x)
     out = np.empty((flat.size, np.ndim(x)), np.int64)
     for d in range(np.ndim(x) - 1, 0, -1):
@@ -301,7 +301,7 @@ def _candidates(x: Raw, k: int, dim: int, largest: bool) -> Raw:
     at = size - k if largest else k - 1
     if not k:
         return np.zeros((*x.shape[:dim], 0, *x.shape[dim + 1 :]), np.int64)
-    # The k-th value first, which needs no places, and then who reaches it.
+    # The k-th value first, which needs no indices, and then who reaches it.
     limit = np.partition(rows, at, -1)[..., at : at + 1]
     reached = ~(rows < limit) if largest else rows <= limit
     found = np.flatnonzero(reached)
@@ -393,7 +393,7 @@ def search(bounds: Raw, values: Raw, right: bool) -> Raw:
 # -- repeating -------------------------------------------------------------------------------
 
 
-def repeated_places(repeats: Raw) -> Raw:
+def repeated_indices(repeats: Raw) -> Raw:
     """The number of each element of ``repeats``, as often as the element says."""
     return np.repeat(np.arange(len(repeats)), repeats)
 
@@ -411,7 +411,7 @@ def rising(size: int, count: int, equal: bool) -> Raw:
 
 
 def unravel(positions: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
-    """Positions in reading order as places along each dimension."""
+    """Positions in reading order as indices along each dimension."""
     found: list[Raw] = []
     for size in reversed(shape):
         positions, place = np.divmod(positions, size)
@@ -419,9 +419,9 @@ def unravel(positions: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
     return tuple(reversed(found))
 
 
-def one_hot(places: Raw, classes: int) -> Raw:
+def one_hot(indices: Raw, classes: int) -> Raw:
     """For each place a row of zeros with a one there."""
-    out = np.zeros((*np.shape(places), classes), np.int64)
+    out = np.zeros((*np.shape(indices), classes), np.int64)
     if out.size:
-        np.put_along_axis(out, np.asarray(places)[..., None], 1, -1)
+        np.put_along_axis(out, np.asarray(indices)[..., None], 1, -1)
     return out

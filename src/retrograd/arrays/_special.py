@@ -150,8 +150,8 @@ def _digamma(x: Raw) -> Raw:
     if left.any():
         # pi x within a half turn, so that the tangent is exact for large x as well; in double
         # precision, of which little is left next to a pole.
-        turned = np.tan(math.pi * (x - np.trunc(x)).astype(np.float64))
-        total = where(left, (total - math.pi / turned).astype(total.dtype), total)
+        tangent = np.tan(math.pi * (x - np.trunc(x)).astype(np.float64))
+        total = where(left, (total - math.pi / tangent).astype(total.dtype), total)
         total = where(left & (x == np.trunc(x)), np.full_like(total, np.nan), total)
     if np.all(x):
         return total

@@ -259,9 +259,9 @@ def running_extreme(x: Raw, axis: int, choose: Any) -> tuple[Raw, Raw]:
         has_it |= np.isnan(x)
     shape = [1] * x.ndim
     shape[axis] = -1
-    places = np.where(has_it, np.arange(x.shape[axis]).reshape(shape), 0)
-    places = np.maximum.accumulate(places, axis=axis, out=places)
-    return in_reading_order(values), in_reading_order(places)
+    indices = np.where(has_it, np.arange(x.shape[axis]).reshape(shape), 0)
+    indices = np.maximum.accumulate(indices, axis=axis, out=indices)
+    return in_reading_order(values), in_reading_order(indices)
 
 
 def logcumsumexp(x: Raw, axis: int) -> Raw:
@@ -420,8 +420,8 @@ def kth_smallest(x: Raw, k: Raw, axis: int, keepdims: Any) -> tuple[Raw, Raw]:
     return _chosen(values, np.argmax(same, axis=axis, keepdims=True), axis, keepdims)
 
 
-def _chosen(values: Raw, places: Raw, axis: int, keepdims: Any) -> tuple[Raw, Raw]:
-    return (values, places) if keepdims else (values.squeeze(axis), places.squeeze(axis))
+def _chosen(values: Raw, indices: Raw, axis: int, keepdims: Any) -> tuple[Raw, Raw]:
+    return (values, indices) if keepdims else (values.squeeze(axis), indices.squeeze(axis))
 
 
 def mode(x: Raw, axis: int, keepdims: Any) -> tuple[Raw, Raw]:
@@ -435,8 +435,8 @@ def mode(x: Raw, axis: int, keepdims: Any) -> tuple[Raw, Raw]:
     begins[..., 1:] = rows[..., 1:] != rows[..., :-1]
     run = at - np.maximum.accumulate(np.where(begins, at, 0), axis=-1)
     longest = np.expand_dims(np.argmax(run, axis=-1), axis)  # where the first such run ends
-    places = np.take_along_axis(order, longest, axis)
-    return _chosen(np.take_along_axis(x, places, axis), places, axis, keepdims)
+    indices = np.take_along_axis(order, longest, axis)
+    return _chosen(np.take_along_axis(x, indices, axis), indices, axis, keepdims)
 
 
 # -- counts ----------------------------------------------------------------------------------
@@ -458,8 +458,8 @@ def counts_in_range(x: Raw, bins: int, low: float, high: float) -> Raw:
     values = np.reshape(x, -1)
     values = values[(values >= low) & (values <= high)]
     kind = values.dtype.type
-    places = ((values - kind(low)) / kind(high - low) * kind(bins)).astype(np.int64)
-    counts = np.bincount(np.minimum(places, bins - 1), minlength=bins)
+    indices = ((values - kind(low)) / kind(high - low) * kind(bins)).astype(np.int64)
+    counts = np.bincount(np.minimum(indices, bins - 1), minlength=bins)
     return counts.astype(x.dtype)
 
 
@@ -472,10 +472,10 @@ def histogram(x: Raw, weights: Raw | None, edges: Raw, density: bool) -> Raw:
     """The counts, or sums of weights, between edges; the last bin includes its upper end."""
     values = np.reshape(x, -1)
     inside = (values >= edges[0]) & (values <= edges[-1])
-    places = np.searchsorted(edges, values[inside], "right") - 1
-    places = np.minimum(places, len(edges) - 2)
+    indices = np.searchsorted(edges, values[inside], "right") - 1
+    indices = np.minimum(indices, len(edges) - 2)
     given = None if weights is None else np.reshape(weights, -1)[inside]
-    found = np.bincount(places, given, minlength=len(edges) - 1).astype(x.dtype)
+    found = np.bincount(indices, given, minlength=len(edges) - 1).astype(x.dtype)
     if density:
         with np.errstate(divide="ignore", invalid="ignore"):
             found = found / (np.add.reduce(found) * np.diff(edges))

@@ -296,14 +296,14 @@ def rprop(
 ) -> None:  # fmt: skip
     wanted = -grad if maximize else grad
     factor = wanted * previous
-    turned, goes_on = factor < 0, factor > 0
+    changed_sign, goes_on = factor < 0, factor > 0
     factor.fill(1)
-    np.copyto(factor, shrink, where=turned, casting="same_kind")
+    np.copyto(factor, shrink, where=changed_sign, casting="same_kind")
     np.copyto(factor, grow, where=goes_on, casting="same_kind")
     sizes *= factor
     np.clip(sizes, smallest, largest, out=sizes, casting="same_kind")
     np.copyto(previous, wanted)
-    np.copyto(previous, 0, where=turned)
+    np.copyto(previous, 0, where=changed_sign)
     np.sign(previous, factor)
     np.copyto(factor, 0, where=np.isnan(factor))  # which has no sign, as in PyTorch
     factor *= sizes

@@ -1,6 +1,6 @@
 """Windows that slide over images: convolution, and the sums and extremes of pooling.
 
-Images come in batches, ``(..., *sizes)``; a window at a place shows ``kernel`` elements in each
+Images come in batches, ``(..., *sizes)``; a window at an index shows ``kernel`` elements in each
 dimension, ``dilation`` apart, and the next window is ``stride`` further on. All windows at once are
 a view of the images with more dimensions. Products with them go through one matrix of columns at a
 time, small enough to stay in a processor's cache.
@@ -28,8 +28,8 @@ MOST_TAPS = SINGLE_PRODUCT >> 8  # with more, parts of a product that small woul
 
 def framed(x: Raw, before: Sequence[int], sizes: Sequence[int], value: Any = 0) -> Raw:
     """What a frame of ``sizes`` shows of the last dimensions of ``x``, if the first element of
-    ``x`` is put ``before`` places into it: ``value`` where there is nothing of ``x``. A view if the
-    frame lies within ``x``."""
+    ``x`` is put ``before`` elements into it: ``value`` where there is nothing of ``x``. A view if
+    the frame lies within ``x``."""
     have = x.shape[x.ndim - len(sizes) :]
     lead = x.shape[: x.ndim - len(sizes)]
     if all(b <= 0 and s - b <= h for b, s, h in zip(before, sizes, have, strict=True)):
@@ -118,14 +118,14 @@ def correlate(x: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation: Sizes
     """The products of every window with every filter.
 
     ``x`` is ``(images, channels, *sizes)``, ``weight`` is ``(filters, channels of a group,
-    *kernel)``, the result ``(images, filters, *counts)``. The first window begins ``before`` places
-    ahead of the image.
+    *kernel)``, the result ``(images, filters, *counts)``. The first window begins ``before``
+    elements ahead of the image.
     """
     kernel, filters = weight.shape[2:], weight.shape[0]
-    taps, places = weight[0].size, prod(counts)
+    taps, positions = weight[0].size, prod(counts)
     matrix = np.ascontiguousarray(weight).reshape(groups, filters // groups, taps)
     x = framed(x, before, extents(counts, kernel, stride, dilation))
-    out = np.empty((x.shape[0], groups, filters // groups, places), x.dtype)
+    out = np.empty((x.shape[0], groups, filters // groups, positions), x.dtype)
 
     def block(x: Raw, out: Raw) -> None:
         for some, columns in _columns(x, kernel, stride, dilation, counts, groups):
@@ -138,8 +138,8 @@ def correlate(x: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation: Sizes
 
 def _columns(x: Raw, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Sizes,
              groups: int) -> Iterator[tuple[slice, Raw]]:  # fmt: skip
-    """The windows of some images at a time, as columns ``(images, groups, taps, places)``, always
-    in the same memory: as many images as fit a processor's cache, and at least one."""
+    """The windows of some images at a time, as columns ``(images, groups, taps, positions)``.
+    The memory is reused: as many images as fit a processor's cache, and at least one."""
     seen = windows(x, kernel, stride, dilation, counts)
     images = len(x)
     shape = (groups, x.shape[1] // groups * prod(kernel), prod(counts))
@@ -223,20 +223,20 @@ def correlate_input(y: Raw, weight: Raw, stride: Sizes, before: Sizes, dilation:
     kernel, channels = weight.shape[2:], weight.shape[1]
     grouped = weight.reshape(groups, filters // groups, channels, *kernel)
     if all(s == 1 for s in stride):
-        # Windows that move by one see each element from every side: the same with a turned kernel.
-        turned = np.flip(grouped.swapaxes(1, 2), tuple(range(3, grouped.ndim)))
-        turned = turned.reshape(groups * channels, filters // groups, *kernel)
+        # Windows that move by one see each element from every side: the same with a flipped kernel.
+        flipped = np.flip(grouped.swapaxes(1, 2), tuple(range(3, grouped.ndim)))
+        flipped = flipped.reshape(groups * channels, filters // groups, *kernel)
         ahead = tuple(d * (k - 1) - b for d, k, b in zip(dilation, kernel, before, strict=True))
-        return correlate(y, turned, stride, ahead, dilation, sizes, groups)
+        return correlate(y, flipped, stride, ahead, dilation, sizes, groups)
     taps = channels * prod(kernel)
     matrix = np.ascontiguousarray(grouped.reshape(groups, filters // groups, taps).swapaxes(1, 2))
-    counts, places = y.shape[2:], prod(y.shape[2:])
-    rows = y.reshape(images, groups, filters // groups, places)
+    counts, positions = y.shape[2:], prod(y.shape[2:])
+    rows = y.reshape(images, groups, filters // groups, positions)
     out = np.empty((images, groups * channels, *sizes), y.dtype)
 
     def block(rows: Raw, out: Raw) -> None:
-        at_once = _images_at_once(len(rows), groups * taps * places * y.itemsize)
-        columns = np.empty((at_once, groups, taps, places), y.dtype)
+        at_once = _images_at_once(len(rows), groups * taps * positions * y.itemsize)
+        columns = np.empty((at_once, groups, taps, positions), y.dtype)
         for start in range(0, len(rows), at_once):
             some = slice(start, min(start + at_once, len(rows)))
             filled = columns[: some.stop - start]
@@ -327,7 +327,7 @@ def window_maxima(x: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation:
     reach = extents(counts, kernel, stride, dilation)
     rows = x.reshape(prod(lead), *sizes)
     best = np.empty((len(rows), *counts), x.dtype)
-    # Narrow numbers of kernel positions are quicker to go through than places.
+    # Narrow numbers of kernel positions are quicker to go through than indices.
     code = np.zeros(best.shape, np.uint8 if prod(kernel) <= 256 else np.int64)
     positions = list(product(*map(range, kernel)))
 
@@ -348,16 +348,16 @@ def window_maxima(x: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation:
 
     with np.errstate(invalid="ignore"):
         _blocks.run(block, rows, best, code)
-    places = _Places(kernel, stride, before, dilation, counts, sizes)
-    indices = places.of(code)
+    windows = _WindowIndices(kernel, stride, before, dilation, counts, sizes)
+    indices = windows.of(code)
     unclear = (best == lowest) | (best != best)
     if unclear.any():
         where = np.nonzero(unclear)
-        indices[where] = places.first_or_last_nan(rows, where)
+        indices[where] = windows.first_or_last_nan(rows, where)
     return best.reshape(*lead, *counts), indices.reshape(*lead, *counts)
 
 
-class _Places:
+class _WindowIndices:
     """Where the elements of windows stand in their image, counted in reading order."""
 
     def __init__(self, kernel: Sizes, stride: Sizes, before: Sizes, dilation: Sizes, counts: Sizes,
@@ -373,13 +373,13 @@ class _Places:
         return total
 
     def of(self, code: Raw) -> Raw:
-        """The places of the elements with numbers ``code`` in their windows."""
+        """The indices of the elements with numbers ``code`` in their windows."""
         indices: Raw = np.take(self.flat(self.steps).reshape(-1), code)
         indices += self.flat(self.starts)
         return indices
 
     def first_or_last_nan(self, rows: Raw, where: tuple[Raw, ...]) -> Raw:
-        """For some windows, the first place within the image, or that of the last NaN."""
+        """For some windows, the first index within the image, or that of the last NaN."""
         chosen = np.full(len(where[0]), -1)
         for position in product(*self.steps):
             at = [
@@ -387,20 +387,20 @@ class _Places:
                 for start, w, step in zip(self.starts, where[1:], position, strict=True)
             ]
             inside = np.ones(len(chosen), bool)
-            place = np.zeros(len(chosen), np.int64)
+            index = np.zeros(len(chosen), np.int64)
             for c, size in zip(at, self.sizes, strict=True):
                 inside &= (c >= 0) & (c < size)
-                place = place * size + c
+                index = index * size + c
             clipped = [np.clip(c, 0, size - 1) for c, size in zip(at, self.sizes, strict=True)]
             values = rows[(where[0], *clipped)]
             better = inside & ((chosen < 0) | (values != values))
-            chosen = np.where(better, place, chosen)
+            chosen = np.where(better, index, chosen)
         return chosen
 
 
 def maxima_among(x: Raw, coordinates: Sequence[Raw]) -> tuple[Raw, Raw]:
     """As ``window_maxima``, for windows of any kind: ``coordinates`` are, for each dimension, an
-    array ``(counts, kernel)`` of the places that each window shows."""
+    array ``(counts, kernel)`` of the indices that each window shows."""
     n = len(coordinates)
     sizes = x.shape[x.ndim - n :]
     spread = x
@@ -418,39 +418,39 @@ def maxima_among(x: Raw, coordinates: Sequence[Raw]) -> tuple[Raw, Raw]:
 
 
 def divided(size: int, count: int) -> Raw:
-    """``size`` places in ``count`` windows of about the same size, which may overlap by one, as
-    ``(count, most places)``; the last place is repeated where a window has fewer."""
+    """``size`` indices in ``count`` windows of about the same size, which may overlap by one, as
+    ``(count, most indices)``; the last index is repeated where a window has fewer."""
     number = np.arange(count)
     start, end = number * size // max(count, 1), -((number + 1) * -size // max(count, 1))
     most = int((end - start).max(initial=1))
     return np.minimum(start[:, None] + np.arange(most), end[:, None] - 1)
 
 
-def take_places(x: Raw, indices: Raw, ndim: int) -> Raw:
-    """The elements of images at places counted in reading order; ``ndim`` dimensions are an
-    image's. A place of -1, that of a window with nothing but padding, is nowhere: zero."""
+def take_at_indices(x: Raw, indices: Raw, ndim: int) -> Raw:
+    """The elements of images at indices counted in reading order; ``ndim`` dimensions are an
+    image's. An index of -1, that of a window with nothing but padding, gives zero."""
     lead = x.shape[: x.ndim - ndim]
     rows = x.reshape(prod(lead), prod(x.shape[x.ndim - ndim :]))
-    places = indices.reshape(prod(lead), prod(indices.shape[x.ndim - ndim :]))
-    taken = np.take_along_axis(rows, places, 1)
-    taken[places < 0] = 0
+    flat_indices = indices.reshape(prod(lead), prod(indices.shape[x.ndim - ndim :]))
+    taken = np.take_along_axis(rows, flat_indices, 1)
+    taken[flat_indices < 0] = 0
     return taken.reshape(indices.shape)
 
 
-def add_places(y: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
-    """The transpose of ``take_places``, into images of ``sizes``. ``distinct`` promises that no
-    place is named twice, or allows the last value named for it to win."""
+def add_at_indices(y: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
+    """The transpose of ``take_at_indices``, into images of ``sizes``. ``distinct`` promises that no
+    index occurs twice, or allows the last value for it to win."""
     lead = y.shape[: y.ndim - len(sizes)]
     rows, count = prod(lead), prod(sizes)
     out = np.zeros((rows, count), y.dtype)
     each = prod(y.shape[y.ndim - len(sizes) :])
-    values, places = y.reshape(rows, each), indices.reshape(rows, each)
+    values, flat_indices = y.reshape(rows, each), indices.reshape(rows, each)
 
-    def block(values: Raw, places: Raw, out: Raw) -> None:
-        flat = (places + np.arange(len(places))[:, None] * count).reshape(-1)
+    def block(values: Raw, flat_indices: Raw, out: Raw) -> None:
+        flat = (flat_indices + np.arange(len(flat_indices))[:, None] * count).reshape(-1)
         values = values.reshape(-1)
-        if places.min() < 0:
-            somewhere = places.reshape(-1) >= 0
+        if flat_indices.min() < 0:
+            somewhere = flat_indices.reshape(-1) >= 0
             flat, values = flat[somewhere], values[somewhere]
         if distinct:
             out.reshape(-1)[flat] = values
@@ -461,16 +461,16 @@ def add_places(y: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
             out[...] = sums.reshape(out.shape)
 
     if values.size:
-        _blocks.run(block, values, places, out)
+        _blocks.run(block, values, flat_indices, out)
     return out.reshape(*lead, *sizes)
 
 
 # -- bags of rows ----------------------------------------------------------------------------
 
 
-def counts_of(places: Raw, count: int) -> Raw:
+def counts_of(indices: Raw, count: int) -> Raw:
     """How often each number below ``count`` occurs."""
-    return np.bincount(places.reshape(-1), minlength=count)
+    return np.bincount(indices.reshape(-1), minlength=count)
 
 
 def bag_numbers(starts: Raw, length: int) -> Raw:
@@ -478,12 +478,12 @@ def bag_numbers(starts: Raw, length: int) -> Raw:
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=length))
 
 
-def bag_maxima(rows: Raw, places: Raw, bags: Raw, count: int) -> tuple[Raw, Raw]:
-    """The largest elements of the rows of each bag, and the places of the (first) rows they are
+def bag_maxima(rows: Raw, indices: Raw, bags: Raw, count: int) -> tuple[Raw, Raw]:
+    """The largest elements of the rows of each bag, and the indices of the (first) rows they are
     in; zeros for empty bags. ``bags`` are in order. NaN is larger than nothing, and nothing is
     larger than NaN: it counts where it comes first in its bag, as in PyTorch."""
     width = rows.shape[1]
-    best, largest = np.zeros((count, width), rows.dtype), np.zeros((count, width), places.dtype)
+    best, largest = np.zeros((count, width), rows.dtype), np.zeros((count, width), indices.dtype)
     if len(rows):
         filled, first = np.unique(bags, return_index=True)
         odd = np.isnan(rows)
@@ -496,7 +496,7 @@ def bag_maxima(rows: Raw, places: Raw, bags: Raw, count: int) -> tuple[Raw, Raw]
         best[filled] = np.maximum.reduceat(rows, first)
         found = (rows == best[bags]) | np.isnan(rows)
         numbers = np.where(found, np.arange(len(rows))[:, None], len(rows) - 1)
-        largest[filled] = places[np.minimum.reduceat(numbers, first)]
+        largest[filled] = indices[np.minimum.reduceat(numbers, first)]
     return best, largest
 
 

@@ -50,7 +50,7 @@ def run_batched(level: BatchLevel, cls: Custom, args: tuple[Any, ...]) -> Any:
 
 
 def nested(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """A function of what is in nested tuples, lists and dicts, and at the same places in others."""
+    """Apply a function to the leaves of nested tuples, lists and dicts, and to those of others."""
     if type(tree) is dict:
         return {k: nested(function, x, *(o[k] for o in others)) for k, x in tree.items()}
     if type(tree) in (tuple, list):

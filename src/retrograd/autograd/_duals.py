@@ -17,7 +17,14 @@ from retrograd.autograd._levels import as_tensor, keep_up
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies, linear
-from retrograd.ops._lifted import Later, Level, Lifted, bare_dtype_of, bare_option, run_on_bare
+from retrograd.ops._lifted import (
+    LazyTangent,
+    Level,
+    Lifted,
+    bare_dtype_of,
+    bare_option,
+    run_on_bare,
+)
 from retrograd.ops._operation import Operation, TensorLike, raw, unrecorded
 
 
@@ -89,7 +96,7 @@ class Dual(Lifted):
     def tangent(self) -> Any:
         """How fast the value moves, or None."""
         if self.view_of is None:
-            if type(self._tangent) is Later:
+            if type(self._tangent) is LazyTangent:
                 self._tangent = self._tangent.compute()
             return self._tangent
         for view in reversed(self.ways[:-1]):

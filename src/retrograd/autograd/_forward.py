@@ -19,7 +19,7 @@ from retrograd.autograd._variables import Variables
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import copies, linear
-from retrograd.ops._lifted import Later
+from retrograd.ops._lifted import LazyTangent
 from retrograd.ops._operation import (
     Linear,
     Operation,
@@ -38,7 +38,7 @@ def push_forward(
     """The tangents of ``outputs``, the results of ``op(*inputs, **options)``.
 
     ``tangents`` has None for inputs that do not move. So has the result for outputs that do not,
-    or that are not numbers one could move (places, truths). ``lazily``: it may have a ``Later``.
+    or that no number could move (indices, bools). ``lazily``: it may have a ``LazyTangent``.
     """
     if op.jvp is not None:
         alone = len(op.inputs) == 1 and op.inputs != ("tensors",)
@@ -56,18 +56,18 @@ def push_forward(
         selected = run_rule(op, op.gather, tangents[0], inputs, outputs, options, 0)
         found = (selected, *(None,) * (len(outputs) - 1))
     elif op.family == "elementwise":
-        found = _sum_of_slopes(op, inputs, tangents, options, outputs)
+        found = _sum_of_derivatives(op, inputs, tangents, options, outputs)
     elif op.family == "matrix function":
         moved = _between_transpositions(op, inputs, tangents[0], options, outputs)
         found = (moved, *(None,) * (len(outputs) - 1))
     elif isinstance(op, Reduction):
-        moved = _reduced_slopes(op, inputs, tangents[0], options, outputs)
+        moved = _reduced_derivatives(op, inputs, tangents[0], options, outputs)
         found = (moved, *(None,) * (len(outputs) - 1))
     else:
         return transposed_twice(lambda xs: call(op, xs, options), inputs, tangents)
     if not isinstance(found, (tuple, list)):
         return (found,)
-    return found if lazily else [t.compute() if type(t) is Later else t for t in found]
+    return found if lazily else [t.compute() if type(t) is LazyTangent else t for t in found]
 
 
 def call(op: Operation, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -79,7 +79,7 @@ def call(op: Operation, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
 
 def _moving(op: Operation, inputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """The tangents as inputs of a linear operation: zeros for what does not move. Inputs without
-    derivative (places, masks) are as good as options."""
+    derivative (indices, masks) are as good as options."""
     moves = [True] * len(inputs) if op.joint else [rule is not None for rule in op.rules]
     return [
         t if t is not None else copies.zeros_like(x) if may_move and x is not None else x
@@ -101,13 +101,13 @@ def _product_rule(
     return _total(parts)
 
 
-def _sum_of_slopes(
+def _sum_of_derivatives(
     op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any],
     outputs: Sequence[Any],
 ) -> Any:  # fmt: skip
-    """Rules of elementwise operations are products with slopes, and serve tangents as well."""
+    """Rules of elementwise operations are products with derivatives, and serve tangents as well."""
     parts = [
-        _real_slopes(op, rule, t, inputs, outputs, options, i)
+        _real_derivatives(op, rule, t, inputs, outputs, options, i)
         if op.adjoint and (_is_complex(inputs[i]) or _is_complex(outputs[0]))
         else run_rule(op, rule, t, inputs, outputs, options, i)
         for i, (rule, t) in enumerate(zip(op.rules, tangents, strict=True))
@@ -116,7 +116,7 @@ def _sum_of_slopes(
     return _like(_total(parts), outputs[0]) if parts else None
 
 
-def _real_slopes(
+def _real_derivatives(
     op: Operation, rule: Rule, t: Any, inputs: Sequence[Any], outputs: Sequence[Any],
     options: dict[str, Any], position: int,
 ) -> Any:  # fmt: skip
@@ -125,8 +125,8 @@ def _real_slopes(
     each part by its scalar product with the gradient, both taken as points of the plane."""
 
     def part(seed: Any) -> Any:
-        slopes = run_rule(op, rule, seed, inputs, outputs, options, position)
-        moved = copies.conj(slopes) * t if _is_complex(slopes) else slopes * t
+        derivatives = run_rule(op, rule, seed, inputs, outputs, options, position)
+        moved = copies.conj(derivatives) * t if _is_complex(derivatives) else derivatives * t
         return copies.real(moved) if _is_complex(moved) else moved
 
     ones = copies.zeros_like(outputs[0]) + 1
@@ -137,23 +137,23 @@ def _is_complex(x: Any) -> bool:
     return bool(raw(x).dtype.kind == "c")
 
 
-def _reduced_slopes(
+def _reduced_derivatives(
     op: Reduction, inputs: Sequence[Any], t: Any, options: dict[str, Any], outputs: Sequence[Any]
 ) -> Any:
-    """The slopes of every result, times the tangents, summed where the operation reduces."""
+    """The derivatives of every result, times the tangents, summed where the operation reduces."""
     rule, x = op.rules[0], inputs[0]
     assert rule is not None
     ones = copies.zeros_like(outputs[0]) + 1
     several = len(outputs) > 1
     seed = (ones, *(None,) * (len(outputs) - 1)) if several else ones
-    slopes = run_rule(op, rule, seed, inputs, outputs, options, 0)
-    if slopes is None:
+    derivatives = run_rule(op, rule, seed, inputs, outputs, options, 0)
+    if derivatives is None:
         return None
     dim = options.get("dim", op.reduced)
     dims = (dim,) if isinstance(dim, int) and x.shape else dim
-    moved = slopes * t
-    if op.adjoint and raw(slopes).dtype.kind == "c":  # of a real result
-        moved = copies.real(copies.conj(slopes) * t)
+    moved = derivatives * t
+    if op.adjoint and raw(derivatives).dtype.kind == "c":  # of a real result
+        moved = copies.real(copies.conj(derivatives) * t)
     if dims is None or isinstance(dims, int):
         dims = tuple(range(len(x.shape)))
     return linear.sum_dim(moved, dim=dims, keepdim=options.get("keepdim", False))

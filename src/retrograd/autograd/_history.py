@@ -349,8 +349,8 @@ class PartOfBase:
 
 
 class Positions(PartOfBase):
-    """A part by the places of its elements. Between complex and real numbers, these are the places
-    of real and imaginary parts."""
+    """A part by the offsets of its elements; between complex and real numbers, by the offsets of
+    real and imaginary parts."""
 
     __slots__ = ("positions", "splits")
 
@@ -442,7 +442,7 @@ class CopySlices(CallableNode):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """As for every node, without what has no derivative by its nature (the places of a
+        """As for every node, without what has no derivative by its nature (the indices of a
         scatter)."""
         pairs = super().next_functions
         operation = getattr(self.write, "operation", None)

@@ -148,7 +148,7 @@ def problems(func: Callable[..., Any], arguments: tuple[Any, ...], outputs: list
 def central_difference(
     evaluate: Callable[[], list[Raw]], place: Raw, step: Any, eps: float, where: str
 ) -> list[Raw]:
-    """The slope of each output, flat, as the memory ``place`` moves along ``step`` / ``eps``."""
+    """The derivative of each output, flattened, as ``place`` moves along ``step`` / ``eps``."""
     before = place.copy()
     try:
         place[...] = before - step
@@ -168,7 +168,7 @@ def central_difference(
     return [(b - a).reshape(-1) / (2 * eps) for a, b in zip(lower, upper, strict=True)]
 
 
-def slopes_along(
+def derivatives_along(
     evaluate: Callable[[], list[Raw]], place: Raw, steps: list[Any], eps: float, where: str = ""
 ) -> list[Raw]:
     """The derivative of each output along ``steps``: one, or two along x and y of ``x + iy``."""
@@ -189,16 +189,17 @@ def numerical_jacobians(
         for o in outputs
     ]
     for row, index in enumerate(product(*map(range, memory.shape))):
-        slopes = slopes_along(evaluate, memory[(*index, ...)], steps, eps, f"on index {index} ")
-        for jacobian, slope in zip(jacobians, slopes, strict=True):
-            jacobian[row] = slope
+        entry, on = memory[(*index, ...)], f"on index {index} "
+        derivatives = derivatives_along(evaluate, entry, steps, eps, on)
+        for jacobian, derivative in zip(jacobians, derivatives, strict=True):
+            jacobian[row] = derivative
     return jacobians
 
 
 def check_constant(numerical: list[list[Raw]], tolerance: float) -> None:
     """That a function none of whose outputs requires grad does not depend on its inputs."""
-    for j, slopes in enumerate(numerical):
-        if not all((arrays.absolute(s) <= tolerance).all() for s in slopes):
+    for j, derivatives in enumerate(numerical):
+        if not all((arrays.absolute(s) <= tolerance).all() for s in derivatives):
             raise GradcheckError(
                 "Numerical gradient for function expected to be zero: no output requires grad, but "
                 f"they change with input {j}. Is the way from there to the outputs cut, by "

@@ -19,11 +19,11 @@ from retrograd.autograd._wrap import Plug, wrap
 def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
     """The gradients of a node's inputs from those of its outputs."""
     outputs = getattr(node, "outputs", None)
-    places = [0] if outputs is None else [
+    slots = [0] if outputs is None else [
         i for i, (_, dtype) in enumerate(outputs) if arrays.dtypes.has_derivative(dtype)
     ]  # fmt: skip
-    if len(grads) != len(places):
-        raise TypeError(f"expected {len(places)} arguments, got {len(grads)} instead")
+    if len(grads) != len(slots):
+        raise TypeError(f"expected {len(slots)} arguments, got {len(grads)} instead")
     for i, g in enumerate(grads):
         if g is not None and not isinstance(g, Plug.tensor):
             raise TypeError(f"argument {i} is not a Variable")
@@ -32,8 +32,8 @@ def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
     if any(g is not None for g in grads):
         recorded = modes.grad_enabled
         every: list[Any] = [None] * (1 if outputs is None else len(outputs))
-        for place, g in zip(places, grads, strict=True):
-            every[place] = g if g is None or recorded else g._data
+        for slot, g in zip(slots, grads, strict=True):
+            every[slot] = g if g is None or recorded else g._data
         given = every[0] if outputs is None else every
         received = bare_rules(node, given, node.next_nodes, recorded)
     found = [

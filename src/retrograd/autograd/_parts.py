@@ -1,7 +1,7 @@
 """Which part of its base a view is, under transforms.
 
-Of arrays that is told by places in memory. A value under a transform has parts in several memories,
-or in one that others share; there, a view is known by the steps in which it was taken.
+For arrays, addresses in memory tell. A value under a transform has parts in several memories, or in
+one that others share; there, a view is known by the steps in which it was taken.
 """
 
 from __future__ import annotations

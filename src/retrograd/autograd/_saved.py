@@ -166,8 +166,8 @@ def modified_error(
         else "Hint: enable anomaly detection to find the operation that failed to compute its "
         "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
     )
-    places = (("saved", node.source), ("changed", _source.describe(version.written_at)))
-    lines = "".join(f"\n  {what} at {line}" for what, line in places if line)
+    sources = (("saved", node.source), ("changed", _source.describe(version.written_at)))
+    lines = "".join(f"\n  {what} at {line}" for what, line in sources if line)
     kind = arrays.dtypes.type_word(value.dtype)
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace "

@@ -55,7 +55,7 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def user_levels() -> list[UserLevel]:
-    """The levels that are open, outermost first. Users know them by their places here."""
+    """The levels that are open, outermost first. Users refer to them by their positions here."""
     return [level for level in modes.levels if isinstance(level, UserLevel)]
 
 

@@ -33,6 +33,7 @@ from retrograd.autograd._jacobians import (
     check_inputs,
     checked_products,
     close,
+    derivatives_along,
     differentiable,
     memory_of,
     mismatch,
@@ -41,7 +42,6 @@ from retrograd.autograd._jacobians import (
     problems,
     requiring_grad,
     same_gradients,
-    slopes_along,
     unit_gradients,
     vector_products,
     worst_element,
@@ -114,7 +114,7 @@ def _projections(problem: Problem, eps: float) -> tuple[list[list[Raw]], list[Ra
     numerical: list[Any] = []
     for x, u in zip(inputs, all_u, strict=True):
         steps = [eps * s.reshape(x.shape) * unit for s, unit in zip(u, (1, 1j), strict=False)]
-        numerical.append(slopes_along(problem.evaluate, memory_of(x), steps, eps))
+        numerical.append(derivatives_along(problem.evaluate, memory_of(x), steps, eps))
     return all_u, [_direction(o, generator) for o in problem.outputs], numerical
 
 

@@ -12,7 +12,7 @@ Argnums = int | tuple[int, ...]
 
 
 def positions(argnums: Argnums, count: int) -> tuple[int, ...]:
-    """The places that ``argnums`` means among ``count`` arguments."""
+    """The positions that ``argnums`` means among ``count`` arguments."""
     if not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     numbers = (argnums,) if isinstance(argnums, int) else argnums
@@ -26,10 +26,10 @@ def positions(argnums: Argnums, count: int) -> tuple[int, ...]:
                 f"Got argnum={n}, but only {count} positional inputs. Arguments given by keyword "
                 "cannot be differentiated by."
             )
-    places = tuple(n % count for n in numbers)
-    if len(set(places)) != len(places):
+    positions = tuple(n % count for n in numbers)
+    if len(set(positions)) != len(positions):
         raise RuntimeError(f"argnums elements must be unique, got {argnums}")
-    return places
+    return positions
 
 
 def chosen(args: tuple[Any, ...], argnums: Argnums) -> Any:

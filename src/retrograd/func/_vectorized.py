@@ -145,13 +145,13 @@ class Mapped:
                 f"structure {describe(flatten(self.in_dims)[1])} but inputs has structure "
                 f"{describe(shape)}."
             )
-        triples = zip(values, dims, places(shape), strict=True)
-        return values, [_input_dim(what, x, d, place) for x, d, place in triples], shape
+        triples = zip(values, dims, argument_paths(shape), strict=True)
+        return values, [_input_dim(what, x, d, path) for x, d, path in triples], shape
 
     def batch_size(self, values: list[Any], dims: list[Any], shape: Shape) -> int:
         mapped = [
-            (x, d, place)
-            for x, d, place in zip(values, dims, places(shape), strict=True)
+            (x, d, path)
+            for x, d, path in zip(values, dims, argument_paths(shape), strict=True)
             if d is not None
         ]
         sizes = [x.shape[d] for x, d, _ in mapped]
@@ -162,7 +162,7 @@ class Mapped:
             )
         if len(set(sizes)) > 1:
             each = "; ".join(
-                f"{place} has shape {list(x.shape)} and in_dim={d}" for x, d, place in mapped
+                f"{path} has shape {list(x.shape)} and in_dim={d}" for x, d, path in mapped
             )
             raise ValueError(
                 "vmap: Expected all tensors to have the same size in the mapped dimension, got "
@@ -214,31 +214,31 @@ class Mapped:
         return reshaping.movedim(stacked, 0, dim) if dim else stacked
 
 
-def _input_dim(what: str, x: Any, dim: Any, place: str) -> int | None:
+def _input_dim(what: str, x: Any, dim: Any, path: str) -> int | None:
     """The dimension of an argument to map over, counted from the front."""
     if dim is None:
         return None
     if not isinstance(dim, int):
         raise ValueError(
             f"{what}: Got in_dim={dim} for an input but in_dim must be either an integer dimension "
-            f"or None. It is for {place}."
+            f"or None. It is for {path}."
         )
     if not isinstance(x, Tensor):
         raise ValueError(
             f"{what}: Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot "
             "vmap over non-Tensor arguments, please use None as the respective in_dim. It is "
-            f"{place}."
+            f"{path}."
         )
     if not -x.dim() <= dim < x.dim():
         raise ValueError(
             f"{what}: Got in_dim={dim} for some input, but that input is a Tensor of "
             f"dimensionality {x.dim()} so expected in_dim to satisfy -{x.dim()} <= in_dim < "
-            f"{x.dim()}. It is {place}, of shape {list(x.shape)}."
+            f"{x.dim()}. It is {path}, of shape {list(x.shape)}."
         )
     return dim % x.dim()
 
 
-def places(shape: Shape) -> list[str]:
+def argument_paths(shape: Shape) -> list[str]:
     """Where each leaf of the arguments is: ``argument 0``, ``argument 1['a'][0]``."""
     found = []
     for i, argument in enumerate(shape.parts):

@@ -226,7 +226,7 @@ class BatchLevel(Level):
         return isinstance(x, Batched) and x.level is self
 
     def owns_any(self, x: Any) -> bool:
-        """Whether an option is, or a tuple of places has among them, a value for each entry."""
+        """Whether an option, or one of a tuple of indices, has a value for each entry."""
         return any(map(self.owns, x)) if isinstance(x, tuple) else self.owns(x)
 
     # -- what rules are written with -----------------------------------------------------------

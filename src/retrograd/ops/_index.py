@@ -308,7 +308,8 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "shapes.reordering": {
         "torch": "unflatten ravel swapdims swapaxes adjoint fliplr flipud roll rot90",
-        "method": "unflatten ravel swapdims swapaxes adjoint fliplr flipud roll rot90",
+        "method": "unflatten ravel swapdims swapaxes swapaxes_ adjoint fliplr flipud roll"
+            " rot90",
     },
     "shapes.repeating": {
         "torch": "broadcast_tensors tile repeat_interleave",

@@ -375,7 +375,7 @@ def highest_level(values: Iterable[Any]) -> Level | None:
     return highest
 
 
-class Later:
+class LazyTangent:
     """A tangent that is computed when somebody asks for it: of a result that users do not see, and
     that few rules need. A ``jvp`` may return it."""
 
@@ -431,7 +431,7 @@ def by_kernel(kernel: Callable[..., Any], *args: Any) -> Any:
 
 
 def bare_option(x: Any) -> Any:
-    """An option as operations take it: places and masks without a Tensor round them."""
+    """An option as operations take it: indices and masks as raw values, not Tensors."""
     if type(x) is tuple:
         return tuple([raw(part) for part in x])
     return raw(x)

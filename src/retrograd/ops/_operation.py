@@ -137,9 +137,9 @@ def is_bare(x: Any) -> bool:
     return arrays.is_raw(x)
 
 
-def hidden(x: Any) -> bool:
-    """Whether ``x`` stands for an array under a transform: code that chooses its way by values has
-    to take the way that is right for all of them."""
+def is_lifted(x: Any) -> bool:
+    """Whether ``x`` stands for an array under a transform. Code that branches on values must then
+    take the path that is right for all of them."""
     return isinstance(raw(x), Lifted)
 
 
@@ -440,8 +440,8 @@ class Multilinear(Operation):
 class Reduction(Operation):
     """Each element of the first result depends on elements of its own: those along the dimensions
     of the first input that the option ``dim`` names, or the declaration (``reduced``), or all of
-    it. So the rule at a gradient of ones gives the slopes of every result, and forward mode is the
-    sum of slopes times tangents along the same dimensions."""
+    it. So the rule at a gradient of ones gives the derivatives of every result, and forward mode
+    sums derivatives times tangents along the same dimensions."""
 
     family = "reduction"
     __slots__ = ("reduced",)
@@ -607,9 +607,8 @@ def constant(
     return Constant(name, forward, inputs=inputs, **declared)
 
 
-def asking(
+def elementwise_constant(
     name: str, forward: Callable[..., Raw], inputs: tuple[str, ...] = ("self",), **declared: Any
 ) -> Constant:
-    """Declare an operation without derivative that does to each element what it does, whatever the
-    others are: a question about it, or something that is made of its bits."""
+    """Declare an elementwise operation without derivative: a predicate, or arithmetic on bits."""
     return Constant(name, forward, inputs=inputs, batch="pointwise", **declared)

@@ -1,5 +1,5 @@
-"""Tangents of reductions. Each result depends on elements of its own, so that its slopes are the
-gradient of the sum of all results: with those at hand, a tangent is a scalar product."""
+"""Tangents of reductions. Each result depends on elements of its own, so its derivatives are the
+gradient of the sum of all results, and its tangent is a scalar product with them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def ones_like(x: Any) -> Any:
     return zeros_like(x) + 1
 
 
-def by_slopes(slopes: Any, t: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+def by_derivatives(derivatives: Any, t: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     """The tangent of what is reduced along ``dims``, and differentiable in complex numbers."""
-    return linear.sum_dim(slopes * t, dim=dims, keepdim=keepdim)
+    return linear.sum_dim(derivatives * t, dim=dims, keepdim=keepdim)

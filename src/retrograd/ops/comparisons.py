@@ -7,7 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.ops._operation import (
     Constant,
-    asking,
+    elementwise_constant,
 )
 from retrograd.ops._refusals import (
     kernel,
@@ -28,14 +28,17 @@ def _comparison(name: str, forward: Any, check: Any = None, **face: Any) -> Cons
 
 
 def _logic(name: str, forward: Any, doc: str) -> Constant:
-    return asking(name, forward, _PAIR, public="torch method", in_place=True, accepts="tensors",
-                  out="any", doc=doc)  # fmt: skip
+    return elementwise_constant(
+        name, forward, _PAIR, public="torch method", in_place=True, accepts="tensors", out="any",
+        doc=doc,
+    )  # fmt: skip
 
 
 def _bitwise(name: str, forward: Any, doc: str) -> Constant:
-    return asking(name, forward, _PAIR, dtypes="promote", check=kernel(f"{name}_cpu", "fc"),
-                  public="torch method", in_place=True, accepts="either", out="cast",
-                  doc=doc)  # fmt: skip
+    return elementwise_constant(
+        name, forward, _PAIR, dtypes="promote", check=kernel(f"{name}_cpu", "fc"),
+        public="torch method", in_place=True, accepts="either", out="cast", doc=doc,
+    )  # fmt: skip
 
 
 eq = _comparison(
@@ -151,7 +154,7 @@ logical_xor = _logic(
     tensor([False,  True, False])
     """,
 )  # fmt: skip
-logical_not = asking(
+logical_not = elementwise_constant(
     "logical_not", arrays.logical_not,
     public="torch method", in_place=True, out="any",
     doc="""Whether each element is zero.
@@ -191,7 +194,7 @@ bitwise_xor = _bitwise(
     tensor([5, 0])
     """,
 )  # fmt: skip
-bitwise_not = asking(
+bitwise_not = elementwise_constant(
     "bitwise_not", arrays.bitwise_not, check=kernel("bitwise_not_cpu", "fc"),
     public="torch method", in_place=True,
     doc="""The bitwise complement of each element of an integer or bool tensor.
@@ -201,7 +204,7 @@ bitwise_not = asking(
     tensor([-1, -6])
     """,
 )  # fmt: skip
-isnan = asking(
+isnan = elementwise_constant(
     "isnan", arrays.isnan,
     public="torch method", out="no",
     doc="""Whether each element is NaN.
@@ -214,7 +217,7 @@ isnan = asking(
     tensor([False,  True])
     """,
 )  # fmt: skip
-isinf = asking(
+isinf = elementwise_constant(
     "isinf", arrays.isinf,
     public="torch method", out="no",
     doc="""Whether each element is infinite.
@@ -227,7 +230,7 @@ isinf = asking(
     tensor([False,  True])
     """,
 )  # fmt: skip
-isfinite = asking(
+isfinite = elementwise_constant(
     "isfinite", arrays.isfinite,
     public="torch method", out="no",
     doc="""Whether each element is finite, that is, neither infinite nor NaN.

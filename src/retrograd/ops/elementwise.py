@@ -16,7 +16,7 @@ from retrograd.ops._operation import (
     Elementwise,
     TensorLike,
     elementwise,
-    hidden,
+    is_lifted,
     multilinear,
     raw,
 )
@@ -117,7 +117,7 @@ mul = multilinear(
 
 
 def _div_tangent(t: Any, other: Any, result: Any) -> Any:
-    """The rule of quotients, which unlike a sum of two slopes has a sign where ``other`` is 0."""
+    """The quotient rule. Unlike a sum of two terms, its result has a sign where ``other`` is 0."""
     upper, lower = t
     if lower is None:
         return upper / other
@@ -128,7 +128,7 @@ div = elementwise(
     "div", arrays.true_divide,
     lambda g, other: g / other, lambda g, self, other: -g * ((self / other) / other),
     jvp=_div_tangent, dtypes="float",
-    reason="the quotient rule has a sign where the divisor is zero; a sum of slopes is NaN there",
+    reason="the quotient rule has a sign where the divisor is zero; a sum of terms is NaN there",
     words="The numerator gets the gradient divided by the denominator; the denominator gets it "
           "times −self/other².",
 )  # fmt: skip
@@ -166,24 +166,25 @@ def _pow_scalar_rule(g: Any, self: Any, exponent: Any) -> Any:
 
 
 def _pow_base_rule(g: Any, self: Any, exponent: Any) -> Any:
-    slope = g * (exponent * self ** (exponent - 1))
+    gradient = g * (exponent * self ** (exponent - 1))
     flat = eq(exponent, 0)
-    if isinstance(slope, TensorLike) or hidden(slope):  # which still depends on the exponent
+    if isinstance(gradient, TensorLike) or is_lifted(gradient):  # still depends on the exponent
         flat = logical_and(flat, logical_or(eq(self, 0), ne(self, self)))
-    return where(flat, zeros_like(slope), slope)
+    return where(flat, zeros_like(gradient), gradient)
 
 
 def _pow_exponent_rule(g: Any, self: Any, exponent: Any, result: Any) -> Any:
-    # 0 ** e is 0 for every e > 0, so its slope in e is 0 there, where log(0) would say NaN.
-    slope = result * log(self)
-    return g * where(logical_and(eq(self, 0), _not_negative(exponent)), zeros_like(slope), slope)
+    # 0 ** e is 0 for every e > 0, so its derivative in e is 0 there, where log(0) would say NaN.
+    derivative = result * log(self)
+    zero = logical_and(eq(self, 0), _not_negative(exponent))
+    return g * where(zero, zeros_like(derivative), derivative)
 
 
 def _pow_of_number_rule(g: Any, self: Any, exponent: Any, result: Any) -> Any:
-    slope = result * arrays.log(arrays.asarray(self, dtype=raw(result).dtype))
+    derivative = result * arrays.log(arrays.asarray(self, dtype=raw(result).dtype))
     if self != 0:
-        return g * slope
-    return g * where(_not_negative(exponent), zeros_like(slope), slope)
+        return g * derivative
+    return g * where(_not_negative(exponent), zeros_like(derivative), derivative)
 
 
 def _not_negative(x: Any) -> Any:
@@ -193,7 +194,7 @@ def _not_negative(x: Any) -> Any:
 def _power(self: Raw, exponent: Any) -> Raw:
     if self.dtype.kind == "b":
         return arrays.logical_or(self, not exponent)
-    if exponent == -0.5:  # the slope of a root: as rsqrt, also at zeros of either sign
+    if exponent == -0.5:  # the derivative of a root: as rsqrt, also at zeros of either sign
         return 1 / arrays.sqrt(self)
     if exponent in _PRODUCTS and self.dtype.itemsize > 2 and self.dtype.kind == "f":
         return _PRODUCTS[exponent](self)

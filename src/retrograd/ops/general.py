@@ -10,7 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import comparisons, copies, linear, piecewise, selecting
 from retrograd.ops._batching_declarations import AllElements
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import TensorLike, hidden, raw, reduction
+from retrograd.ops._operation import TensorLike, is_lifted, raw, reduction
 
 # -- products --------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ def _product_of_others(self: Any, dim: int) -> Any:
 def _prod_rule(g: Any, self: Any, result: Any) -> Any:
     if not self.shape:
         return g
-    if hidden(self):
+    if is_lifted(self):
         return g * _others_or_ratio(self, result, _others_of_all)
     if not _any_zero(self):
         return g * (result / self)
@@ -63,7 +63,7 @@ def _prod_dim_rule(g: Any, self: Any, result: Any, dim: int, keepdim: bool) -> A
         return g
     if not keepdim:
         g, result = (linear.kept(x, self.shape, (dim,)) for x in (g, result))
-    if hidden(self):
+    if is_lifted(self):
         return g * _others_or_ratio(self, result, lambda x: _product_of_others(x, dim))
     return g * (_product_of_others(self, dim) if _any_zero(self) else result / self)
 

@@ -435,8 +435,8 @@ def _index(self: Raw, where: tuple[Any, ...]) -> Raw:
 def _do_not_broadcast(where: tuple[Any, ...]) -> IndexError:
     """Places out of bounds and masks of a wrong shape are found before; what is left is this."""
     arrays_given = [w for w in where if not isinstance(w, slice)]
-    places = [p for w in arrays_given for p in (arrays.nonzero(w) if w.dtype.kind == "b" else [w])]
-    shapes = ", ".join(str(list(p.shape)) for p in places)
+    indices = [p for w in arrays_given for p in (arrays.nonzero(w) if w.dtype.kind == "b" else [w])]
+    shapes = ", ".join(str(list(p.shape)) for p in indices)
     return IndexError(
         f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
     )
@@ -462,18 +462,18 @@ def _gather(self: Raw, index: Raw, dim: int) -> Raw:
     return arrays.sorting.gather(self, index, dim)
 
 
-def _scatter_zeros(self: Raw, shape: tuple[int, ...], dim: int, places: Raw) -> Raw:
-    return arrays.sorting.add_along(shape, places, self, dim)
+def _scatter_zeros(self: Raw, shape: tuple[int, ...], dim: int, indices: Raw) -> Raw:
+    return arrays.sorting.add_along(shape, indices, self, dim)
 
 
 gather: Linear = Linear(
     "gather", _gather, inputs=("self", "index"),
     rules={"self": lambda g, index, shape, dim:
-           scatter_zeros(g, shape=tuple(shape), dim=dim, places=raw(index))},
+           scatter_zeros(g, shape=tuple(shape), dim=dim, indices=raw(index))},
     words="Each gathered element gets its gradient; if it was gathered several times, the sum.",
 )  # fmt: skip
 scatter_zeros: Linear = linear(
-    "scatter_zeros", _scatter_zeros, lambda g, dim, places: gather(g, places, dim=dim),
+    "scatter_zeros", _scatter_zeros, lambda g, dim, indices: gather(g, indices, dim=dim),
     node="ScatterAddBackward0", batch=Dims(),
 )  # fmt: skip
 
@@ -486,10 +486,10 @@ def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool)
     except IndexError:
         raise _do_not_broadcast(where) from None
     except (ValueError, TypeError):
-        places = list(arrays.index(self, where).shape)
+        target = list(arrays.index(self, where).shape)
         raise RuntimeError(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
-            f"indexing result of shape {places}"
+            f"indexing result of shape {target}"
         ) from None
 
 
@@ -506,7 +506,7 @@ def _put_values(g: Any, where: tuple[Any, ...]) -> Any:
     mask = where[-1]
     if not (isinstance(mask, Lifted) and mask.dtype.kind == "b" and mask.shared is None):
         return index(g, where=where)
-    # At how many places cannot be told, but it was the same for all.
+    # At how many indices cannot be told, but it was the same for all.
     before, rank = len(where) - 1, len(mask.shape)
     holds = reshape(mask, (*mask.shape, *(1,) * (len(g.shape) - before - rank)))
     put = piecewise.where(holds, g, copies.zeros_like(g))

@@ -32,8 +32,8 @@ def _sgn_rule(g: Any, self: Any, result: Any) -> Any:
     if not is_complex(self):
         return zeros_like(g)
     size = abs(self)
-    turned = (g - real(g * conj(result)) * result) / size
-    return where(eq(size, 0), zeros_like(turned), turned)
+    gradient = (g - real(g * conj(result)) * result) / size
+    return where(eq(size, 0), zeros_like(gradient), gradient)
 
 
 def _rounding(name: str, forward: Any, complexes: str, **face: Any) -> Elementwise:

@@ -311,15 +311,15 @@ def _requires_grad(x: Any) -> bool:
 
 def _folded(self: Any, other: Any) -> Any:
     """One product with the rows of all matrices of a batch."""
-    turned = len(other.shape) > len(self.shape)
-    batch, factor = (transposed(other), self) if turned else (self, other)
+    swapped = len(other.shape) > len(self.shape)
+    batch, factor = (transposed(other), self) if swapped else (self, other)
     rows, width = tuple(batch.shape[:-1]), batch.shape[-1]
     flat = linear.reshape(batch, (numel(rows), width))
     if len(factor.shape) == 1:
         return linear.unsafe_view(_mv(flat, factor), size=rows)
-    product = _mm(flat, linear.t(factor) if turned else factor)
+    product = _mm(flat, linear.t(factor) if swapped else factor)
     product = linear.unsafe_view(product, size=(*rows, product.shape[-1]))
-    return _contiguous(transposed(product)) if turned else product
+    return _contiguous(transposed(product)) if swapped else product
 
 
 def _contiguous(x: Any) -> Any:

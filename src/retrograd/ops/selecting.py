@@ -12,7 +12,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._operation import Selecting, Selection, composite, constant, raw
-from retrograd.ops._tangents import by_slopes, ones_like
+from retrograd.ops._tangents import by_derivatives, ones_like
 from retrograd.ops._words import EXTREME, PICKED
 from retrograd.ops.comparisons import eq, isnan, logical_and, logical_or
 from retrograd.ops.copies import to_dtype, zeros_like
@@ -57,8 +57,8 @@ def _mean_of_equals(t: Any, self: Any, result: Any) -> Any:
 
 
 def _mean_of_equals_dim(t: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    slopes = evenly_dim(ones_like(result), self, result, dim, keepdim)
-    return by_slopes(slopes, t, dim, keepdim)
+    derivatives = evenly_dim(ones_like(result), self, result, dim, keepdim)
+    return by_derivatives(derivatives, t, dim, keepdim)
 
 
 def _amax(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
@@ -91,21 +91,21 @@ amin_dim = Selecting(
 
 
 def _gathered(t: Any, indices: Any, dim: int) -> Any:
-    places, shape = raw(indices), tuple(t.shape)
-    if len(places.shape) == len(shape):
-        return linear.gather(t, places, dim=dim) if shape else t
-    found = linear.gather(t, linear.kept(places, shape, (dim,)), dim=dim)
-    return linear.reshape(found, places.shape)
+    index_array, shape = raw(indices), tuple(t.shape)
+    if len(index_array.shape) == len(shape):
+        return linear.gather(t, index_array, dim=dim) if shape else t
+    found = linear.gather(t, linear.kept(index_array, shape, (dim,)), dim=dim)
+    return linear.reshape(found, index_array.shape)
 
 
 def scattered(g: Any, indices: Any, shape: Any, dim: int) -> Any:
     """All of the gradient goes to the elements that were chosen."""
-    selected, places = g[0], raw(indices)
+    selected, index_array = g[0], raw(indices)
     if not shape:
         return selected
-    if len(places.shape) < len(shape):
-        selected, places = (linear.kept(x, shape, (dim,)) for x in (selected, places))
-    return linear.scatter_zeros(selected, shape=tuple(shape), dim=dim, places=places)
+    if len(index_array.shape) < len(shape):
+        selected, index_array = (linear.kept(x, shape, (dim,)) for x in (selected, index_array))
+    return linear.scatter_zeros(selected, shape=tuple(shape), dim=dim, indices=index_array)
 
 
 ALONG = Selection(_gathered, scattered)

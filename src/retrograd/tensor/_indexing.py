@@ -1,7 +1,7 @@
 """Indexing as PyTorch reads it: one basic step at a time, then one step for all index arrays.
 
 ``x[0, 1:, None, mask]`` selects, slices and adds dimensions first, each of which is a view with
-its own node; what remains are arrays of places or masks, which copy.
+its own node; what remains are arrays of indices or masks, which copy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted
 from retrograd.ops.shapes import reshaping
 from retrograd.ops.shapes._index_arguments import (
-    as_places_or_mask,
+    as_indices_or_mask,
     check_index,
     check_index_put,
     is_byte,
@@ -30,16 +30,16 @@ from retrograd.tensor._tensor import Tensor
 
 
 def as_index_array(item: Any) -> Any:
-    """An index given as a tensor, array or list, as a raw array of places or a mask."""
+    """An index given as a tensor, array or list, as a raw array of indices or a mask."""
     if isinstance(item, Tensor):
         # A copy: it may be written before the gradient needs it.
-        return as_places_or_mask(copies.clone(item._data))
+        return as_indices_or_mask(copies.clone(item._data))
     if not arrays.is_raw(item):
         refuse_words(item)
         item = arrays.asarray(item)
     dtypes.from_numpy_dtype(item.dtype)  # for the error of what is no number
     if item.dtype.kind == "b" or is_byte(item.dtype):
-        return as_places_or_mask(item)
+        return as_indices_or_mask(item)
     return arrays.cast(item, arrays.int64)
 
 
@@ -98,7 +98,7 @@ def split_index(self: Tensor, index: Any) -> tuple[Tensor, tuple[Any, ...] | Non
 
 
 def plain_item(item: Any) -> Any:
-    """An item of an index as an integer, a slice, None, an ellipsis, or a raw array of places or
+    """An item of an index as an integer, a slice, None, an ellipsis, or a raw array of indices or
     truths."""
     kind = type(item)
     if kind is int or kind is slice or item is None or item is Ellipsis:
@@ -140,7 +140,7 @@ def is_integer(item: Any) -> bool:
         item = item._data
     if isinstance(item, Lifted):
         item = item.shared
-        if item is None:  # another for each entry of a batch: places, as far as we are concerned
+        if item is None:  # another for each entry of a batch: indices, as far as we are concerned
             return False
     if arrays.is_raw(item):
         return not item.ndim and item.dtype.kind in "iu" and not is_byte(item.dtype)

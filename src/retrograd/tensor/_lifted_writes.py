@@ -48,12 +48,12 @@ def write_lifted(
     op, operands, options = for_number(op, operands, options)
     if not is_of(level, target):
         others = [level.below(x._data) if is_of(level, x) else (x, False) for x in operands[1:]]
-        places = {name: _option_below(level, x) for name, x in options.items()}
-        depends = any(depends for _, depends in (*others, *places.values()))
+        indices = {name: _option_below(level, x) for name, x in options.items()}
+        depends = any(depends for _, depends in (*others, *indices.values()))
         recorded = modes.grad_enabled and any_requires_grad(operands[1:])
         if not depends and not (recorded and any(is_of(level, x) for x in operands[1:])):
             assert Operation.write is not None
-            below = {name: x for name, (x, _) in places.items()}
+            below = {name: x for name, (x, _) in indices.items()}
             parts = [as_tensor(x) if isinstance(x, Lifted) else x for x, _ in others]
             written: Tensor = Operation.write(op, [target, *parts], below)
             return written
@@ -130,7 +130,7 @@ def is_recorded(x: Any) -> bool:
 
 
 def _option_below(level: Level, x: Any) -> tuple[Any, bool]:
-    """As ``level.below``, for an option, which may be several places or masks."""
+    """As ``level.below``, for an option, which may be several indices or masks."""
     if type(x) is not tuple:
         found, depends = level.below(x)
         return bare_option(found), depends

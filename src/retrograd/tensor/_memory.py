@@ -133,5 +133,5 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype
             raise RuntimeError("Duplicate dim not allowed")
     wanted = numpy_dtype(dtype, name="empty_permuted")
     data = arrays.empty(tuple(shape[d] for d in order), wanted)
-    places = tuple(order.index(d) for d in range(len(order)))
-    return new_tensor(arrays.permute(data, places), requires_grad, device, "empty_permuted")
+    dims = tuple(order.index(d) for d in range(len(order)))
+    return new_tensor(arrays.permute(data, dims), requires_grad, device, "empty_permuted")

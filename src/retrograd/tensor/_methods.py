@@ -154,7 +154,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         tensor([1., 0.])
     """
     if input is None and other is None:
-        return tuple(wrap(places) for places in arrays.nonzero(condition._data))
+        return tuple(wrap(indices) for indices in arrays.nonzero(condition._data))
     if not (is_operand(input) and is_operand(other)):
         given = (condition, input) if other is None else (condition, input, other)
         raise invalid_combination("where", *given)

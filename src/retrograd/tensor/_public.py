@@ -203,7 +203,7 @@ def _method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return method
 
 
-class Later:
+class LazyMethod:
     """A method whose module is loaded when somebody looks at it. Loading declares the method,
     which takes the place of this."""
 
@@ -222,7 +222,7 @@ class Later:
 def bind_methods() -> None:
     """Give the Tensor class its methods: those that are declared, and those of the index."""
     for name, module in names_of("method").items():
-        setattr(Tensor, name, Later(name, module))
+        setattr(Tensor, name, LazyMethod(name, module))
     _public.bind_methods(bind_method)
     _bound_at_import.append(True)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.arrays import dtypes
 from retrograd.ops import comparisons
-from retrograd.ops._operation import hidden
+from retrograd.ops._operation import is_lifted
 from retrograd.ops.reductions import basic as reductions
 from retrograd.tensor._tensor import Tensor, device
 
@@ -179,6 +179,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
         True
     """
     a, b = input._data, other._data
-    if hidden(a) or hidden(b):
+    if is_lifted(a) or is_lifted(b):
         return bool(input.shape == other.shape and reductions.all(comparisons.eq(input, other)))
     return bool(a.shape == b.shape and (a == b).all())

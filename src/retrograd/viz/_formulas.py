@@ -30,7 +30,7 @@ ZERO = {"zeros_like", "new_zeros", "zeros"}
 RELATIONS = {"eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥",
              "equal": "=", "less": "<", "greater": ">"}  # fmt: skip
 PRODUCTS = {"mm", "bmm", "mv", "matmul"}
-TURNED = {"transposed", "t", "_turned"}
+TRANSPOSED = {"transposed", "t", "_transposed"}
 NAMES = {"sum_dim": "sum", "sum_all": "sum", "sum_to_shape": "sum_to", "mean_dim": "mean",
          "slice_": "slice", "pow_scalar": "pow", "scatter_zeros": "scatter", "put_zeros": "place",
          "add_flat": "add_at", "take_flat": "take", "adjoint": "adjoint"}  # fmt: skip
@@ -93,7 +93,7 @@ class Printer:
 
     def body_of_helper(self, call: ast.Call) -> ast.expr | None:
         name, function = name_of(call.func), self.meaning(call.func)
-        plain = SAME | ZERO | TURNED | PRODUCTS | FALSE | TRUE | set(AS_OPERATORS)
+        plain = SAME | ZERO | TRANSPOSED | PRODUCTS | FALSE | TRUE | set(AS_OPERATORS)
         plain |= {"transposed_mm", "_outer", "numel"}
         if name in plain or isinstance(function, Operation) or not _is_ours(function):
             return None
@@ -239,7 +239,7 @@ class Printer:
         if name == "threshold_backward" and len(args) == 2:
             first = self.inside(args[0], SUM)
             return f"{first} where {self.inside(args[1], SUM)} > 0, else 0", CHOICE
-        if name in TURNED and len(args) == 1:
+        if name in TRANSPOSED and len(args) == 1:
             return f"{self.inside(args[0], ATOM)}ᵀ", ATOM
         if name in PRODUCTS and len(args) == 2:
             return f"{self.inside(args[0], PRODUCT)} @ {self.inside(args[1], SIGN)}", PRODUCT

@@ -39,7 +39,7 @@ EXPRESSIONS: dict[str, dict[str, str]] = {
     "mish": {"self": f"g * ({_SP} + self * {_SIG} * (1 - {_SP} * {_SP}))"},
     "gelu": {
         "self": "g * (0.5 * (1 + erf(self / math.sqrt(2))) + self * exp(-0.5 * self * self) / "
-        "math.sqrt(2 * math.pi)) if approximate == 'none' else gelu_slope(g, self)"
+        "math.sqrt(2 * math.pi)) if approximate == 'none' else gelu_backward(g, self)"
     },
     "softplus": {"self": "where(self * beta > threshold, g, g * sigmoid(self * beta))"},
     "log_sigmoid": {"self": "g[0] * sigmoid(-self)"},

@@ -60,8 +60,8 @@ def diagonal(x: Any) -> Any:
     """The diagonals of matrices."""
     if arrays.is_raw(x):
         return arrays.linalg.diagonal(x)
-    places = arrays.arange(min(x.shape[-2:]))
-    return linear.index(x, where=(*(slice(None),) * (len(x.shape) - 2), places, places))
+    indices = arrays.arange(min(x.shape[-2:]))
+    return linear.index(x, where=(*(slice(None),) * (len(x.shape) - 2), indices, indices))
 
 
 def on_diagonal(x: Any) -> Any:

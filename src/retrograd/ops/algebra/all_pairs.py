@@ -26,7 +26,7 @@ def _cdist(x1: Raw, x2: Raw, p: float) -> Raw:
     return arrays.linalg.distances(x1, x2, p)
 
 
-def _slope(difference: Any, distance: Any, p: float) -> Any:
+def _distance_derivative(difference: Any, distance: Any, p: float) -> Any:
     """The derivative of a distance by each of the differences that make it. At a distance of zero,
     where it has none, it is zero."""
     if p == 1:
@@ -37,22 +37,22 @@ def _slope(difference: Any, distance: Any, p: float) -> Any:
     apart = ne(distance, 0)
     safe = where(apart, distance, zeros_like(distance) + 1)
     if p == 2:
-        slope = difference / safe
+        derivative = difference / safe
     else:
         moved = ne(difference, 0)
         size = where(moved, abs(difference), zeros_like(difference) + 1)
-        slope = sgn(difference) * pow_scalar(size / safe, exponent=p - 1)
+        derivative = sgn(difference) * pow_scalar(size / safe, exponent=p - 1)
         apart = logical_and(moved, apart)
-    return where(apart, slope, zeros_like(slope))
+    return where(apart, derivative, zeros_like(derivative))
 
 
 def _length_rule(g: Any, self: Any, result: Any, p: float, dim: tuple[int, ...]) -> Any:
     wide, size = (linear.kept(x, self.shape, dim) for x in (g, result))
-    return zeros_like(self) if p == 0 else wide * _slope(self, size, p)
+    return zeros_like(self) if p == 0 else wide * _distance_derivative(self, size, p)
 
 
 # The p-norm of differences, as the derivative of distances sees it: all that are as long as the
-# longest share its slope, and at zero there is none.
+# longest share its derivative, and at zero there is none.
 length = reduction(
     "length", lambda self, p, dim: arrays.statistics.vector_norm(self, p, dim, False), _length_rule,
     batch="dims",
@@ -82,7 +82,7 @@ def _cdist_rule(g: Any, x1: Any, x2: Any, result: Any, p: float, needs: Any) -> 
         return [zeros_like(x) if need else None for x, need in zip((x1, x2), needs, strict=True)]
     a, b = _pairs(x1, x2)
     weight, distance = (linear.reshape(x, (*x.shape, 1)) for x in (g, result))
-    each = weight * _slope(a - b, distance, p)
+    each = weight * _distance_derivative(a - b, distance, p)
     ndim = len(each.shape)
     return [
         linear.sum_dim(each, dim=(ndim - 2,), keepdim=False) if needs[0] else None,
@@ -99,8 +99,8 @@ def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[A
     if needs[0]:
         first = x1 * linear.sum_dim(ratio, dim=(ndim - 1,), keepdim=True) - ratio @ x2
     if needs[1]:
-        turned = transposed(ratio)
-        second = x2 * linear.sum_dim(turned, dim=(ndim - 1,), keepdim=True) - turned @ x1
+        ratio_t = transposed(ratio)
+        second = x2 * linear.sum_dim(ratio_t, dim=(ndim - 1,), keepdim=True) - ratio_t @ x1
     return [first, second]
 
 

@@ -13,7 +13,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import many_dims, numel, one_dim
-from retrograd.ops._lifted import Later, bare
+from retrograd.ops._lifted import LazyTangent, bare
 from retrograd.ops._operation import (
     MatrixFunction,
     Operation,
@@ -86,7 +86,7 @@ def _any_singular(determinant: Any) -> bool:
 
 
 def _det_tangent(t: Any, A: Any, LU: Any, pivots: Any, result: Any) -> tuple[Any, ...]:
-    factors = Later(lambda: factor_tangent(t, LU, pivots))
+    factors = LazyTangent(lambda: factor_tangent(t, LU, pivots))
     if not numel(A.shape):
         return zeros_like(result), factors, None
     if _any_singular(result):
@@ -111,15 +111,15 @@ def _no_third_derivative(g: Any) -> Any:
     )
 
 
-cofactor_slope: Operation = Operation(
-    "cofactor_slope", lambda A, t: arrays.linalg.cofactor_slope(A, t), inputs=("A", "t"),
-    rules={"A": _no_third_derivative, "t": lambda g, A: cofactor_slope(A, g)},
+cofactor_backward: Operation = Operation(
+    "cofactor_backward", lambda A, t: arrays.linalg.cofactor_backward(A, t), inputs=("A", "t"),
+    rules={"A": _no_third_derivative, "t": lambda g, A: cofactor_backward(A, g)},
     batch=Leading((2, 2)),
     reason="linear in one array; by the other it has a third derivative, which is refused",
 )  # fmt: skip
 cofactors = Operation(
     "cofactors", lambda A: arrays.linalg.cofactors(A), inputs=("A",),
-    rules={"A": lambda g, A: cofactor_slope(A, g)}, symmetric=True, batch="leading",
+    rules={"A": lambda g, A: cofactor_backward(A, g)}, symmetric=True, batch="leading",
     reason="a polynomial in the elements; cheaper expressions divide by the determinant",
 )  # fmt: skip
 
@@ -207,7 +207,7 @@ def _in_dtype_of(A: Any, x: Any) -> Any:
 
 
 def _slogdet_tangent(t: Any, A: Any, LU: Any, pivots: Any, sign: Any) -> tuple[Any, ...]:
-    factors = Later(lambda: factor_tangent(t, LU, pivots))
+    factors = LazyTangent(lambda: factor_tangent(t, LU, pivots))
     moved = _trace_of_quotient(t, A, LU, pivots)
     if not is_complex(A):
         return None, moved, factors, None
@@ -369,12 +369,12 @@ def _power(function: str, A: Any, n: Any) -> Any:
 
 def _exponential_rule(g: Any, self: Any) -> Any:
     """The exponential of a matrix of blocks holds the derivative in its corner."""
-    turned = transposed(self)
+    self_t = transposed(self)
     n = self.shape[-1]
-    zeros = zeros_like(turned)
+    zeros = zeros_like(self_t)
     dim = len(self.shape)
-    top = linear.cat([turned, g], dim=dim - 1)
-    bottom = linear.cat([zeros, turned], dim=dim - 1)
+    top = linear.cat([self_t, g], dim=dim - 1)
+    bottom = linear.cat([zeros, self_t], dim=dim - 1)
     whole = exponential(linear.cat([top, bottom], dim=dim - 2))
     return linear.slice_(whole, where=(..., slice(0, n), slice(n, 2 * n)))
 

@@ -85,7 +85,7 @@ def _permutation_matrix(pivots: Raw, rows: int, dtype: Any) -> Raw:
     return arrays.linalg.permutation_matrix(pivots, rows, dtype)
 
 
-# The places where P takes rows from, and P itself.
+# The indices where P takes rows from, and P itself.
 order_of_rows = constant("order_of_rows", _order, inputs=("pivots",), batch="leading")
 permutation_matrix = constant(
     "permutation_matrix", _permutation_matrix, inputs=("pivots",), batch="leading"
@@ -95,8 +95,8 @@ permutation_matrix = constant(
 def _permuted(x: Any, pivots: Any, inverse: bool = False) -> Any:
     """``P @ x``, or ``P.T @ x``."""
     order = order_of_rows(pivots, rows=x.shape[-2], inverse=inverse)
-    places = linear.expand(linear.reshape(order, (*order.shape, 1)), size=tuple(x.shape))
-    return linear.gather(x, places, dim=len(x.shape) - 2)
+    indices = linear.expand(linear.reshape(order, (*order.shape, 1)), size=tuple(x.shape))
+    return linear.gather(x, indices, dim=len(x.shape) - 2)
 
 
 def factor_gradient(g: Any, LU: Any, pivots: Any) -> Any:
@@ -415,8 +415,8 @@ def _lu_solve_right(g: Any, LU: Any, pivots: Any, left: bool, adjoint: bool) -> 
 def _lu_solve_factors(g: Any, LU: Any, pivots: Any, result: Any, left: bool, adjoint: bool) -> Any:
     right = _lu_solve_right(g, LU, pivots, left, adjoint)
     product = _adjoint(result) @ right if not left else right @ _adjoint(result)
-    turned = _permuted(-(_adjoint(product) if adjoint else product), pivots, inverse=True)
-    return lower(turned @ _adjoint(upper(LU)), -1) + upper(_adjoint(unit_lower(LU)) @ turned)
+    permuted = _permuted(-(_adjoint(product) if adjoint else product), pivots, inverse=True)
+    return lower(permuted @ _adjoint(upper(LU)), -1) + upper(_adjoint(unit_lower(LU)) @ permuted)
 
 
 def _lu_solve_of(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = False) -> Any:

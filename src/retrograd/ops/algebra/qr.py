@@ -54,7 +54,7 @@ def _qr_rule(g: Any, Q: Any, R: Any, mode: str) -> Any:
     m, n = Q.shape[-2], R.shape[-1]
     if m >= n:
         return _square_qr_rule(gq, gr, Q, R)
-    # The first columns decide Q; the others are only turned by it.
+    # The first columns decide Q; the others are only rotated by it.
     if gr is None:
         first, rest = _square_qr_rule(gq, None, Q, columns_of(R, 0, m)), None
     else:
@@ -94,7 +94,7 @@ def _qr_tangent(t: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
     if m > k:
         moved_q = moved_q + (scaled - Q @ inner)
     moved_r = upper(inner - turns) @ first
-    if n > k:  # columns that are only turned
+    if n > k:  # columns that are only rotated
         rest = adjoint(Q) @ (columns_of(t, k, n) - moved_q @ columns_of(R, k, n))
         moved_r = linear.cat([moved_r, rest], dim=len(t.shape) - 1)
     return moved_q, moved_r

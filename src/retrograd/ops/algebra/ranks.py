@@ -37,21 +37,21 @@ def _pinv(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
 
 def pinv_gradient(g: Any, self: Any, result: Any) -> Any:
     """The gradient of a pseudo-inverse, for a rank that does not change."""
-    inverse, turned = result, adjoint(g)
+    inverse, g_h = result, adjoint(g)
     if self.shape[-2] <= self.shape[-1]:
-        product = turned @ inverse
+        product = g_h @ inverse
         ending = product @ adjoint(inverse)
         return (
             -adjoint(inverse @ product)
             + ending
             - (self @ inverse) @ ending
-            + (adjoint(inverse) @ inverse) @ (turned - product @ self)
+            + (adjoint(inverse) @ inverse) @ (g_h - product @ self)
         )
-    product = inverse @ turned
+    product = inverse @ g_h
     beginning = adjoint(inverse) @ product
     return (
         -adjoint(product @ inverse)
-        + (turned - self @ product) @ inverse @ adjoint(inverse)
+        + (g_h - self @ product) @ inverse @ adjoint(inverse)
         + beginning
         - (beginning @ inverse) @ self
     )
@@ -59,10 +59,10 @@ def pinv_gradient(g: Any, self: Any, result: Any) -> Any:
 
 def pinv_tangent(t: Any, self: Any, result: Any) -> Any:
     """How a pseudo-inverse moves, for a rank that does not change."""
-    inverse, turned = result, adjoint(t)
-    outside = turned - (turned @ self) @ inverse  # what the columns of the matrix do not reach
+    inverse, t_h = result, adjoint(t)
+    outside = t_h - (t_h @ self) @ inverse  # what the columns of the matrix do not reach
     found = (inverse @ adjoint(inverse)) @ outside - inverse @ (t @ inverse)
-    onward = turned @ (adjoint(inverse) @ inverse)
+    onward = t_h @ (adjoint(inverse) @ inverse)
     return found + onward - inverse @ (self @ onward)
 
 

@@ -16,7 +16,7 @@ from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
-from retrograd.ops._lifted import Later
+from retrograd.ops._lifted import LazyTangent
 from retrograd.ops._operation import (
     MatrixFunction,
     Operation,
@@ -98,7 +98,7 @@ def _solve_tangent(
         found = lu_solved(LU, pivots, right, left=left, adjoint=False)
     if vector:
         found = as_vectors(found)
-    factors = None if moved is None else Later(lambda: factor_tangent(moved, LU, pivots))
+    factors = None if moved is None else LazyTangent(lambda: factor_tangent(moved, LU, pivots))
     return found, factors, None, None
 
 

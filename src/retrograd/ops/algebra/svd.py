@@ -101,9 +101,9 @@ def _svd_tangent(t: Any, U: Any, S: Any, Vh: Any, full_matrices: bool) -> tuple[
     right, left = t @ adjoint(Vh), adjoint(U) @ t
     inner = left @ adjoint(Vh)
     row, column, gaps = as_row(S), as_column(S), gaps_between(S * S)
-    turned = adjoint(inner)
-    turns_u = off_diagonal((inner * row + column * turned) / gaps)
-    turns_v = off_diagonal((column * inner + turned * row) / gaps)
+    inner_h = adjoint(inner)
+    turns_u = off_diagonal((inner * row + column * inner_h) / gaps)
+    turns_v = off_diagonal((column * inner + inner_h * row) / gaps)
     if is_complex(U):
         turns_u = turns_u + on_diagonal(imag(diagonal(inner)) / S * 1j)
     moved_u, moved_v = U @ turns_u, -(turns_v @ Vh)

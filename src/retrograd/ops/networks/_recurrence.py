@@ -2,9 +2,9 @@
 
 Each is defined by what it does in a step. On arrays, the kernels of ``arrays/_recurrent`` do
 everything. The same rules on Tensors, which give derivatives of derivatives and gradients under
-transforms, go step by step here, with the slopes of all steps found at once: to differentiate the
-definitions takes four times as long, and nodes would have to keep more. Rows are laid out as there:
-step after step, the longest sequences first.
+transforms, go step by step here, with the derivatives of all steps computed at once. To
+differentiate the definitions takes four times as long, and nodes would have to keep more. Rows are
+laid out as there: step after step, the longest sequences first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from retrograd.ops.piecewise import where
 from retrograd.ops.pointwise.trigonometry import tanh
 
 Sizes = tuple[int, ...]
-_LINEAR_STEPS = "slopes are computed for all steps at once: four times faster than the definition"
+_LINEAR_STEPS = "all steps are differentiated at once: four times faster than the definition"
 
 
 def _check(*operands: Any, **options: Any) -> None:
@@ -55,7 +55,7 @@ def _check(*operands: Any, **options: Any) -> None:
 # -- rows and steps ------------------------------------------------------------------------------
 
 
-def _turned(x: Any) -> Any:
+def _transposed(x: Any) -> Any:
     ndim = len(x.shape)
     return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1)
 
@@ -148,7 +148,7 @@ def _sum(*terms: Any) -> Any:
 
 
 def _by_weight(of_rows: Any, states: Any) -> Any:
-    return products.matmul(_turned(of_rows), states)
+    return products.matmul(_transposed(of_rows), states)
 
 
 def _or_zeros(g: Any, like: Any) -> Any:
@@ -157,7 +157,7 @@ def _or_zeros(g: Any, like: Any) -> Any:
 
 def _products_move(t: Any, states: Any) -> Any:
     """How the products of states and a weight move with the weight."""
-    return None if t is None else products.matmul(states, _turned(t))
+    return None if t is None else products.matmul(states, _transposed(t))
 
 
 def _moving(base: Any, like: Any, sizes: Sizes) -> list[Any]:
@@ -204,13 +204,13 @@ def _rnn_rule(
 def _rnn_of(
     gates: Any, hidden: Any, weight: Any, nonlinearity: str, batch_sizes: Sizes, reverse: bool
 ) -> Any:
-    given, turned = _steps(gates, batch_sizes), _turned(weight)
+    given, transposed = _steps(gates, batch_sizes), _transposed(weight)
     bend = relu if nonlinearity == "relu" else tanh
     (shown,) = _empty(1, batch_sizes)
     state = None
     for t in _order(batch_sizes, reverse):
         state = _begun(state, hidden, batch_sizes[t])
-        shown[t] = state = bend(given[t] + products.matmul(state, turned))
+        shown[t] = state = bend(given[t] + products.matmul(state, transposed))
     return _all(shown)
 
 
@@ -222,12 +222,12 @@ def _rnn_tangent(
     states = _previous(hidden, result, batch_sizes, reverse)
     base = _moving(_sum(by_gates, _products_move(by_weight, states)), result, batch_sizes)
     outputs = _steps(result, batch_sizes)
-    by_hidden, turned = _or_zeros(by_hidden, hidden), _turned(weight)
+    by_hidden, transposed = _or_zeros(by_hidden, hidden), _transposed(weight)
     (found,) = _empty(1, batch_sizes)
     state = None
     for step in _order(batch_sizes, reverse):
         state = _begun(state, by_hidden, batch_sizes[step])
-        moved = base[step] + products.matmul(state, turned)
+        moved = base[step] + products.matmul(state, transposed)
         found[step] = state = _through(moved, outputs[step], nonlinearity)
     return _all(found)
 
@@ -248,14 +248,14 @@ def _lstm(
     return arrays.recurrent.lstm(gates, hidden, cell, weight, projection, batch_sizes, reverse)
 
 
-def _lstm_slopes(cells: Any, before: Any, active: Any) -> tuple[Any, Any, Any, Any]:
+def _lstm_derivatives(cells: Any, before: Any, active: Any) -> tuple[Any, Any, Any, Any]:
     """How the gates (in PyTorch's order) move with what is put into them; how cells move with the
     first three of them, and hidden states with the last and with the cells. And what hidden states
     are before a projection."""
     enter, forget, new, leave = _parts(active, 4)
     bent = tanh(cells)
     of_gates = [enter * (1 - enter), forget * (1 - forget), 1 - new * new, leave * (1 - leave)]
-    onto = [slope * x for slope, x in zip(of_gates, (new, before, enter, bent), strict=True)]
+    onto = [d * x for d, x in zip(of_gates, (new, before, enter, bent), strict=True)]
     return of_gates, onto, (1 - bent * bent) * leave, bent * leave
 
 
@@ -272,10 +272,10 @@ def _lstm_rule(
             cell, weight, projection, batch_sizes, reverse,
         )  # fmt: skip
     before = _previous(cell, cells, batch_sizes, reverse)
-    slopes, onto, into_cell, whole = _lstm_slopes(cells, before, active)
+    derivatives, onto, into_cell, whole = _lstm_derivatives(cells, before, active)
     directly = None
     if of_active is not None:
-        directly = of_active * _side_by_side(slopes)
+        directly = of_active * _side_by_side(derivatives)
     pieces = [_steps(x, batch_sizes) for x in (*onto, into_cell, of_output)]
     forgets = _steps(_parts(active, 4)[1], batch_sizes)
     more = None if of_cells is None else _steps(of_cells, batch_sizes)
@@ -301,19 +301,19 @@ def _lstm_of(
     gates: Any, hidden: Any, cell: Any, weight: Any, projection: Any, batch_sizes: Sizes,
     reverse: bool,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    given, turned = _steps(gates, batch_sizes), _turned(weight)
+    given, transposed = _steps(gates, batch_sizes), _transposed(weight)
     shown, memories, active = _empty(3, batch_sizes)
     state, memory = None, None
     for t in _order(batch_sizes, reverse):
         state = _begun(state, hidden, batch_sizes[t])
         memory = _begun(memory, cell, batch_sizes[t])
-        enter, forget, new, leave = _parts(given[t] + products.matmul(state, turned), 4)
+        enter, forget, new, leave = _parts(given[t] + products.matmul(state, transposed), 4)
         enter, forget, new, leave = sigmoid(enter), sigmoid(forget), tanh(new), sigmoid(leave)
         memories[t] = memory = forget * memory + enter * new
         active[t] = _side_by_side([enter, forget, new, leave])
         state = leave * tanh(memory)
         if projection is not None:
-            state = products.matmul(state, _turned(projection))
+            state = products.matmul(state, _transposed(projection))
         shown[t] = state
     return _all(shown), _all(memories), _all(active)
 
@@ -326,11 +326,11 @@ def _lstm_tangent(
     states, before = (
         _previous(x, y, batch_sizes, reverse) for x, y in ((hidden, output), (cell, cells))
     )
-    slopes, onto, into_cell, whole = _lstm_slopes(cells, before, active)
+    derivatives, onto, into_cell, whole = _lstm_derivatives(cells, before, active)
     base = _moving(_sum(by_gates, _products_move(by_weight, states)), active, batch_sizes)
     pieces = [_steps(x, batch_sizes) for x in (*onto, into_cell, _parts(active, 4)[1])]
     by_hidden, by_cell = _or_zeros(by_hidden, hidden), _or_zeros(by_cell, cell)
-    turned = _turned(weight)
+    transposed = _transposed(weight)
     moved = _products_move(by_projection, whole)
     apart = None if moved is None else _steps(moved, batch_sizes)
     gates, memories, shown = _empty(3, batch_sizes)
@@ -339,14 +339,14 @@ def _lstm_tangent(
         state = _begun(state, by_hidden, batch_sizes[step])
         memory = _begun(memory, by_cell, batch_sizes[step])
         *four, inner, forget = (x[step] for x in pieces)
-        gates[step] = base[step] + products.matmul(state, turned)
+        gates[step] = base[step] + products.matmul(state, transposed)
         *three, last = (x * y for x, y in zip(_parts(gates[step], 4), four, strict=True))
         memories[step] = memory = _sum(memory * forget, *three)
         state = last + memory * inner
         if projection is not None:
-            state = products.matmul(state, _turned(projection))
+            state = products.matmul(state, _transposed(projection))
         shown[step] = state = _sum(state, None if apart is None else apart[step])
-    return _all(shown), _all(memories), _all(gates) * _side_by_side(slopes)
+    return _all(shown), _all(memories), _all(gates) * _side_by_side(derivatives)
 
 
 lstm = composite(
@@ -382,11 +382,11 @@ def _gru_rule(
     states = _previous(hidden, output, batch_sizes, reverse)
     outer: list[Any] = [None] * 3 if of_active is None else _parts(of_active, 3)
     # Each step gets (reset, update, new) from hidden states, and what arrives from outside.
-    slopes = [reset * (1 - reset), update * (1 - update), 1 - new * new]
+    derivatives = [reset * (1 - reset), update * (1 - update), 1 - new * new]
     named = {
         "kept": update, "into_new": 1 - update, "into_update": states - new, "seen": seen,
-        "reset": reset, "slope_reset": slopes[0], "slope_update": slopes[1],
-        "slope_new": slopes[2], "given": of_output, "of_reset": outer[0],
+        "reset": reset, "derivative_reset": derivatives[0], "derivative_update": derivatives[1],
+        "derivative_new": derivatives[2], "given": of_output, "of_reset": outer[0],
         "of_update": outer[1], "of_new": outer[2], "of_seen": of_seen,
     }  # fmt: skip
     pieces = {n: None if x is None else _steps(x, batch_sizes) for n, x in named.items()}
@@ -395,9 +395,9 @@ def _gru_rule(
     for t in _order(batch_sizes, not reverse):
         at = {n: None if x is None else x[t] for n, x in pieces.items()}
         given = carried.added_to(at["given"])
-        into_new = _sum(given * at["into_new"], at["of_new"]) * at["slope_new"]
-        into_update = _sum(given * at["into_update"], at["of_update"]) * at["slope_update"]
-        into_reset = _sum(into_new * at["seen"], at["of_reset"]) * at["slope_reset"]
+        into_new = _sum(given * at["into_new"], at["of_new"]) * at["derivative_new"]
+        into_update = _sum(given * at["into_update"], at["of_update"]) * at["derivative_update"]
+        into_reset = _sum(into_new * at["seen"], at["of_reset"]) * at["derivative_reset"]
         into_seen = _sum(into_new * at["reset"], at["of_seen"])
         of_gates[t] = _side_by_side([into_reset, into_update, into_new])
         of_products[t] = _side_by_side([into_reset, into_update, into_seen])
@@ -412,13 +412,13 @@ def _gru_rule(
 def _gru_of(
     gates: Any, hidden: Any, weight: Any, bias: Any, batch_sizes: Sizes, reverse: bool
 ) -> tuple[Any, Any, Any]:
-    given, turned = _steps(gates, batch_sizes), _turned(weight)
+    given, transposed = _steps(gates, batch_sizes), _transposed(weight)
     wide = None if bias is None else linear.unsqueeze(bias, dim=len(bias.shape) - 1)
     shown, active, seen = _empty(3, batch_sizes)
     state = None
     for t in _order(batch_sizes, reverse):
         state = _begun(state, hidden, batch_sizes[t])
-        old = _parts(_sum(products.matmul(state, turned), wide), 3)
+        old = _parts(_sum(products.matmul(state, transposed), wide), 3)
         own = _parts(given[t], 3)
         reset, update = sigmoid(own[0] + old[0]), sigmoid(own[1] + old[1])
         new = tanh(own[2] + reset * old[2])
@@ -440,13 +440,13 @@ def _gru_tangent(
     named = (base, _or_zeros(by_gates, active), reset, reset * (1 - reset), update,
              update * (1 - update), 1 - new * new, states - new, seen)  # fmt: skip
     pieces = [_steps(x, batch_sizes) for x in named]
-    by_hidden, turned = _or_zeros(by_hidden, hidden), _turned(weight)
+    by_hidden, transposed = _or_zeros(by_hidden, hidden), _transposed(weight)
     gates, olds, shown = _empty(3, batch_sizes)
     state = None
     for step in _order(batch_sizes, reverse):
         state = _begun(state, by_hidden, batch_sizes[step])
         product, given, r, dr, z, dz, dn, lead, old = (x[step] for x in pieces)
-        pr, pz, pn = _parts(product + products.matmul(state, turned), 3)
+        pr, pz, pn = _parts(product + products.matmul(state, transposed), 3)
         gr, gz, gn = _parts(given, 3)
         moved_r, moved_z = (gr + pr) * dr, (gz + pz) * dz
         moved_n = (gn + moved_r * old + r * pn) * dn

@@ -44,7 +44,7 @@ def _written_as(operation: Operation, rule: Callable[..., Any], node: str) -> No
     operation.written = _recorded_as(operation, f"{operation.name}_written", rule, node)
 
 
-def _slope(
+def _backward_of(
     name: str, definition: Callable[..., Any], kernel: Callable[..., Raw],
     inputs: tuple[str, ...] = _PAIR,
 ) -> Composite:  # fmt: skip
@@ -70,22 +70,23 @@ def _threshold(self: Raw, threshold: float, value: float) -> Raw:
     return arrays.networks.threshold(self, threshold, value)
 
 
-def _threshold_slope(grad_output: Raw, self: Raw, threshold: float) -> Raw:
+def _general_threshold_backward(grad_output: Raw, self: Raw, threshold: float) -> Raw:
     return arrays.networks.keep_above(grad_output, self, threshold)
 
 
-threshold_slope = _slope(
-    "threshold_slope",
+general_threshold_backward = _backward_of(
+    "general_threshold_backward",
     lambda grad_output, self, threshold: where(le(self, threshold), zero(self), grad_output),
-    _threshold_slope,
+    _general_threshold_backward,
 )  # fmt: skip
 threshold_op = elementwise(
     "threshold", _threshold,
-    lambda g, self, threshold: threshold_slope(g, self, threshold=threshold),
+    lambda g, self, threshold: general_threshold_backward(g, self, threshold=threshold),
     check=_not_for("threshold_cpu", "bc"),
 )  # fmt: skip
 _written_as(
-    threshold_op, lambda g, self, threshold: threshold_slope(g, self, threshold=threshold),
+    threshold_op,
+    lambda g, self, threshold: general_threshold_backward(g, self, threshold=threshold),
     "ThresholdBackward1",
 )  # fmt: skip
 
@@ -157,20 +158,20 @@ def _hardtanh(self: Raw, min_val: float, max_val: float) -> Raw:
     return arrays.networks.clamped(self, min_val, max_val)
 
 
-def _hardtanh_slope(grad_output: Raw, self: Raw, min_val: float, max_val: float) -> Raw:
+def _hardtanh_backward(grad_output: Raw, self: Raw, min_val: float, max_val: float) -> Raw:
     return arrays.networks.keep_inside(grad_output, self, min_val, max_val)
 
 
-hardtanh_slope = _slope(
-    "hardtanh_slope",
+hardtanh_backward = _backward_of(
+    "hardtanh_backward",
     lambda grad_output, self, min_val, max_val: where(
         logical_or(le(self, min_val), ge(self, max_val)), zero(self), grad_output
     ),
-    _hardtanh_slope,
+    _hardtanh_backward,
 )  # fmt: skip
 hardtanh_op = elementwise(
     "hardtanh", _hardtanh,
-    lambda g, self, min_val, max_val: hardtanh_slope(g, self, min_val=min_val, max_val=max_val),
+    lambda g, self, min_val, max_val: hardtanh_backward(g, self, min_val=min_val, max_val=max_val),
     check=refuses("c", "clamp is not supported for complex types"),
 )  # fmt: skip
 
@@ -224,19 +225,19 @@ def relu6(input: Any) -> Any:
     return hardtanh(input, 0, 6)
 
 
-def _hardswish_slope(grad_output: Any, self: Any) -> Any:
+def _hardswish_backward(grad_output: Any, self: Any) -> Any:
     inside = lt(piecewise.abs(raw(self)), 3)
     beyond = where(le(self, -3), zero(self) - 1.5, zero(self) + 1.5)
     return grad_output * (where(inside, self, beyond) / 3 + 0.5)
 
 
-hardswish_slope = _slope(
-    "hardswish_slope", _hardswish_slope,
-    lambda grad_output, self: arrays.networks.hard_swish_slope(grad_output, self),
+hardswish_backward = _backward_of(
+    "hardswish_backward", _hardswish_backward,
+    lambda grad_output, self: arrays.networks.hard_swish_backward(grad_output, self),
 )  # fmt: skip
 hardswish_op = elementwise(
     "hardswish", lambda self: arrays.networks.hard_swish(self),
-    lambda g, self: hardswish_slope(g, self), check=_not_for("hardswish_cpu"),
+    lambda g, self: hardswish_backward(g, self), check=_not_for("hardswish_cpu"),
 )  # fmt: skip
 
 
@@ -263,14 +264,14 @@ def _no_second(g: Any) -> Any:
 
 
 # No composite: its derivative is refused, as in PyTorch.
-hardsigmoid_slope = Elementwise(
-    "hardsigmoid_slope",
-    lambda grad_output, self: arrays.networks.hard_sigmoid_slope(grad_output, self),
+hardsigmoid_backward = Elementwise(
+    "hardsigmoid_backward",
+    lambda grad_output, self: arrays.networks.hard_sigmoid_backward(grad_output, self),
     inputs=_PAIR, rules=dict.fromkeys(_PAIR, _no_second), node="NotImplemented",
 )  # fmt: skip
 hardsigmoid_op = elementwise(
     "hardsigmoid", lambda self: arrays.networks.hard_sigmoid(self),
-    lambda g, self: hardsigmoid_slope(g, self), check=_not_for("hardsigmoid_cpu"),
+    lambda g, self: hardsigmoid_backward(g, self), check=_not_for("hardsigmoid_cpu"),
 )  # fmt: skip
 
 
@@ -300,16 +301,16 @@ def _keep_outside(grad_output: Raw, self: Raw, lambd: float) -> Raw:
 
 
 def _shrink(name: str, forward: Callable[..., Raw], word: str) -> Elementwise:
-    """A function that is zero up to a size and has slope 1 beyond."""
-    slope = _slope(
-        f"{name}_slope",
+    """A function that is zero up to a size and has derivative 1 beyond."""
+    derivative = _backward_of(
+        f"{name}_backward_of",
         lambda grad_output, self, lambd: where(
             le(piecewise.abs(raw(self)), lambd), zero(self), grad_output
         ),
         _keep_outside,
     )  # fmt: skip
     return elementwise(
-        name, forward, lambda g, self, lambd: slope(g, self, lambd=lambd),
+        name, forward, lambda g, self, lambd: derivative(g, self, lambd=lambd),
         check=_not_for(f"{name}_{word}"),
     )  # fmt: skip
 
@@ -414,8 +415,8 @@ def _glu(self: Raw, dim: int) -> Raw:
     return arrays.networks.glu(self, dim)
 
 
-def _glu_slope(grad_output: Raw, self: Raw, dim: int) -> Raw:
-    return arrays.networks.glu_slope(grad_output, self, dim)
+def _glu_backward(grad_output: Raw, self: Raw, dim: int) -> Raw:
+    return arrays.networks.glu_backward(grad_output, self, dim)
 
 
 def _halves(x: Any, dim: int) -> tuple[Any, Any]:
@@ -429,36 +430,36 @@ def _gated(self: Any, dim: int) -> Any:
     return first * sigmoid(second)
 
 
-def _gated_slope(grad_output: Any, self: Any, dim: int) -> Any:
+def _gated_backward(grad_output: Any, self: Any, dim: int) -> Any:
     first, second = _halves(self, dim)
     gate = sigmoid(second)
     to_first = grad_output * gate
     return linear.cat([to_first, to_first * (first * (1 - gate))], dim=dim)
 
 
-def _gated_slope_in_g(g: Any, self: Any, dim: int) -> Any:
+def _gated_backward_in_g(g: Any, self: Any, dim: int) -> Any:
     first, second = _halves(self, dim)
     gate, (to_first, to_second) = sigmoid(second), _halves(g, dim)
     return to_first * gate + to_second * first * (gate * (1 - gate))
 
 
-def _gated_slope_in_self(g: Any, grad_output: Any, self: Any, dim: int) -> Any:
+def _gated_backward_in_self(g: Any, grad_output: Any, self: Any, dim: int) -> Any:
     first, second = _halves(self, dim)
     gate, (to_first, to_second) = sigmoid(second), _halves(g, dim)
-    slope = grad_output * (gate * (1 - gate))
+    derivative = grad_output * (gate * (1 - gate))
     bend = to_first + to_second * first * (1 - 2 * gate)
-    return linear.cat([to_second * slope, slope * bend], dim=dim)
+    return linear.cat([to_second * derivative, derivative * bend], dim=dim)
 
 
 # With rules: those that follow from the definition give NaN, infinity less infinity, where the
 # second derivative is infinite.
-glu_slope = composite(
-    "glu_slope", _gated_slope, _glu_slope, _PAIR,
-    rules={"grad_output": _gated_slope_in_g, "self": _gated_slope_in_self},
+glu_backward = composite(
+    "glu_backward", _gated_backward, _glu_backward, _PAIR,
+    rules={"grad_output": _gated_backward_in_g, "self": _gated_backward_in_self},
     node="GluBackwardBackward0",
 )  # fmt: skip
 glu_op = composite(
-    "glu", _gated, _glu, rules={"self": lambda g, self, dim: glu_slope(g, self, dim=dim)},
+    "glu", _gated, _glu, rules={"self": lambda g, self, dim: glu_backward(g, self, dim=dim)},
     check=_not_for("glu_cpu"),
 )  # fmt: skip
 

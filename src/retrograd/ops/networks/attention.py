@@ -18,7 +18,7 @@ from retrograd.ops.comparisons import logical_not, ne
 from retrograd.ops.copies import clone, to_dtype, zeros_like
 from retrograd.ops.elementwise import add
 from retrograd.ops.networks import dropout
-from retrograd.ops.networks.softmax import softmax_op, softmax_slope
+from retrograd.ops.networks.softmax import softmax_backward, softmax_op
 from retrograd.ops.piecewise import where
 from retrograd.ops.pointwise.scalar_arithmetic import times as scaled
 from retrograd.ops.reductions.statistics import logsumexp_op
@@ -37,12 +37,12 @@ def _softmax_or_zeros(self: Any) -> Any:
 
 safe_softmax = composite(
     "safe_softmax", _softmax_or_zeros, lambda self: arrays.normalizing.safe_softmax(self),
-    rules={"self": lambda g, result: softmax_slope(g, result, dim=len(result.shape) - 1)},
+    rules={"self": lambda g, result: softmax_backward(g, result, dim=len(result.shape) - 1)},
     check=kernel("softmax_lastdim_kernel_impl", "c"), batch="leading", symmetric=True,
 )  # fmt: skip
 
 
-def _turned(x: Any) -> Any:
+def _transposed(x: Any) -> Any:
     ndim = len(x.shape)
     return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1)
 
@@ -61,7 +61,7 @@ def _attention_of(
 ) -> tuple[Any, Any]:
     times = query.shape[1] // key.shape[1]
     keys, values = (_repeat_heads(x, times) for x in (key, value))
-    scores = scaled(products.matmul(query, _turned(keys)), number=scale)
+    scores = scaled(products.matmul(query, _transposed(keys)), number=scale)
     for mask in _masks(attn_mask, is_causal, scores):
         scores = scores + mask
     return products.matmul(safe_softmax(scores), values), logsumexp_op(
@@ -212,7 +212,7 @@ def _composed(
         key, value = _same_heads(query, key, value)
     root = math.sqrt(abs(scale))
     query = scaled(query, number=-root if scale < 0 else root)
-    scores = products.matmul(query, scaled(_turned(key), number=root))
+    scores = products.matmul(query, scaled(_transposed(key), number=root))
     if bias is not None:
         if len(bias.shape) > len(scores.shape):
             shape = [*bias.shape[: len(bias.shape) - len(scores.shape)], *scores.shape]

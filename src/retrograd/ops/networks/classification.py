@@ -44,7 +44,7 @@ from retrograd.ops.reductions.basic import in_dtype
 # -- nll_loss: the logarithm of the probability of the right class ---------------------------
 
 
-def _places(shape: tuple[int, ...], target: Raw) -> Raw:
+def _flat_indices(shape: tuple[int, ...], target: Raw) -> Raw:
     """Where, in reading order, the chosen classes are in an array of classes along dimension 1 (0
     of a vector)."""
     if len(shape) == 1:
@@ -92,7 +92,7 @@ def _nll(
         return (loss / count if reduction == "mean" else loss), count
     target, weights, ignored = _weights(self, arrays.asarray(target), weight, ignore_index)
     total = arrays.sum_all(weights)
-    losses = -(arrays.take_flat(self, _places(self.shape, target)) * weights)
+    losses = -(arrays.take_flat(self, _flat_indices(self.shape, target)) * weights)
     losses = arrays.where(ignored, self.dtype.type(0), losses)
     if reduction == "none":
         return losses, self.dtype.type(0)
@@ -147,34 +147,34 @@ def _nll_definition(
     return (loss / total if reduction == "mean" else loss), total
 
 
-def _nll_slope(
+def _nll_backward(
     grad_output: Raw, self: Raw, target: Raw, weight: Raw | None, total_weight: Raw,
     reduction: str, ignore_index: int,
 ) -> Raw:  # fmt: skip
     target = arrays.asarray(target)
     divisor = total_weight if reduction == "mean" else self.dtype.type(1)
     if reduction != "none" and _is_plain(self, target, weight, ignore_index):
-        places = arrays.arange(len(target)) * self.shape[1] + target
-        return arrays.rows.place(self.shape, places, grad_output * (-1 / divisor))
+        indices = arrays.arange(len(target)) * self.shape[1] + target
+        return arrays.rows.place(self.shape, indices, grad_output * (-1 / divisor))
     target, factors, ignored = _weights(self, target, weight, ignore_index)
-    slopes = arrays.where(ignored, self.dtype.type(0), grad_output * (-factors / divisor))
-    return arrays.rows.place(self.shape, _places(self.shape, target), slopes)
+    derivatives = arrays.where(ignored, self.dtype.type(0), grad_output * (-factors / divisor))
+    return arrays.rows.place(self.shape, _flat_indices(self.shape, target), derivatives)
 
 
-def _nll_slope_definition(
+def _nll_backward_definition(
     grad_output: Any, self: Any, target: Any, weight: Any, total_weight: Any, reduction: str,
     ignore_index: int,
 ) -> Any:  # fmt: skip
     target, counted, ignored = _counted(self, target, weight, ignore_index)
     factors = counted / total_weight if reduction == "mean" else counted
-    slopes = unsqueeze(masked_fill(grad_output * -factors, ignored, 0), dim=_class_dim(self))
+    derivatives = unsqueeze(masked_fill(grad_output * -factors, ignored, 0), dim=_class_dim(self))
     shape = tuple(self.shape)
-    return scatter_zeros(slopes, shape=shape, dim=_class_dim(self), places=raw(target))
+    return scatter_zeros(derivatives, shape=shape, dim=_class_dim(self), indices=raw(target))
 
 
-# The loss is linear: the transpose of its slope is itself, and its slope does not bend.
-nll_slope = composite(
-    "nll_loss_slope", _nll_slope_definition, _nll_slope,
+# The loss is linear: the transpose of its derivative is itself, and its derivative does not bend.
+nll_backward = composite(
+    "nll_loss_backward", _nll_backward_definition, _nll_backward,
     inputs=("grad_output", "self", "target", "weight", "total_weight"),
     rules={
         "grad_output": lambda g, target, weight, reduction, ignore_index: nll_op(
@@ -191,7 +191,7 @@ def _nll_rule(
 ) -> Any:  # fmt: skip
     if g[0] is None:  # only the total weight is asked about, which depends on no score
         return None
-    return nll_slope(
+    return nll_backward(
         g[0], self, target, weight, total_weight, reduction=reduction, ignore_index=ignore_index
     )
 
@@ -427,17 +427,17 @@ def _bce_losses(self: Raw, target: Raw) -> Raw:
 
 
 def _bce_rule(g: Any, self: Any, target: Any, weight: Any, reduction: str) -> Any:
-    slope = (self - target) / clamp((1 - self) * self, min=1e-12, max=None)
-    slope = slope * share(g, self.shape, reduction)
-    return slope if weight is None else slope * weight
+    derivative = (self - target) / clamp((1 - self) * self, min=1e-12, max=None)
+    derivative = derivative * share(g, self.shape, reduction)
+    return derivative if weight is None else derivative * weight
 
 
 def _bce_target_rule(g: Any, self: Any, weight: Any, reduction: str) -> Any:
-    slope = (log1p(-self) - log(self)) * share(g, self.shape, reduction)
-    return slope if weight is None else slope * weight
+    derivative = (log1p(-self) - log(self)) * share(g, self.shape, reduction)
+    return derivative if weight is None else derivative * weight
 
 
-# Not made of logarithms: at 0 and 1, where these are bounded, it has the slope that PyTorch gives.
+# Not made of logarithms: at 0 and 1, where these are bounded, its derivative is PyTorch's.
 bce_losses = Elementwise(
     "binary_cross_entropy_losses", _bce_losses, inputs=("self", "target"),
     rules={
@@ -537,21 +537,21 @@ def _bce_logits_rule(
     g: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: str
 ) -> Any:
     if pos_weight is None:
-        slope = sigmoid(self) - target
+        derivative = sigmoid(self) - target
     else:
         positive = target * pos_weight
-        slope = (positive + 1 - target) * sigmoid(self) - positive
-    slope = slope * share(g, self.shape, reduction)
-    return slope if weight is None else slope * weight
+        derivative = (positive + 1 - target) * sigmoid(self) - positive
+    derivative = derivative * share(g, self.shape, reduction)
+    return derivative if weight is None else derivative * weight
 
 
 def _bce_logits_target_rule(g: Any, self: Any, weight: Any, pos_weight: Any, reduction: str) -> Any:
     if pos_weight is None:
-        slope = -self
+        derivative = -self
     else:
-        slope = logsigmoid(-self) - pos_weight * logsigmoid(self)
-    slope = slope * share(g, self.shape, reduction)
-    return slope if weight is None else slope * weight
+        derivative = logsigmoid(-self) - pos_weight * logsigmoid(self)
+    derivative = derivative * share(g, self.shape, reduction)
+    return derivative if weight is None else derivative * weight
 
 
 bce_logits_op = composite(

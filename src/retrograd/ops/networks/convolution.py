@@ -84,9 +84,9 @@ def _by_weight(
     transposed: bool, groups: int,
 ) -> Any:  # fmt: skip
     """The gradient by the filters, which were of ``shape``."""
-    images, places = (g, input) if transposed else (input, g)
+    images, windows = (g, input) if transposed else (input, g)
     return convolution_weight(
-        images, places, kernel=tuple(shape[2:]), stride=stride, padding=padding,
+        images, windows, kernel=tuple(shape[2:]), stride=stride, padding=padding,
         dilation=dilation, groups=groups,
     )  # fmt: skip
 

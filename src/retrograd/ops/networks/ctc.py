@@ -12,7 +12,7 @@ from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_chan
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, Reduction, hidden, raw, undifferentiable
+from retrograd.ops._operation import Operation, Reduction, is_lifted, raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.comparisons import isinf
@@ -32,11 +32,11 @@ def _ctc(
     return arrays.sequences.ctc(log_probs, targets, input_lengths, target_lengths, blank)
 
 
-def _ctc_slope(
+def _ctc_backward(
     grad_output: Raw, log_probs: Raw, losses: Raw, log_alpha: Raw, targets: Raw,
     lengths: tuple[Lengths, Lengths], blank: int, zero_infinity: bool,
 ) -> Raw:  # fmt: skip
-    return arrays.sequences.ctc_slope(
+    return arrays.sequences.ctc_backward(
         grad_output, log_probs, losses, log_alpha, targets, lengths, blank, zero_infinity
     )
 
@@ -45,7 +45,7 @@ def _ctc_rule(
     g: Any, log_probs: Any, result0: Any, result1: Any, targets: Any, input_lengths: Lengths,
     target_lengths: Lengths, blank: int, zero_infinity: bool,
 ) -> Any:  # fmt: skip
-    return ctc_slope(
+    return ctc_backward(
         g[0], log_probs, raw(result0), raw(result1), targets=raw(targets),
         lengths=(input_lengths, target_lengths), blank=blank, zero_infinity=zero_infinity,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def _ctc_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dic
 
 
 @own("sequences are the second dimension of the probabilities, the first of all else")
-def _ctc_slope_of_many(
+def _ctc_backward_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:
     grad_output, log_probs, *rest = args
@@ -80,11 +80,11 @@ def _ctc_slope_of_many(
     return out_of_channels(level, found)
 
 
-ctc_slope = undifferentiable(
-    "ctc_slope", _ctc_slope,
+ctc_backward = undifferentiable(
+    "ctc_backward", _ctc_backward,
     RuntimeError("derivative for aten::_ctc_loss_backward is not implemented"),
     inputs=("grad_output", "log_probs", "losses", "log_alpha"), node="NotImplemented",
-    batch=_ctc_slope_of_many,
+    batch=_ctc_backward_of_many,
 )  # fmt: skip
 ctc_op = Reduction(
     "ctc_loss", _ctc, inputs=("log_probs", "targets"), outputs=("result0", "result1"),
@@ -186,7 +186,7 @@ def ctc_loss(
     reduction = reduction_of(None, None, reduction)
     _check_kinds(log_probs, targets, input_lengths, target_lengths, blank)
     inputs, wanted = (
-        reshape(raw(x), (-1,)) if hidden(x) else arrays.sequences.as_lengths(raw(x))
+        reshape(raw(x), (-1,)) if is_lifted(x) else arrays.sequences.as_lengths(raw(x))
         for x in (input_lengths, target_lengths)
     )
     batched = log_probs.ndim == 3
@@ -202,7 +202,7 @@ def ctc_loss(
         losses = where(isinf(values), zeros_like(values), losses)
     if reduction == "mean":
         dtype = raw(losses).dtype
-        if hidden(wanted):
+        if is_lifted(wanted):
             sizes = maximum(to_dtype(wanted, dtype=dtype), arrays.asarray(1, dtype))
         else:
             sizes = arrays.asarray([max(n, 1) for n in wanted], dtype)

@@ -146,8 +146,8 @@ def _pdist(self: Raw, p: float) -> Raw:
     return arrays.statistics.vector_norm(_differences(self), p, (len(lead) + 1,), False)
 
 
-def _norm_slope(g: Any, difference: Any, result: Any, p: float, last: int) -> Any:
-    """The slope of a distance. Differences of which each is the largest each get all of the
+def _norm_backward(g: Any, difference: Any, result: Any, p: float, last: int) -> Any:
+    """The derivative of a distance. Differences of which each is the largest each get all of the
     gradient, as in PyTorch, and not a share of it as by a norm."""
     if p != math.inf:
         return norms.norm_rule(g, difference, result, p, (last,), False)
@@ -156,17 +156,17 @@ def _norm_slope(g: Any, difference: Any, result: Any, p: float, last: int) -> An
     return g * sgn(difference) * to_dtype(largest, dtype=raw(result).dtype)
 
 
-def _pdist_slope(grad_output: Raw, self: Raw, result: Raw, p: float) -> Raw:
+def _pdist_backward(grad_output: Raw, self: Raw, result: Raw, p: float) -> Raw:
     difference = _differences(self)
     last, rows = self.ndim - 1, self.shape[-2]
-    slope = _norm_slope(grad_output, difference, result, p, last)
+    derivative = _norm_backward(grad_output, difference, result, p, last)
     total = arrays.zeros(self.shape, self.dtype)
-    if slope is None:
+    if derivative is None:
         return total
     start = 0
     for row in range(rows - 1):
         end = start + rows - 1 - row
-        part = slope[..., start:end, :]
+        part = derivative[..., start:end, :]
         total[..., row, :] += arrays.sum(part, last - 1)
         total[..., row + 1 :, :] -= part
         start = end
@@ -177,14 +177,14 @@ def _pdist_of(self: Any, p: float) -> Any:
     return length(_differences(self), p=p, dim=(len(self.shape) - 1,))
 
 
-pdist_slope = undifferentiable(
-    "pdist_slope", _pdist_slope,
+pdist_backward = undifferentiable(
+    "pdist_backward", _pdist_backward,
     NotImplementedError("the derivative for '_pdist_backward' is not implemented."),
     inputs=("grad_output", "self", "result"), node="PdistBackwardBackward0", batch="leading",
 )  # fmt: skip
 pdist_op = composite(
     "pdist", _pdist_of, _pdist,
-    rules={"self": lambda g, self, result, p: pdist_slope(g, self, result, p=p)},
+    rules={"self": lambda g, self, result, p: pdist_backward(g, self, result, p=p)},
     batch="leading", check=kernel("pdist", "biuc"),
 )  # fmt: skip
 

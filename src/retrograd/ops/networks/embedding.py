@@ -19,7 +19,7 @@ from retrograd.ops._operation import (
     Operation,
     Selecting,
     Selection,
-    hidden,
+    is_lifted,
     raw,
 )
 from retrograd.ops._operation import linear as declare
@@ -153,18 +153,18 @@ embedding_rows = Linear(
 
 
 def _check_indices(indices: Any, function: str) -> Raw:
-    places = raw(indices)
-    if places.dtype.name not in ("int64", "int32"):
+    index_array = raw(indices)
+    if index_array.dtype.name not in ("int64", "int32"):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got torch.{type_word(places.dtype)}Tensor instead (while checking "
-            f"arguments for {function})"
+            f"Long, Int; but got torch.{type_word(index_array.dtype)}Tensor instead (while "
+            f"checking arguments for {function})"
         )
-    return places
+    return index_array
 
 
-def _check_rows(places: Raw, rows: int) -> None:
-    if arrays.amin(places) < 0 or arrays.amax(places) >= rows:
+def _check_rows(indices: Raw, rows: int) -> None:
+    if arrays.amin(indices) < 0 or arrays.amax(indices) >= rows:
         raise IndexError("index out of range in self")
 
 
@@ -196,14 +196,14 @@ def look_up(
     table = raw(weight)
     if table.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
-    places = _check_indices(indices, "embedding")
+    index_array = _check_indices(indices, "embedding")
     if sparse:
         raise NotImplementedError("gradients of embeddings are dense here: sparse=True is not")
-    if places.size:
+    if index_array.size:
         if not len(table):
             raise RuntimeError("index_select(): self indexing axis dim should be positive")
-        if not checked_by_line(_check_rows, places, len(table)):
-            _check_rows(bare(places, looks=False), len(table))
+        if not checked_by_line(_check_rows, index_array, len(table)):
+            _check_rows(bare(index_array, looks=False), len(table))
     return embedding_rows(
         weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),
         sparse=False,
@@ -255,7 +255,7 @@ def embedding(
 def _shorten(weight: Any, indices: Raw, max_norm: float, norm_type: float) -> None:
     """Scale the rows of ``weight`` that are longer than ``max_norm``, in place and unrecorded."""
     table = raw(weight)
-    if hidden(weight) or hidden(indices):
+    if is_lifted(weight) or is_lifted(indices):
         _shorten_lifted(weight, indices, max_norm, norm_type)
         return
     if arrays.any(indices < 0):
@@ -295,11 +295,11 @@ def _bag(
     starts = offsets[:-1] if include_last_offset else offsets
     count = len(starts)
     bags = arrays.windows.bag_numbers(starts, indices.size)
-    places, members, factors = _members(indices, bags, per_sample_weights, padding_idx)
+    index_array, members, factors = _members(indices, bags, per_sample_weights, padding_idx)
     sizes = arrays.windows.counts_of(members, count)
-    rows = weight[places]
+    rows = weight[index_array]
     if mode == _MODES["max"]:
-        best, largest = arrays.windows.bag_maxima(rows, places, members, count)
+        best, largest = arrays.windows.bag_maxima(rows, index_array, members, count)
         return best, bags, sizes, largest
     if factors is not None:
         rows *= factors[:, None]
@@ -315,7 +315,7 @@ def _members(indices: Any, bags: Any, factors: Any, padding_idx: Padding) -> tup
     if padding_idx == -1:
         return indices, bags, factors
     kept = _is_no_padding(indices, padding_idx)
-    if hidden(indices):
+    if is_lifted(indices):
         return indices, bags, kept if factors is None else factors * kept
     (kept,) = arrays.nonzero(kept)
     if factors is not None:
@@ -328,7 +328,9 @@ def _bag_by_weight(
     shape: Sequence[int], mode: int, padding_idx: Padding, scale_grad_by_freq: bool,
 ) -> Any:  # fmt: skip
     g = g[0]
-    places, members, factors = _members(raw(indices), raw(result1), per_sample_weights, padding_idx)
+    index_array, members, factors = _members(
+        raw(indices), raw(result1), per_sample_weights, padding_idx
+    )
     if mode == _MODES["mean"]:
         sizes = linear.unsqueeze(to_dtype(raw(result2), dtype=raw(g).dtype), dim=1)
         g = g / clamp(sizes, min=1, max=None)
@@ -336,19 +338,20 @@ def _bag_by_weight(
     if factors is not None:
         rows = rows * linear.reshape(factors, (len(members), 1))
     return add_rows(
-        rows, indices=places, rows=shape[0], padding_idx=-1, scale_grad_by_freq=scale_grad_by_freq
+        rows, indices=index_array, rows=shape[0], padding_idx=-1,
+        scale_grad_by_freq=scale_grad_by_freq,
     )
 
 
 def _bag_by_factors(
     g: Any, weight: Any, indices: Any, offsets: Any, result1: Any, padding_idx: Padding
 ) -> Any:
-    places = raw(indices)
-    found = linear.index(g[0], where=(raw(result1),)) * linear.index(weight, where=(places,))
+    index_array = raw(indices)
+    found = linear.index(g[0], where=(raw(result1),)) * linear.index(weight, where=(index_array,))
     found = linear.sum_dim(found, dim=(1,), keepdim=False)
     if padding_idx == -1:
         return found
-    return found * to_dtype(_is_no_padding(places, padding_idx), dtype=raw(found).dtype)
+    return found * to_dtype(_is_no_padding(index_array, padding_idx), dtype=raw(found).dtype)
 
 
 @own("tables of each entry are one below the other, and bags of each entry are more bags")
@@ -387,7 +390,7 @@ def _gather_largest(t: Any, result2: Any, result3: Any) -> Any:
 
 def _scatter_largest(g: Any, result2: Any, result3: Any, shape: Sequence[int]) -> Any:
     found = _if_filled(g[0], result2)
-    return linear.scatter_zeros(found, shape=tuple(shape), dim=0, places=raw(result3))
+    return linear.scatter_zeros(found, shape=tuple(shape), dim=0, indices=raw(result3))
 
 
 _BAG: dict[str, Any] = {

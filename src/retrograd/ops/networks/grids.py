@@ -34,34 +34,34 @@ ZEROS, BORDER, REFLECTION = range(3)
 # -- pixels of images, the same for all channels ---------------------------------------------
 
 
-def _pick(self: Raw, places: Raw, inside: Raw, sizes: Sizes) -> Raw:
-    return arrays.images.pick_pixels(self, places, inside)
+def _pick(self: Raw, indices: Raw, inside: Raw, sizes: Sizes) -> Raw:
+    return arrays.images.pick_pixels(self, indices, inside)
 
 
-def _unpick(self: Raw, places: Raw, inside: Raw, sizes: Sizes) -> Raw:
-    return arrays.images.add_pixels(self, places, inside, sizes)
+def _unpick(self: Raw, indices: Raw, inside: Raw, sizes: Sizes) -> Raw:
+    return arrays.images.add_pixels(self, indices, inside, sizes)
 
 
 pick: Linear = declare(
     "pick_pixels", _pick,
-    lambda g, places, inside, sizes: unpick(g, places=places, inside=inside, sizes=sizes),
+    lambda g, indices, inside, sizes: unpick(g, indices=indices, inside=inside, sizes=sizes),
     node="PickPixelsBackward0", batch="fold",
 )  # fmt: skip
 unpick: Linear = declare(
     "add_pixels", _unpick,
-    lambda g, places, inside, sizes: pick(g, places=places, inside=inside, sizes=sizes),
+    lambda g, indices, inside, sizes: pick(g, indices=indices, inside=inside, sizes=sizes),
     node="AddPixelsBackward0", batch="fold",
 )  # fmt: skip
 
 
 class Tap(NamedTuple):
     """One of the pixels that a sample is made of, in one dimension: where it is, whether that is
-    within the image, its weight, and the slope of that in the coordinate of the grid."""
+    within the image, its weight, and the derivative of that in the coordinate of the grid."""
 
     place: Any
     inside: Any
     weight: Any
-    slope: Any
+    derivative: Any
 
 
 def _taps(
@@ -70,24 +70,24 @@ def _taps(
     """The pixels that all samples are made of, in the ``d``-th dimension of the grid."""
     coordinate = linear.select(grid, dim=2, index=d)
     points = raw(coordinate)
-    at, slope = _unnormalized(points, size, align_corners)
+    at, derivative = _unnormalized(points, size, align_corners)
     if interpolation_mode != BICUBIC:
         at, turn = _inward(at, size, padding_mode, align_corners)
-        slope = turn * slope
+        derivative = turn * derivative
     if interpolation_mode == NEAREST:
         place, inside = _pixel(rounded(at), size)
         return [Tap(place, inside, None, None)]
     below = floor(at)
     share = at - below
     if isinstance(coordinate, TensorLike):
-        share = (coordinate - points) * slope + share  # the same, but it knows where it comes from
+        share = (coordinate - points) * derivative + share  # the same value, with a history
     if interpolation_mode == BILINEAR:
-        weights = [(1 - share, -slope), (share, slope)]
-        places = [below, below + 1]
+        weights = [(1 - share, -derivative), (share, derivative)]
+        indices = [below, below + 1]
     else:
-        weights = [(w, s * slope) for w, s in _cubic(share)]
-        places = [_inward(below + k, size, padding_mode, align_corners)[0] for k in range(-1, 3)]
-    return [Tap(*_pixel(place, size), *pair) for place, pair in zip(places, weights, strict=True)]
+        weights = [(w, s * derivative) for w, s in _cubic(share)]
+        indices = [_inward(below + k, size, padding_mode, align_corners)[0] for k in range(-1, 3)]
+    return [Tap(*_pixel(place, size), *pair) for place, pair in zip(indices, weights, strict=True)]
 
 
 def _unnormalized(points: Any, size: int, align_corners: bool) -> tuple[Any, float]:
@@ -99,7 +99,7 @@ def _unnormalized(points: Any, size: int, align_corners: bool) -> tuple[Any, flo
 
 def _inward(at: Any, size: int, padding_mode: int, align_corners: bool) -> tuple[Any, Any]:
     """Coordinates outside the image moved into it, to the border or reflected, and what that does
-    to their slope."""
+    to their derivative."""
     if padding_mode == ZEROS:
         return at, 1
     turn: Any = 1
@@ -122,48 +122,48 @@ def _reflected(at: Any, size: int, align_corners: bool) -> tuple[Any, Any]:
 
 
 def _pixel(at: Any, size: int) -> tuple[Any, Any]:
-    """Whole coordinates as places, and whether they are in the image; others are moved into it."""
+    """Whole coordinates as indices, and whether they are in the image; others are moved into it."""
     inside = logical_and(ge(at, 0), le(at, size - 1))
     return to_dtype(where(inside, at, 0), dtype=arrays.int64), inside
 
 
 def _cubic(t: Any) -> list[tuple[Any, Any]]:
-    """The weights of the four pixels around a point ``t`` past the second, and their slopes."""
+    """The weights of the four pixels around a point ``t`` past the second; their derivatives."""
     a = -0.75
     u = 1 - t
 
     def inner(x: Any) -> Any:
         return ((a + 2) * x - (a + 3)) * x * x + 1
 
-    def inner_slope(x: Any) -> Any:
+    def inner_derivative(x: Any) -> Any:
         return (3 * (a + 2) * x - 2 * (a + 3)) * x
 
     def outer(x: Any) -> Any:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
-    def outer_slope(x: Any) -> Any:
+    def outer_derivative(x: Any) -> Any:
         return (3 * a * x - 10 * a) * x + 8 * a
 
     return [
-        (outer(t + 1), outer_slope(t + 1)),
-        (inner(t), inner_slope(t)),
-        (inner(u), -inner_slope(u)),
-        (outer(u + 1), -outer_slope(u + 1)),
+        (outer(t + 1), outer_derivative(t + 1)),
+        (inner(t), inner_derivative(t)),
+        (inner(u), -inner_derivative(u)),
+        (outer(u + 1), -outer_derivative(u + 1)),
     ]
 
 
 class Corner(NamedTuple):
     """One of the pixels that samples are made of: its place, and its taps in each dimension."""
 
-    places: Any
+    indices: Any
     inside: Any
     taps: tuple[Tap, ...]
 
     def weight(self, but: int | None = None) -> Any:
-        """The product of the weights; of the slope instead in one dimension."""
+        """The product of the weights; of the derivative instead in one dimension."""
         found: Any = None
         for d, tap in enumerate(self.taps):
-            factor = tap.slope if d == but else tap.weight
+            factor = tap.derivative if d == but else tap.weight
             if factor is not None:
                 found = factor if found is None else found * factor
         return found
@@ -179,10 +179,10 @@ def _corners(
     ]
     found = []
     for taps in product(*dims):
-        places, inside = taps[0].place, taps[0].inside
+        indices, inside = taps[0].place, taps[0].inside
         for tap, size in zip(taps[1:], sizes[1:], strict=True):
-            places, inside = places * size + tap.place, logical_and(inside, tap.inside)
-        found.append(Corner(places, inside, taps))
+            indices, inside = indices * size + tap.place, logical_and(inside, tap.inside)
+        found.append(Corner(indices, inside, taps))
     return found
 
 
@@ -199,7 +199,7 @@ def _sample(
     sizes = tuple(input.shape[2:])
     total: Raw = None
     for corner in _corners(grid, sizes, interpolation_mode, padding_mode, align_corners):
-        part = _pick(input, corner.places, corner.inside, sizes)
+        part = _pick(input, corner.indices, corner.inside, sizes)
         weight = corner.weight()
         if weight is not None:
             part *= weight[:, None]
@@ -212,7 +212,7 @@ def _sample_of(
 ) -> Any:
     sizes, total = tuple(input.shape[2:]), None
     for corner in _corners(grid, sizes, interpolation_mode, padding_mode, align_corners):
-        part = pick(input, places=raw(corner.places), inside=raw(corner.inside), sizes=sizes)
+        part = pick(input, indices=raw(corner.indices), inside=raw(corner.inside), sizes=sizes)
         weight = corner.weight()
         total = _plus(total, part if weight is None else part * _for_channels(weight))
     return linear.reshape(total, (*input.shape[:2], *grid.shape[1:-1]))
@@ -227,7 +227,7 @@ def _sample_rule(
     by_input: Any = None
     by_grid: list[Any] = [None] * len(sizes)
     for corner in _corners(grid, sizes, interpolation_mode, padding_mode, align_corners):
-        where = {"places": corner.places, "inside": corner.inside, "sizes": sizes}
+        where = {"indices": corner.indices, "inside": corner.inside, "sizes": sizes}
         if needs[0]:
             weight = corner.weight()
             part = g if weight is None else g * _for_channels(weight)

@@ -41,17 +41,17 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
             "both arguments to linear need to be at least 1D, but they are "
             f"{ndim}D and {len(weight.shape)}D"
         )
-    turned = reshaping.t(weight)
+    transposed = reshaping.t(weight)
     if bias is None:
-        return products.matmul(input, turned)
+        return products.matmul(input, transposed)
     if ndim == 2:
-        return addmm(bias, input, turned)
+        return addmm(bias, input, transposed)
     if arrays.is_contiguous(raw(input)) and (len(weight.shape) == 2 or bias.shape):
         rows = tuple(input.shape[:-1])
         flat = moving.view(input, size=(numel(rows), input.shape[-1]))
-        found = addmm(bias, flat, turned)
+        found = addmm(bias, flat, transposed)
         return moving.view(found, size=(*rows, found.shape[-1]))
-    return products.matmul(input, turned) + bias
+    return products.matmul(input, transposed) + bias
 
 
 def _trilinear(i1: Any, i2: Any, i3: Any) -> Any:

@@ -22,7 +22,7 @@ from retrograd.ops.copies import zero, zeros_like
 from retrograd.ops.elementwise import exp
 from retrograd.ops.linear import reshape
 from retrograd.ops.networks._inplace import with_inplace
-from retrograd.ops.networks.activations import _recorded_as, _slope, _written_as
+from retrograd.ops.networks.activations import _backward_of, _recorded_as, _written_as
 from retrograd.ops.piecewise import where
 
 # -- leaky_relu ------------------------------------------------------------------------------
@@ -32,8 +32,8 @@ def _leaky_relu(self: Raw, negative_slope: float) -> Raw:
     return arrays.networks.leaky_relu(self, negative_slope)
 
 
-def _leaky_relu_slope(grad_output: Raw, self: Raw, negative_slope: float) -> Raw:
-    return arrays.networks.leaky_relu_slope(grad_output, self, negative_slope)
+def _leaky_relu_backward(grad_output: Raw, self: Raw, negative_slope: float) -> Raw:
+    return arrays.networks.leaky_relu_backward(grad_output, self, negative_slope)
 
 
 def _of_leaky_result(g: Any, result: Any, negative_slope: float) -> Any:
@@ -45,19 +45,19 @@ def _of_leaky_result(g: Any, result: Any, negative_slope: float) -> Any:
             "https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu "
             "backward calculation with negative slope"
         )
-    return leaky_relu_slope(g, result, negative_slope=negative_slope)
+    return leaky_relu_backward(g, result, negative_slope=negative_slope)
 
 
-leaky_relu_slope = _slope(
-    "leaky_relu_slope",
+leaky_relu_backward = _backward_of(
+    "leaky_relu_backward",
     lambda grad_output, self, negative_slope: grad_output * where(
         gt(self, 0), zero(self) + 1, zero(self) + negative_slope
     ),
-    _leaky_relu_slope,
+    _leaky_relu_backward,
 )  # fmt: skip
 leaky_relu_op = elementwise(
     "leaky_relu", _leaky_relu,
-    lambda g, self, negative_slope: leaky_relu_slope(g, self, negative_slope=negative_slope),
+    lambda g, self, negative_slope: leaky_relu_backward(g, self, negative_slope=negative_slope),
     check=kernel("leaky_relu_cpu", "biuc"),
     words="Where the input is positive the gradient passes unchanged; elsewhere it is multiplied "
           "by negative_slope.",
@@ -153,7 +153,7 @@ def _rrelu(self: Raw, noise: Raw, lower: float, upper: float, training: bool) ->
 def _rrelu_rule(g: Any, self: Any, noise: Any, lower: float, upper: float, training: bool) -> Any:
     if training and upper - lower > 1e-6:
         return g * (noise + zero(self))
-    return leaky_relu_slope(g, self, negative_slope=(lower + upper) / 2)
+    return leaky_relu_backward(g, self, negative_slope=(lower + upper) / 2)
 
 
 def _of_rrelu_result(
@@ -224,28 +224,30 @@ def _elu(self: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
     return arrays.networks.elu(self, alpha, scale, input_scale)
 
 
-def _elu_slope(grad_output: Raw, self: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
-    return arrays.networks.elu_slope(grad_output, self, alpha, scale, input_scale)
+def _elu_backward(
+    grad_output: Raw, self: Raw, alpha: float, scale: float, input_scale: float
+) -> Raw:
+    return arrays.networks.elu_backward(grad_output, self, alpha, scale, input_scale)
 
 
-def _elu_slope_of_result(
+def _elu_backward_of_result(
     grad_output: Raw, result: Raw, alpha: float, scale: float, input_scale: float
 ) -> Raw:
-    return arrays.networks.elu_slope_of_result(grad_output, result, alpha, scale, input_scale)
+    return arrays.networks.elu_backward_of_result(grad_output, result, alpha, scale, input_scale)
 
 
 def _elu_rule(g: Any, self: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return elu_slope(g, self, alpha=alpha, scale=scale, input_scale=input_scale)
+    return elu_backward(g, self, alpha=alpha, scale=scale, input_scale=input_scale)
 
 
-def _elu_slope_defined(
+def _elu_backward_defined(
     grad_output: Any, self: Any, alpha: float, scale: float, input_scale: float
 ) -> Any:
     curve = exp(where(lt(self, 0), self, zero(self)) * input_scale) * (alpha * scale * input_scale)
     return grad_output * where(le(self, 0), curve, zero(self) + scale)
 
 
-def _elu_slope_of_result_defined(
+def _elu_backward_of_result_defined(
     grad_output: Any, result: Any, alpha: float, scale: float, input_scale: float
 ) -> Any:
     # The exponential is what the result has in excess of its least value.
@@ -260,12 +262,12 @@ def _of_elu_result(g: Any, result: Any, alpha: float, scale: float, input_scale:
             "supported. This is caused by calling in-place forward function with a negative slope, "
             "please call out-of-place version instead."
         )
-    return elu_slope_of_result(g, result, alpha=alpha, scale=scale, input_scale=input_scale)
+    return elu_backward_of_result(g, result, alpha=alpha, scale=scale, input_scale=input_scale)
 
 
-elu_slope = _slope("elu_slope", _elu_slope_defined, _elu_slope)
-elu_slope_of_result = _slope(
-    "elu_slope_of_result", _elu_slope_of_result_defined, _elu_slope_of_result,
+elu_backward = _backward_of("elu_backward", _elu_backward_defined, _elu_backward)
+elu_backward_of_result = _backward_of(
+    "elu_backward_of_result", _elu_backward_of_result_defined, _elu_backward_of_result,
     inputs=("grad_output", "result"),
 )  # fmt: skip
 elu_op = elementwise(

@@ -213,7 +213,7 @@ def l1_loss(
     return reduced(errors, reduction)
 
 
-# Values moved between ``-limit`` and ``limit``; those that are there already have no slope.
+# Values moved between ``-limit`` and ``limit``; those that are there already have no derivative.
 _bounded = elementwise(
     "bounded", lambda self, limit: arrays.clip(self, -limit, limit),
     lambda g, self, limit: where(abs(raw(self)) < limit, g, zeros_like(g)),

@@ -108,21 +108,21 @@ def _multi_margin_rule(
     lack = margin - x[rows, target][:, None] + x
     lack = arrays.where(lack > 0, lack, x.dtype.type(0))
     lack[rows, target] = 0
-    slope = arrays.cast(lack > 0, x.dtype) if p == 1 else 2 * lack
+    derivative = arrays.cast(lack > 0, x.dtype) if p == 1 else 2 * lack
     if weight is not None:
-        slope = slope * weight[target][:, None]
-    slope[rows, target] = -arrays.sum(slope, 1)
-    return _of_rows(slope, g, self, reduction)
+        derivative = derivative * weight[target][:, None]
+    derivative[rows, target] = -arrays.sum(derivative, 1)
+    return _of_rows(derivative, g, self, reduction)
 
 
 def _rows(self: Raw) -> Raw:
     return arrays.reshape(self, (1, -1)) if self.ndim <= 1 else self
 
 
-def _of_rows(slope: Raw, g: Raw, self: Raw, reduction: str) -> Raw:
-    """The gradient of scores, from the slopes of what their classes lack."""
-    averaged = slope.shape[1] * (len(slope) if reduction == "mean" else 1)
-    each = slope / slope.dtype.type(averaged) * arrays.reshape(g, (-1, 1))
+def _of_rows(derivative: Raw, g: Raw, self: Raw, reduction: str) -> Raw:
+    """The gradient of scores, from the derivatives of what their classes lack."""
+    averaged = derivative.shape[1] * (len(derivative) if reduction == "mean" else 1)
+    each = derivative / derivative.dtype.type(averaged) * arrays.reshape(g, (-1, 1))
     return arrays.reshape(each, self.shape)
 
 
@@ -199,9 +199,9 @@ def _multilabel_rule(g: Any, self: Raw, target: Raw, is_target: Raw, reduction: 
     labels = arrays.where(counts, labels, 0)
     lack = 1 - arrays.take_along(x, labels, 1)[:, :, None] + x[:, None, :]
     active = arrays.cast(counts[:, :, None] & others[:, None, :] & (lack > 0), x.dtype)
-    places = arrays.arange(len(x))[:, None] * x.shape[1] + labels
-    slope = arrays.sum(active, 1) - arrays.add_flat(x.shape, places, arrays.sum(active, 2))
-    return _of_rows(slope, g[0], self, reduction)
+    indices = arrays.arange(len(x))[:, None] * x.shape[1] + labels
+    derivative = arrays.sum(active, 1) - arrays.add_flat(x.shape, indices, arrays.sum(active, 2))
+    return _of_rows(derivative, g[0], self, reduction)
 
 
 multilabel_op = composite(

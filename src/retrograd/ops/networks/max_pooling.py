@@ -29,11 +29,11 @@ from retrograd.ops.networks._pools import (
 
 
 def _put_in_images(self: Raw, like: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
-    return arrays.windows.add_places(self, indices, sizes, distinct)
+    return arrays.windows.add_at_indices(self, indices, sizes, distinct)
 
 
 def _take_in_images(self: Raw, indices: Raw, ndim: int) -> Raw:
-    return arrays.windows.take_places(self, indices, ndim)
+    return arrays.windows.take_at_indices(self, indices, ndim)
 
 
 put_in_images: Linear = Linear(

@@ -152,12 +152,12 @@ def _with_weights(
 ) -> tuple[Any, Any]:  # fmt: skip
     """The result and the weights, which have to be computed one by one for that."""
     count, length, head = q.shape
-    scaled, turned = q * math.sqrt(1.0 / float(head)), k.transpose(-2, -1)
+    scaled, transposed = q * math.sqrt(1.0 / float(head)), k.transpose(-2, -1)
     _insist(not (is_causal and mask is None), "FIXME: is_causal not implemented for need_weights")
     if mask is not None:
-        weights = mask.baddbmm(scaled, turned)
+        weights = mask.baddbmm(scaled, transposed)
     else:
-        weights = products.bmm(scaled, turned)
+        weights = products.bmm(scaled, transposed)
     weights = weights.softmax(-1)
     if p > 0:
         weights = dropout(weights, p)

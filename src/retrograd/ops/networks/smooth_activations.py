@@ -13,7 +13,7 @@ from retrograd.ops._words import DERIVATIVE
 from retrograd.ops.comparisons import gt
 from retrograd.ops.elementwise import exp, sigmoid
 from retrograd.ops.networks._inplace import with_inplace
-from retrograd.ops.networks.activations import _PAIR, _slope
+from retrograd.ops.networks.activations import _PAIR, _backward_of
 from retrograd.ops.piecewise import abs, sgn, where
 from retrograd.ops.pointwise.special import erf
 from retrograd.ops.pointwise.trigonometry import tanh
@@ -29,24 +29,24 @@ def _gelu(self: Raw, approximate: str) -> Raw:
     return arrays.networks.gelu(self, approximate)
 
 
-def _gelu_slope(grad_output: Raw, self: Raw, approximate: str) -> Raw:
-    return arrays.networks.gelu_slope(grad_output, self, approximate)
+def _gelu_backward(grad_output: Raw, self: Raw, approximate: str) -> Raw:
+    return arrays.networks.gelu_backward(grad_output, self, approximate)
 
 
-def _gelu_slope_defined(grad_output: Any, self: Any, approximate: str) -> Any:
+def _gelu_backward_defined(grad_output: Any, self: Any, approximate: str) -> Any:
     square = self * self
     if approximate == "none":
         normal = (erf(self * _HALF_ROOT) + 1) * 0.5
         return grad_output * (normal + self * (exp(square * -0.5) * _DENSITY_AT_0))
     # x times the logistic function s of u: its derivative is s + xs'.
     s = sigmoid(self * (square * _KAPPA + 1) * _TWO_BETA)
-    slope_of_u = (square * (3 * _KAPPA) + 1) * _TWO_BETA
-    return grad_output * (s * (self * slope_of_u * (1 - s) + 1))
+    derivative_of_u = (square * (3 * _KAPPA) + 1) * _TWO_BETA
+    return grad_output * (s * (self * derivative_of_u * (1 - s) + 1))
 
 
-gelu_slope = _slope("gelu_slope", _gelu_slope_defined, _gelu_slope)
+gelu_backward = _backward_of("gelu_backward", _gelu_backward_defined, _gelu_backward)
 gelu_op = elementwise(
-    "gelu", _gelu, lambda g, self, approximate: gelu_slope(g, self, approximate=approximate),
+    "gelu", _gelu, lambda g, self, approximate: gelu_backward(g, self, approximate=approximate),
     check=kernel("GeluKernelImpl", "biuc"),
     words=DERIVATIVE,
 )  # fmt: skip
@@ -77,31 +77,31 @@ def gelu(input: Any, approximate: str = "none") -> Any:
 # -- silu, mish ------------------------------------------------------------------------------
 
 
-def _silu_slope(grad_output: Any, self: Any) -> Any:
+def _silu_backward(grad_output: Any, self: Any) -> Any:
     s = sigmoid(self)
     return grad_output * (s * (self * (1 - s) + 1))
 
 
-def _mish_slope(grad_output: Any, self: Any) -> Any:
+def _mish_backward(grad_output: Any, self: Any) -> Any:
     s, t = sigmoid(self), tanh(softplus_op(self, beta=1, threshold=20))
     return grad_output * (t + self * s * (1 - t * t))
 
 
-silu_slope = _slope(
-    "silu_slope", _silu_slope,
-    lambda grad_output, self: arrays.networks.silu_slope(grad_output, self),
+silu_backward = _backward_of(
+    "silu_backward", _silu_backward,
+    lambda grad_output, self: arrays.networks.silu_backward(grad_output, self),
 )  # fmt: skip
 silu_op = elementwise(
-    "silu", lambda self: arrays.networks.silu(self), lambda g, self: silu_slope(g, self),
+    "silu", lambda self: arrays.networks.silu(self), lambda g, self: silu_backward(g, self),
     check=kernel("silu_cpu", "biu"),
     words=DERIVATIVE,
 )  # fmt: skip
-mish_slope = _slope(
-    "mish_slope", _mish_slope,
-    lambda grad_output, self: arrays.networks.mish_slope(grad_output, self),
+mish_backward = _backward_of(
+    "mish_backward", _mish_backward,
+    lambda grad_output, self: arrays.networks.mish_backward(grad_output, self),
 )  # fmt: skip
 mish_op = elementwise(
-    "mish", lambda self: arrays.networks.mish(self), lambda g, self: mish_slope(g, self),
+    "mish", lambda self: arrays.networks.mish(self), lambda g, self: mish_backward(g, self),
     check=kernel("mish_cpu", "biuc"),
     words=DERIVATIVE,
 )  # fmt: skip
@@ -151,20 +151,20 @@ def _softplus(self: Raw, beta: float, threshold: float) -> Raw:
     return arrays.networks.softplus(self, beta, threshold)
 
 
-def _softplus_slope(grad_output: Raw, self: Raw, beta: float, threshold: float) -> Raw:
-    return arrays.networks.softplus_slope(grad_output, self, beta, threshold)
+def _softplus_backward(grad_output: Raw, self: Raw, beta: float, threshold: float) -> Raw:
+    return arrays.networks.softplus_backward(grad_output, self, beta, threshold)
 
 
-softplus_slope = _slope(
-    "softplus_slope",
+softplus_backward = _backward_of(
+    "softplus_backward",
     lambda grad_output, self, beta, threshold: where(
         gt(raw(self) * beta, threshold), grad_output, grad_output * sigmoid(self * beta)
     ),
-    _softplus_slope,
+    _softplus_backward,
 )  # fmt: skip
 softplus_op = elementwise(
     "softplus", _softplus,
-    lambda g, self, beta, threshold: softplus_slope(g, self, beta=beta, threshold=threshold),
+    lambda g, self, beta, threshold: softplus_backward(g, self, beta=beta, threshold=threshold),
     check=kernel("softplus_cpu", "biuc"),
     words="The derivative of softplus is the sigmoid of the input.",
 )  # fmt: skip
@@ -200,19 +200,21 @@ def _minus_softplus(self: Any) -> tuple[Any, Any]:
     return -softplus_op(-self, beta=1, threshold=40), exp(-abs(self))
 
 
-log_sigmoid_slope = _slope(
-    "log_sigmoid_slope", lambda grad_output, self, buffer: grad_output * sigmoid(-self),
-    lambda grad_output, self, buffer: arrays.networks.log_sigmoid_slope(grad_output, self, buffer),
+log_sigmoid_backward = _backward_of(
+    "log_sigmoid_backward", lambda grad_output, self, buffer: grad_output * sigmoid(-self),
+    lambda grad_output, self, buffer: arrays.networks.log_sigmoid_backward(
+        grad_output, self, buffer
+    ),
     inputs=(*_PAIR, "buffer"),
 )  # fmt: skip
 
 
 def _log_sigmoid_rule(g: Any, self: Any, buffer: Any) -> Any:
-    slope = None if g[0] is None else log_sigmoid_slope(g[0], self, raw(buffer))
+    derivative = None if g[0] is None else log_sigmoid_backward(g[0], self, raw(buffer))
     if g[1] is None:
-        return slope
+        return derivative
     of_buffer = -g[1] * (sgn(self) * buffer)  # which nobody sees but the rule itself
-    return of_buffer if slope is None else slope + of_buffer
+    return of_buffer if derivative is None else derivative + of_buffer
 
 
 log_sigmoid_op = composite(

@@ -51,27 +51,27 @@ def _check(name: str) -> Any:
     return check
 
 
-softmax_slope = composite(
-    "softmax_slope",
+softmax_backward = composite(
+    "softmax_backward",
     lambda grad_output, output, dim: output * (grad_output - _total(grad_output * output, dim)),
-    arrays.rows.softmax_slope, inputs=("grad_output", "output"),
+    arrays.rows.softmax_backward, inputs=("grad_output", "output"),
 )  # fmt: skip
 softmax_op = composite(
     "softmax", lambda self, dim: _ratio(exp(_from_largest(self, dim)), dim),
     arrays.rows.softmax, check=_check("softmax"), symmetric=True,
-    rules={"self": lambda g, result, dim: softmax_slope(g, result, dim=dim)},
+    rules={"self": lambda g, result, dim: softmax_backward(g, result, dim=dim)},
     words="The gradient minus its average, weighted by the probabilities, times the probabilities: "
           "only differences between the inputs matter.",
 )  # fmt: skip
-log_softmax_slope = composite(
-    "log_softmax_slope",
+log_softmax_backward = composite(
+    "log_softmax_backward",
     lambda grad_output, output, dim: grad_output - exp(output) * _total(grad_output, dim),
-    arrays.rows.log_softmax_slope, inputs=("grad_output", "output"),
+    arrays.rows.log_softmax_backward, inputs=("grad_output", "output"),
 )  # fmt: skip
 log_softmax_op = composite(
     "log_softmax", lambda self, dim: _less_log_of_sum(_from_largest(self, dim), dim),
     arrays.rows.log_softmax, check=_check("log_softmax"),
-    rules={"self": lambda g, result, dim: log_softmax_slope(g, result, dim=dim)},
+    rules={"self": lambda g, result, dim: log_softmax_backward(g, result, dim=dim)},
     words="The gradient minus the probabilities times its sum: only differences between the inputs "
           "matter.",
 )  # fmt: skip
@@ -274,7 +274,7 @@ def gumbel_softmax(
         return soft
     values = raw(soft.detach())
     along, shape = one_dim(dim, values.ndim), tuple(values.shape) or (1,)
-    places = argmax_at(reshape(values, shape), dim=along, keepdim=True)
-    ones = arrays.full(tuple(places.shape), 1, values.dtype)
-    chosen = scatter_zeros(ones, shape=shape, dim=along, places=places)
+    indices = argmax_at(reshape(values, shape), dim=along, keepdim=True)
+    ones = arrays.full(tuple(indices.shape), 1, values.dtype)
+    chosen = scatter_zeros(ones, shape=shape, dim=along, indices=indices)
     return add(reshape(chosen, tuple(values.shape)) - values, soft)

@@ -1,4 +1,4 @@
-"""Windows taken out of images and put back: unpooling, unfolding, and pools at random places."""
+"""Windows taken out of images and put back: unpooling, unfolding, and pools at random positions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ type_word = arrays.dtypes.type_word
 
 
 def _max_unpool(self: Raw, indices: Raw, output_size: Sizes) -> Raw:
-    return arrays.windows.add_places(self, indices, output_size, True)
+    return arrays.windows.add_at_indices(self, indices, output_size, True)
 
 
 def _unpool(n: int) -> Linear:
@@ -69,20 +69,20 @@ def _unpooled_sizes(
 
 
 def _unpooled(ndim: int, input: Any, indices: Any, sizes: Sizes) -> Any:
-    x, places = raw(input), raw(indices)
+    x, index_array = raw(input), raw(indices)
     shape = list(x.shape)
-    if places.dtype.name != "int64":
-        got = f" but got: {type_word(places.dtype)}" if ndim == 2 else ""
+    if index_array.dtype.name != "int64":
+        got = f" but got: {type_word(index_array.dtype)}" if ndim == 2 else ""
         raise RuntimeError(f"elements in indices should be type int64{got}")
     if x.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(
             f"Input to max_unpooling{ndim}d should be a {ndim + 1}d or {ndim + 2}d Tensor, but got "
             f"a tensor with {x.ndim} dimensions."
         )
-    if places.shape != x.shape:
+    if index_array.shape != x.shape:
         raise RuntimeError(
             f"Expected shape of indices to be same as that of the input tensor ({shape}) but got "
-            f"indices tensor with shape: {list(places.shape)}"
+            f"indices tensor with shape: {list(index_array.shape)}"
         )
     empty = [d for d in range(1, x.ndim) if shape[d] == 0]
     if empty:
@@ -94,7 +94,7 @@ def _unpooled(ndim: int, input: Any, indices: Any, sizes: Sizes) -> Any:
     count = 1
     for n in sizes:
         count *= n
-    found = bare(places)
+    found = bare(index_array)
     wrong = found[(found < 0) | (found >= count)]
     if wrong.size:
         raise RuntimeError(
@@ -143,8 +143,8 @@ def max_unpool1d(
     """
     k, s, p = _options(1, kernel_size, kernel_size if stride is None else stride, padding)
     sizes = _unpooled_sizes(input, k, s, p, output_size)
-    column, places = (linear.unsqueeze(x, dim=len(x.shape)) for x in (input, indices))
-    found = _unpooled(2, column, places, (*sizes, 1))
+    column, index_array = (linear.unsqueeze(x, dim=len(x.shape)) for x in (input, indices))
+    found = _unpooled(2, column, index_array, (*sizes, 1))
     return linear.squeeze_dim(found, dims=(len(found.shape) - 1,))
 
 

@@ -24,9 +24,9 @@ from retrograd.ops._operation import (
     Elementwise,
     Operation,
     Target,
-    asking,
     composite,
     elementwise,
+    elementwise_constant,
     raw,
 )
 from retrograd.ops._public import public
@@ -397,7 +397,7 @@ def _frexp_of(self: Any) -> Any:
     return _ldexp_whole(self, -exponent), exponent
 
 
-_frexp_exponent = asking("frexp_exponent", lambda self: pointwise.frexp(self)[1])
+_frexp_exponent = elementwise_constant("frexp_exponent", lambda self: pointwise.frexp(self)[1])
 _frexp = composite(
     "frexp", _frexp_of, pointwise.frexp, outputs=("mantissa", "exponent"),
     rules={"self": lambda g, exponent: _ldexp_whole(g[0], -raw(exponent))}, batch="pointwise",

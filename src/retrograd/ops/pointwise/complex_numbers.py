@@ -27,8 +27,8 @@ def _angle_rule(g: Any, self: Any) -> Any:
     if raw(self).dtype.kind != "c":
         return zeros_like(g)
     square = real(self * conj(self))
-    turned = g * self / square * 1j
-    return where(eq(self, 0), zeros_like(turned), turned)
+    gradient = g * self / square * 1j
+    return where(eq(self, 0), zeros_like(gradient), gradient)
 
 
 angle = elementwise(

@@ -38,7 +38,7 @@ def _check_rounded(self: Any, other: Any, rounding_mode: str) -> None:
     kernel(f"div_{rounding_mode}_cpu", "bc")(self, other)
 
 
-# Steps have no slope, but their rules name what PyTorch's node keeps.
+# Steps have no derivative, but their rules name what PyTorch's node keeps.
 div_rounded = elementwise(
     "div_rounded", _div_rounded,
     lambda g, other: zeros_like(g), lambda g, self, other: zeros_like(g),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from retrograd.arrays import _pointwise as pointwise
 from retrograd.ops._operation import (
-    asking,
+    elementwise_constant,
 )
 from retrograd.ops._refusals import kernel
 
 # -- integers and bits -----------------------------------------------------------------------
 
 _PAIR = ("self", "other")
-gcd = asking(
+gcd = elementwise_constant(
     "gcd", pointwise.gcd, _PAIR, dtypes="promote", check=kernel("gcd_cpu", "bfc"),
     public="torch method", in_place="torch method", accepts="tensors", out="cast",
     doc="""The greatest common divisor of two integer tensors.
@@ -21,7 +21,7 @@ gcd = asking(
     tensor([4, 9])
     """,
 )  # fmt: skip
-lcm = asking(
+lcm = elementwise_constant(
     "lcm", pointwise.lcm, _PAIR, dtypes="promote", check=kernel("lcm_cpu", "bfc"),
     public="torch method", in_place="torch method", accepts="tensors", out="cast",
     doc="""The least common multiple of two integer tensors.
@@ -31,7 +31,7 @@ lcm = asking(
     tensor([12, 18])
     """,
 )  # fmt: skip
-bitwise_left_shift = asking(
+bitwise_left_shift = elementwise_constant(
     "bitwise_left_shift", pointwise.left_shift, _PAIR, dtypes="promote",
     check=kernel("lshift_cpu", "bfc"),
     public="torch method", in_place=True, accepts="either", out="cast",
@@ -42,7 +42,7 @@ bitwise_left_shift = asking(
     tensor([4, 6])
     """,
 )  # fmt: skip
-bitwise_right_shift = asking(
+bitwise_right_shift = elementwise_constant(
     "bitwise_right_shift", pointwise.right_shift, _PAIR, dtypes="promote",
     check=kernel("rshift_cpu", "bfc"),
     public="torch method", in_place=True, accepts="either", out="cast",

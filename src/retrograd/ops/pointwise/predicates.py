@@ -16,8 +16,8 @@ from retrograd.ops._arguments import (
 from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel
 from retrograd.ops._operation import (
-    asking,
     constant,
+    elementwise_constant,
     raw,
 )
 from retrograd.ops._public import public
@@ -25,7 +25,7 @@ from retrograd.ops._refusals import refuses
 from retrograd.ops.comparisons import eq, logical_not
 from retrograd.ops.selecting import all_of, any_of
 
-isposinf = asking(
+isposinf = elementwise_constant(
     "isposinf", pointwise.isposinf,
     check=refuses("c", "isposinf does not support complex inputs.", RuntimeError),
     public="torch method",
@@ -39,7 +39,7 @@ isposinf = asking(
     tensor([False,  True])
     """,
 )  # fmt: skip
-isneginf = asking(
+isneginf = elementwise_constant(
     "isneginf", pointwise.isneginf,
     check=refuses("c", "isneginf does not support complex inputs.", RuntimeError),
     public="torch method",
@@ -53,7 +53,7 @@ isneginf = asking(
     tensor([False,  True])
     """,
 )  # fmt: skip
-isreal = asking(
+isreal = elementwise_constant(
     "isreal", pointwise.isreal,
     public="torch method", out="no",
     doc="""Whether the imaginary part of each element is zero.
@@ -72,7 +72,7 @@ def _isclose(self: Raw, other: Raw, rtol: float, atol: float, equal_nan: bool) -
     return pointwise.isclose(self, other, rtol, atol, equal_nan)
 
 
-_isclose_to = asking("isclose", _isclose, ("self", "other"))
+_isclose_to = elementwise_constant("isclose", _isclose, ("self", "other"))
 
 
 @public("torch method")

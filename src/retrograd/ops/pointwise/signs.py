@@ -15,8 +15,8 @@ from retrograd.ops._arguments import (
 )
 from retrograd.ops._operation import (
     Elementwise,
-    asking,
     elementwise,
+    elementwise_constant,
 )
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
@@ -120,7 +120,7 @@ def copysign(input: Any, other: Any) -> Any:
     return _copysign(input, other)
 
 
-signbit = asking(
+signbit = elementwise_constant(
     "signbit", pointwise.signbit,
     check=refuses("c", "signbit is not implemented for complex tensors."),
     public="torch method",

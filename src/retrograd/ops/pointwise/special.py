@@ -18,9 +18,9 @@ from retrograd.ops._arguments import (
 from retrograd.ops._operation import (
     Constant,
     Elementwise,
-    asking,
     constant,
     elementwise,
+    elementwise_constant,
     raw,
 )
 from retrograd.ops._public import public
@@ -496,8 +496,10 @@ def round(input: Any, *, decimals: int = 0) -> Any:
 
 
 def _plain(name: str, forward: Any, doc: str) -> Constant:
-    return asking(f"special_{name}", forward, dtypes="float", check=_no_half(f"{name}_cpu"),
-                  public=f"special.{name}", out="cast", doc=doc)  # fmt: skip
+    return elementwise_constant(
+        f"special_{name}", forward, dtypes="float", check=_no_half(f"{name}_cpu"),
+        public=f"special.{name}", out="cast", doc=doc,
+    )  # fmt: skip
 
 
 bessel_j0 = _plain(

@@ -54,8 +54,8 @@ tan = elementwise(
 
 
 def _arc(x: Any) -> Any:
-    """The slope of the arc sine. On the cuts of complex ones the sign of a zero says which side is
-    meant: it survives subtraction, as no product, and no sum with a number."""
+    """The derivative of the arc sine. On the branch cuts of complex numbers the sign of zero says
+    which side is meant. A subtraction keeps that sign; products and sums with a number do not."""
     return rsqrt(-(x - 1)) * rsqrt(x - -1) if is_complex(x) else rsqrt(1 - x * x)
 
 

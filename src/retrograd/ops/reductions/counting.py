@@ -18,7 +18,7 @@ from retrograd.ops._operation import (
     TensorLike,
     composite,
     constant,
-    hidden,
+    is_lifted,
     raw,
     undifferentiable,
 )
@@ -68,14 +68,14 @@ def _bincount(self: Raw, minlength: int) -> Raw:
     return arrays.statistics.bincount(self, None, minlength)
 
 
-def _weighed(self: Raw, places: Raw, minlength: int) -> Raw:
-    return arrays.statistics.bincount(places, self, minlength)
+def _weighed(self: Raw, indices: Raw, minlength: int) -> Raw:
+    return arrays.statistics.bincount(indices, self, minlength)
 
 
-def placed(values: Any, places: Any, dim: int, length: int) -> Any:
+def placed(values: Any, indices: Any, dim: int, length: int) -> Any:
     """The sums of the values that go to the same place along a dimension."""
     shape = (*values.shape[:dim], length, *values.shape[dim + 1 :])
-    return linear.scatter_zeros(values, shape=shape, dim=dim, places=raw(places))
+    return linear.scatter_zeros(values, shape=shape, dim=dim, indices=raw(indices))
 
 
 _DYNAMIC = Refused(
@@ -84,18 +84,18 @@ _DYNAMIC = Refused(
 )  # fmt: skip
 
 
-def _weighed_by_placing(self: Any, places: Any, minlength: int) -> Any:
+def _weighed_by_placing(self: Any, indices: Any, minlength: int) -> Any:
     """The indices must be the same for all entries, and with them the number of results."""
-    if batches_of(raw(places)):
+    if batches_of(raw(indices)):
         refuse(_DYNAMIC)
-    length = max(minlength, int(arrays.amax(bare(places))) + 1)
-    return placed(self, places, 0, length)
+    length = max(minlength, int(arrays.amax(bare(indices))) + 1)
+    return placed(self, indices, 0, length)
 
 
 bincount_op = constant("bincount", _bincount, check=kernel("bincount_cpu", "bfc"), batch=_DYNAMIC)
 weighed_bincount = composite(
     "weighed_bincount", _weighed_by_placing, _weighed,
-    rules={"self": lambda g, places: linear.index(g, where=(places,))}, node="BincountBackward0",
+    rules={"self": lambda g, indices: linear.index(g, where=(indices,))}, node="BincountBackward0",
 )  # fmt: skip
 
 
@@ -131,8 +131,8 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     kernel("bincount_cpu", "bfc")(values)
     if raw(weights).dtype.name != "float32":
         weights = weights.double()
-    places = clone(values)
-    return weighed_bincount(weights, places=places, minlength=int(minlength))
+    indices = clone(values)
+    return weighed_bincount(weights, indices=indices, minlength=int(minlength))
 
 
 # -- bins ------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     values = raw(input)
-    if hidden(values):
+    if is_lifted(values):
         return _histc_by_operations(input, int(bins), min, max)
     if min == max and values.size:
         kernel("aminmax_cpu", "c")(values)
@@ -190,8 +190,8 @@ def _histc_by_operations(input: Any, bins: int, low: Any, high: Any) -> Any:
     values = linear.reshape(input.detach(), (numel(input.shape),))
     if low == high:
         low, high = _range_of(values, low, high, 1)
-    places = (values - low) / (high - low) * bins
-    return _counts(values, None, places, low, high, bins)
+    indices = (values - low) / (high - low) * bins
+    return _counts(values, None, indices, low, high, bins)
 
 
 def _range_of(values: Any, low: Any, high: Any, margin: float) -> tuple[Any, Any]:
@@ -204,11 +204,11 @@ def _range_of(values: Any, low: Any, high: Any, margin: float) -> tuple[Any, Any
     return where(same, low - margin, low), where(same, high + margin, high)
 
 
-def _counts(values: Any, weights: Any, places: Any, low: Any, high: Any, bins: int) -> Any:
+def _counts(values: Any, weights: Any, indices: Any, low: Any, high: Any, bins: int) -> Any:
     """How many values, or which sum of their weights, there are in each of some bins, from the
-    places of the values among them; those outside of the range count nowhere."""
+    indices of the values among them; those outside of the range count nowhere."""
     inside = logical_and(ge(values, low), le(values, high))
-    last = to_dtype(clamp(where(inside, places, zeros_like(places)), max=bins - 1), dtype=_INDEX)
+    last = to_dtype(clamp(where(inside, indices, zeros_like(indices)), max=bins - 1), dtype=_INDEX)
     where_to = where(inside, last, zeros_like(last) + bins)
     each = zeros_like(values) + 1 if weights is None else weights
     return linear.slice_(placed(each, where_to, 0, bins + 1), where=(slice(None, -1),))
@@ -307,10 +307,10 @@ def _histogram_by_operations(
     count = edges.shape[0] - 1
     first, last = (linear.select(edges, dim=0, index=i) for i in (0, count))
     column = linear.reshape(values, (numel(input.shape), 1))
-    places = linear.sum_dim(ge(column, edges), dim=(1,), keepdim=False) - 1
+    indices = linear.sum_dim(ge(column, edges), dim=(1,), keepdim=False) - 1
     if weight is not None:
         weight = linear.reshape(weight.detach(), (numel(input.shape),))
-    found = _counts(values, weight, places, first, last, count)
+    found = _counts(values, weight, indices, first, last, count)
     if density:
         widths = linear.slice_(edges, where=(slice(1, None),)) - linear.slice_(
             edges, where=(slice(None, -1),))  # fmt: skip
@@ -345,7 +345,7 @@ def histogram(
         raise NotImplementedError(
             f"\"histogramdd\" not implemented for '{dtypes.type_word(values.dtype)}'"
         )
-    lifted = any(hidden(x) for x in (input, bins, weight))
+    lifted = any(is_lifted(x) for x in (input, bins, weight))
     edges = None if lifted else _edges(values, bins, range)
     if weight is not None and raw(weight).shape != values.shape:
         raise RuntimeError(

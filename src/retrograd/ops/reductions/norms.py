@@ -1,4 +1,4 @@
-# ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
+# ruff: noqa: N803 - matrices are called as in PyTorch, in capitals
 """Norms of vectors and matrices, and what is made of them: distances and renormalization."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _vector_norm(self: Raw, ord: float, dim: tuple[int, ...] | None, keepdim: bo
 
 
 def norm_rule(g: Any, self: Any, result: Any, ord: float, dim: Any, keepdim: bool) -> Any:
-    """The slope of a norm; none where there is a kink at zero."""
+    """The derivative of a norm; none where there is a kink at zero."""
     shape = tuple(self.shape)
     dims = tuple(range(len(shape))) if dim is None else dim
     if ord == 0:
@@ -49,13 +49,13 @@ def norm_rule(g: Any, self: Any, result: Any, ord: float, dim: Any, keepdim: boo
     if ord in (inf, -inf):
         return sgn(self) * _shared(g, self, ord, dims)
     if ord < 1:
-        slope = sgn(self) * _unless(eq(self, 0), pow_scalar(absolute(self), exponent=ord - 1))
-        return slope * g * pow_scalar(result, exponent=1 - ord)
+        derivative = sgn(self) * _unless(eq(self, 0), pow_scalar(absolute(self), exponent=ord - 1))
+        return derivative * g * pow_scalar(result, exponent=1 - ord)
     if ord < 2:
-        slope = sgn(self) * pow_scalar(absolute(self), exponent=ord - 1)
+        derivative = sgn(self) * pow_scalar(absolute(self), exponent=ord - 1)
     else:
-        slope = self * pow_scalar(absolute(self), exponent=ord - 2)
-    return slope * _unless(eq(result, 0), g / pow_scalar(result, exponent=ord - 1))
+        derivative = self * pow_scalar(absolute(self), exponent=ord - 2)
+    return derivative * _unless(eq(result, 0), g / pow_scalar(result, exponent=ord - 1))
 
 
 def _unless(zero: Any, x: Any) -> Any:
@@ -174,12 +174,12 @@ def _matrix_dims(A: Any, dim: Sequence[int], name: str) -> tuple[int, int]:
 
 @public("linalg", out="same")
 def matrix_norm(
-    A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    input: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """The norm of matrices.
 
     Args:
-        A: matrices ``(..., m, n)``.
+        input: matrices ``(..., m, n)``.
         ord: order of the norm: "fro" (root of the sum of squares), "nuc" (sum of the singular
             values), 2 or -2 (largest or smallest singular value), 1 or -1 (largest or smallest sum
             of a column), infinity or minus infinity (largest or smallest sum of a row).
@@ -202,26 +202,26 @@ def matrix_norm(
         raise TypeError(
             "linalg_matrix_norm() received an invalid combination of arguments: dim must be a tuple"
         )
-    rows, columns = _matrix_dims(A, dim, name)
+    rows, columns = _matrix_dims(input, dim, name)
     if not isinstance(ord, str) and abs(ord) not in (1, 2, inf):
         raise RuntimeError(f"{name}: Order {ord:g} not supported.")
-    A = _in_dtype(name, A, dtype)
+    input = _in_dtype(name, input, dtype)
     if ord == "fro":
-        return vector_norm(A, 2, (rows, columns), keepdim)
+        return vector_norm(input, 2, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
-        check_float(name, A, low_precision=False)
+        check_float(name, input, low_precision=False)
     extreme = reductions.amin if not isinstance(ord, str) and ord < 0 else reductions.amax
     reduced = (rows, columns) if ord == 2 else (rows,) if ord == inf else (columns,)
-    if ord in (1, 2, inf) and 0 in [A.shape[d] for d in reduced]:
-        return _no_norms(A, (rows, columns), keepdim)
+    if ord in (1, 2, inf) and 0 in [input.shape[d] for d in reduced]:
+        return _no_norms(input, (rows, columns), keepdim)
     if ord in ("nuc", 2, -2):
         reduce = reductions.sum if ord == "nuc" else extreme
-        return _of_singular_values(A, (rows, columns), reduce, keepdim)
+        return _of_singular_values(input, (rows, columns), reduce, keepdim)
     if abs(ord) == inf:
         rows, columns = columns, rows
     if not keepdim and columns > rows:
         columns -= 1
-    return extreme(vector_norm(A, 1.0, rows, keepdim), columns, keepdim)
+    return extreme(vector_norm(input, 1.0, rows, keepdim), columns, keepdim)
 
 
 def _no_norms(A: Any, dims: tuple[int, int], keepdim: bool) -> Any:
@@ -274,12 +274,12 @@ def norm(
 
 @public("linalg.norm", out="same")
 def linalg_norm(
-    A: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    input: Any, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """The norm of vectors or matrices.
 
     Args:
-        A: a tensor.
+        input: a tensor.
         ord: order of the norm: see ``vector_norm`` and ``matrix_norm``. None is the root of the sum
             of squares, over all elements if ``dim`` is None.
         dim: one dimension for vectors, two for matrices. By default, with ``ord``, a tensor of one
@@ -300,17 +300,17 @@ def linalg_norm(
         raise RuntimeError(
             f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
         )
-    if dims is None and ord is not None and len(A.shape) not in (1, 2):
+    if dims is None and ord is not None and len(input.shape) not in (1, 2):
         raise RuntimeError(
             "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-            f"{len(A.shape)}D."
+            f"{len(input.shape)}D."
         )
     if isinstance(ord, str):
-        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
-    of_matrix = len(dims) == 2 if dims is not None else len(A.shape) == 2
+        return matrix_norm(input, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
+    of_matrix = len(dims) == 2 if dims is not None else len(input.shape) == 2
     if ord is not None and of_matrix:
-        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
-    return vector_norm(A, 2.0 if ord is None else ord, dims, keepdim, dtype=dtype)
+        return matrix_norm(input, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
+    return vector_norm(input, 2.0 if ord is None else ord, dims, keepdim, dtype=dtype)
 
 
 # -- distances -------------------------------------------------------------------------------
@@ -325,8 +325,8 @@ def _dist_rule(g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
 
 
 def _dist_other_rule(g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
-    slope = norm_rule(g, self - other, result, p, None, False)
-    return None if slope is None else -slope
+    derivative = norm_rule(g, self - other, result, p, None, False)
+    return None if derivative is None else -derivative
 
 
 def _check_dist(self: Any, other: Any, p: float) -> None:
@@ -387,9 +387,9 @@ def _renorm_rule(g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
     along = conj(self) * g if raw(self).dtype.kind == "c" else self * g
     along = real(along) if raw(along).dtype.kind == "c" else along
     share = linear.sum_dim(along, dim=others, keepdim=True)
-    slope = norm_rule(share, self, size, p, others, True)
+    derivative = norm_rule(share, self, size, p, others, True)
     inverse = reciprocal(size + _MARGIN)
-    scaled = maxnorm * inverse * (g - inverse * slope)
+    scaled = maxnorm * inverse * (g - inverse * derivative)
     return where(gt(raw(size), maxnorm), scaled, g)
 
 

@@ -13,7 +13,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, Selecting, composite, detached, hidden, raw
+from retrograd.ops._operation import Operation, Selecting, composite, detached, is_lifted, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
@@ -74,18 +74,18 @@ def _cumprod(self: Raw, dim: int) -> Raw:
 def _cumprod_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
     if not self.shape or self.shape[dim] == 1 or 0 in self.shape:
         return g
-    if hidden(self):
+    if is_lifted(self):
         zero = eq(self, 0)
         any_zero = any_of(raw(zero), dim=tuple(range(len(self.shape))), keepdim=True)
         harmless = where(zero, zeros_like(self) + 1, self)
         ratio = linear.cumsum_from_end(g * result, dim=dim) / harmless
-        return where(any_zero, _cumprod_slope(g, self, result, dim), ratio)
+        return where(any_zero, _cumprod_backward(g, self, result, dim), ratio)
     if arrays.all(raw(self)):
         return linear.cumsum_from_end(g * result, dim=dim) / self
-    return _cumprod_slope(g, self, result, dim)
+    return _cumprod_backward(g, self, result, dim)
 
 
-def _cumprod_slope(g: Any, self: Any, result: Any, dim: int) -> Any:
+def _cumprod_backward(g: Any, self: Any, result: Any, dim: int) -> Any:
     """What comes after a place, times the product of all before it: no division."""
     after = recurrence(g, _shifted(self, dim, True), dim=dim, reverse=True)
     return after * _shifted(result, dim, False, 1)
@@ -127,8 +127,8 @@ def product_of_others(x: Any, dim: int) -> Any:
     if not x.shape[dim]:
         return x
     left = _shifted(cumprod_op(x, dim=dim), dim, False, 1)
-    turned = linear.flip(x, dims=(dim,))
-    right = _shifted(cumprod_op(turned, dim=dim), dim, False, 1)
+    flipped = linear.flip(x, dims=(dim,))
+    right = _shifted(cumprod_op(flipped, dim=dim), dim, False, 1)
     return left * linear.flip(right, dims=(dim,))
 
 
@@ -242,7 +242,7 @@ def _logcumsumexp_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
     sums = linear.slice_(result, where=(*before, slice(None, -1)))
     step = sums - linear.slice_(result, where=(*before, slice(1, None)))
     stays_infinite = logical_and(isnan(raw(step)), isinf(raw(sums)))
-    if hidden(self) or arrays.any(stays_infinite):
+    if is_lifted(self) or arrays.any(stays_infinite):
         step = where(stays_infinite, zeros_like(step), step)
     last = linear.new_zeros(step, (*self.shape[:dim], 1, *self.shape[dim + 1 :]))
     ratio = linear.cat([exp(step), last], dim=dim)

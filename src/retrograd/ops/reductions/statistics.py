@@ -52,7 +52,7 @@ def _std_mean(
 
 
 def _var_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    """Deviations from the mean, scaled. Without degrees of freedom there is no slope to speak of:
+    """Deviations from the mean, scaled. Without degrees of freedom there is no derivative:
     it is infinite, or NaN where there is no deviation either."""
     shape = tuple(self.shape)
     dims = _all_dims(dim, shape)
@@ -64,8 +64,9 @@ def _var_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> 
     if freedom <= 0 and (dim is None or not shape):
         still = eq(raw(self), raw(mean))
         infinite = zeros_like(to_dtype(still, dtype=raw(g).dtype)) + float("inf")
-        slope = g * where(still, infinite * 0, infinite)
-        return to_dtype(slope, dtype=raw(self).dtype) if raw(self).dtype.kind == "c" else slope
+        derivative = g * where(still, infinite * 0, infinite)
+        dtype = raw(self).dtype
+        return to_dtype(derivative, dtype=dtype) if dtype.kind == "c" else derivative
     g = g if keepdim else linear.kept(g, shape, dims)
     scale = 2 / freedom if freedom else float("inf")
     if arrays.is_raw(self):
@@ -74,9 +75,9 @@ def _var_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> 
 
 
 def _std_rule(g: Any, self: Any, result: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    slope = g / (result + result)
-    slope = where(eq(result, 0), zeros_like(slope), slope)
-    return _var_rule(slope, self, dim, correction, keepdim)
+    derivative = g / (result + result)
+    derivative = where(eq(result, 0), zeros_like(derivative), derivative)
+    return _var_rule(derivative, self, dim, correction, keepdim)
 
 
 def _mean_rule(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
@@ -523,9 +524,9 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         )
         freedom = clamp(freedom.detach(), min=0)
     values = values - reshaping.unsqueeze(mean, 1)
-    turned = reshaping.t(values if weights is None else values * weights)
-    turned = conj(turned) if raw(turned).dtype.kind == "c" else turned
-    return reshaping.squeeze(products.mm(values, turned) / freedom)
+    transposed = reshaping.t(values if weights is None else values * weights)
+    transposed = conj(transposed) if raw(transposed).dtype.kind == "c" else transposed
+    return reshaping.squeeze(products.mm(values, transposed) / freedom)
 
 
 @public("torch method")

@@ -51,15 +51,15 @@ def is_byte(dtype: Any) -> bool:
 
 
 def check_in_bounds(
-    places: Raw, dim: int, size: int, words: str = "", negative: bool = False,
+    indices: Raw, dim: int, size: int, words: str = "", negative: bool = False,
     error: type[Exception] = RuntimeError,
 ) -> None:  # fmt: skip
-    """Refuse places along ``dim`` that are not there; only some functions count from the end."""
-    if isinstance(places, Lifted):
-        if checked_by_line(check_in_bounds, places, dim, size, words, negative, error):
+    """Refuse indices along ``dim`` that are not there; only some functions count from the end."""
+    if isinstance(indices, Lifted):
+        if checked_by_line(check_in_bounds, indices, dim, size, words, negative, error):
             return
-        places = bare(places, looks=False)
-    bad = arrays.sorting.outside(places, -size if negative else 0, size)
+        indices = bare(indices, looks=False)
+    bad = arrays.sorting.outside(indices, -size if negative else 0, size)
     if bad is not None:
         words = words or "index {} is out of bounds for dimension {} with size {}"
         raise error(words.format(bad, dim, size))
@@ -75,7 +75,7 @@ def check_same_dtype(words: str, self: Any, other: Any) -> None:
 # -- index arrays, as in x[...] --------------------------------------------------------------
 
 
-def as_places_or_mask(x: Raw) -> Raw:
+def as_indices_or_mask(x: Raw) -> Raw:
     """A raw array as an index: integers, or a mask (which bytes are, too)."""
     dtype = x.dtype
     if dtype.kind == "b" or is_index_dtype(dtype):
@@ -105,8 +105,8 @@ def check_index(index: Raw, shape: Sequence[int], dim: int, position: int) -> No
 def check_index_put(self: Any, values: Any, where_to: tuple[Any, ...]) -> None:
     """Whether the shape and dtype of values let them be put at an index. PyTorch converts a single
     value put at a mask, and no other."""
-    places = [place for place in where_to if hasattr(place, "dtype")]  # not slices
-    at_mask = len(places) == 1 and places[0].dtype.kind == "b"
+    indices = [place for place in where_to if hasattr(place, "dtype")]  # not slices
+    at_mask = len(indices) == 1 and indices[0].dtype.kind == "b"
     if at_mask and not values.shape:
         if arrays.is_raw(raw(values)):
             arrays.as_value(raw(values), raw(self).dtype)  # or the error that it does not fit

@@ -15,7 +15,7 @@ from retrograd.ops._arguments import element
 from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Linear, Operation, TensorLike, hidden, raw
+from retrograd.ops._operation import Linear, Operation, TensorLike, is_lifted, raw
 from retrograd.ops._public import public
 from retrograd.ops.comparisons import eq, logical_and, ne
 from retrograd.ops.copies import to_dtype, zeros_like
@@ -53,7 +53,7 @@ def _uncut(g: Any, shape: Any) -> Any:
     return linear.put_zeros(g, shape=shape, where=tuple(slice(0, s) for s in g.shape))
 
 
-def _from_places(g: Any, index: Any, shape: Any, dim: int) -> Any:
+def _gathered_gradient(g: Any, index: Any, shape: Any, dim: int) -> Any:
     return _uncut(gather_at(g, index, dim=dim), shape)
 
 
@@ -78,12 +78,12 @@ scatter_tensor = Linear(
     "scatter", _scatter, inputs=("self", "index", "src"), batch=Dims(),
     writes="elements of others",
     rules={"self": lambda g, index, dim: scatter_number(g, index, dim=dim, value=0),
-           "src": _from_places},
+           "src": _gathered_gradient},
 )  # fmt: skip
 scatter_add_tensor = Linear(
     "scatter_add", _scatter_add, inputs=("self", "index", "src"), batch=Dims(),
     writes="elements of others",
-    rules={"self": lambda g: g, "src": _from_places},
+    rules={"self": lambda g: g, "src": _gathered_gradient},
     words="The input gets the gradient unchanged; src gets the gradient at its indices.",
 )  # fmt: skip
 
@@ -104,7 +104,7 @@ def _as_numbers(mask: Any, like: Any) -> Any:
 
 def _sent(values: Any, index: Any, shape: Any, dim: int) -> Any:
     """For each element how much is sent to it."""
-    return linear.scatter_zeros(values, shape=tuple(shape), dim=dim, places=raw(index))
+    return linear.scatter_zeros(values, shape=tuple(shape), dim=dim, indices=raw(index))
 
 
 def _share(g: Any, self: Any, index: Any, src: Any, result: Any, dim: int) -> Any:
@@ -153,7 +153,7 @@ def reduced_src(
         extreme = gather_at(raw(result), raw(index), dim=dim)
         reached = eq(raw(_cut(src, index.shape)), extreme)
         return _uncut(gather_at(share, index, dim=dim) * _as_numbers(reached, result), shape)
-    return _from_places(g, index, shape, dim)
+    return _gathered_gradient(g, index, shape, dim)
 
 
 def _prod_src(
@@ -166,7 +166,7 @@ def _prod_src(
     zero = eq(raw(src), 0)
     zeros_sent = _sent(_as_numbers(zero, src), index, self.shape, dim)
     only = logical_and(zero, eq(gather_at(zeros_sent, raw(index), dim=dim), 1))
-    may_move = isinstance(g, TensorLike) or any(map(hidden, (g, self, index, src)))
+    may_move = isinstance(g, TensorLike) or any(map(is_lifted, (g, self, index, src)))
     several = may_move and bool(arrays.any(bare(ne(zero, only))))
     left_out = zero if several else only
     ones = zeros_like(src) + 1
@@ -180,13 +180,13 @@ def _prod_src(
     return where(left_out, of_others, divided)
 
 
-def _other_zeros(src: Any, zero: Any, index: Any, places: int, dim: int) -> Any:
-    """For each zero, the product of the other zeros that are sent to the same place."""
+def _other_zeros(src: Any, zero: Any, index: Any, groups: int, dim: int) -> Any:
+    """For each zero, the product of the other zeros that are sent to the same index."""
     from retrograd.ops.reductions.scans import product_of_fellows
 
     size = index.shape[dim]
     line = (size, *(1,) * (len(index.shape) - dim - 1))
-    alone = arrays.arange(places, places + size).reshape(line)  # a group each
+    alone = arrays.arange(groups, groups + size).reshape(line)  # a group of its own
     return product_of_fellows(src, where(zero, to_dtype(raw(index), dtype=alone.dtype), alone), dim)
 
 
@@ -223,23 +223,23 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
                 [4, 3]])
     """
     tensor_argument("gather", "index", index, 2)
-    places, shape = raw(index), raw(input).shape
+    indices, shape = raw(index), raw(input).shape
     plain = one_dim(dim, len(shape))
-    if places.size:
-        if not is_index(places):
+    if indices.size:
+        if not is_index(indices):
             raise RuntimeError("gather(): Expected dtype int32/int64 for index")
-        if max(len(shape), 1) != max(places.ndim, 1):
+        if max(len(shape), 1) != max(indices.ndim, 1):
             raise RuntimeError(
                 "Index tensor must have the same number of dimensions as input tensor"
             )
-        for d, (have, size) in enumerate(zip(places.shape, shape, strict=False)):
+        for d, (have, size) in enumerate(zip(indices.shape, shape, strict=False)):
             if d != plain and have > size:
                 raise RuntimeError(
-                    f"Size does not match at dimension {d} expected index {list(places.shape)} to "
+                    f"Size does not match at dimension {d} expected index {list(indices.shape)} to "
                     f"be no larger than self {list(shape)} apart from dimension {plain}"
                 )
-        check_in_bounds(places, plain, size_along(shape, plain))
-    if not places.size and not (plain < max(places.ndim, 1) and is_index(places)):
+        check_in_bounds(indices, plain, size_along(shape, plain))
+    if not indices.size and not (plain < max(indices.ndim, 1) and is_index(indices)):
         (nothing,) = _of_rank(len(shape), index)
         return linear.reshape(gather_at(input, nothing, dim=plain), tuple(index.shape))
     return gather_at(input, index, dim=plain)
@@ -260,17 +260,17 @@ def _of_rank(rank: int, index: Any, *sources: Any) -> tuple[Any, ...]:
 
 def _check_scatter(self: Any, dim: int, index: Any, src: Any) -> int:
     """The dimension made plain, if an index (and the tensor of what it places) fits."""
-    places, shape = raw(index), raw(self).shape
+    indices, shape = raw(index), raw(self).shape
     plain = one_dim(dim, len(shape))
-    if not places.size:
+    if not indices.size:
         return plain
-    if not is_index(places):
+    if not is_index(indices):
         raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
     if src is not None and raw(src).dtype != raw(self).dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    if places.shape != shape or (src is not None and raw(src).shape != shape):
-        _check_sizes(shape, plain, places.shape, None if src is None else raw(src).shape)
-    check_in_bounds(places, plain, size_along(shape, plain))
+    if indices.shape != shape or (src is not None and raw(src).shape != shape):
+        _check_sizes(shape, plain, indices.shape, None if src is None else raw(src).shape)
+    check_in_bounds(indices, plain, size_along(shape, plain))
     return plain
 
 
@@ -441,23 +441,23 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
         tensor([[1, 3],
                 [2, 4]])
     """
-    places = raw(indices)
-    if places.dtype != arrays.int64:
+    index_array = raw(indices)
+    if index_array.dtype != arrays.int64:
         raise RuntimeError(
             "torch.take_along_dim(): dtype of indices should be Long but got "
-            f"{dtypes.type_word(places.dtype)}"
+            f"{dtypes.type_word(index_array.dtype)}"
         )
     if dim is None:
         flat = linear.reshape(input, (numel(input.shape),))
         return gather(flat, 0, linear.reshape(indices, (numel(indices.shape),)))
-    have, want = len(input.shape), places.ndim
+    have, want = len(input.shape), index_array.ndim
     if have != want:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, "
             f"but got {have} dimensions for input, and {want} dimensions for indices"
         )
     plain = one_dim(dim, have)
-    shape, wanted = list(input.shape), list(places.shape)
+    shape, wanted = list(input.shape), list(index_array.shape)
     both = list(broadcast((*shape[:plain], 1, *shape[plain + 1 :]),
                           (*wanted[:plain], 1, *wanted[plain + 1 :])))  # fmt: skip
     size = shape[plain]

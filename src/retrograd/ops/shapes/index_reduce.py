@@ -1,4 +1,4 @@
-"""Slices combined with those that go to their places: ``index_reduce``."""
+"""Slices combined with those sent to the same index: ``index_reduce``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrograd.ops.shapes.index_select import check_slices
 
 
 def _spread(index: Any, shape: Any, dim: int) -> Any:
-    """The places of slices as a place for each of their elements."""
+    """The indices of slices as an index for each of their elements."""
     if not shape:
         return linear.reshape(index, ())
     column = linear.reshape(index, (numel(index.shape), *(1,) * (len(shape) - dim - 1)))
@@ -28,16 +28,16 @@ def _spread(index: Any, shape: Any, dim: int) -> Any:
 def _index_reduce(
     self: Raw, index: Raw, source: Raw, dim: int, reduce: str, include_self: bool
 ) -> Raw:
-    places = _spread(index, source.shape, dim)
-    return arrays.sorting.reduce_along(self, places, source, dim, reduce, include_self)
+    indices = _spread(index, source.shape, dim)
+    return arrays.sorting.reduce_along(self, indices, source, dim, reduce, include_self)
 
 
 def _self_rule(
     g: Any, self: Any, index: Any, source: Any, result: Any, dim: int, reduce: str,
     include_self: bool,
 ) -> Any:  # fmt: skip
-    places = _spread(index, source.shape, dim)
-    return reduced_self(g, self, places, source, result, dim, reduce, include_self)
+    indices = _spread(index, source.shape, dim)
+    return reduced_self(g, self, indices, source, result, dim, reduce, include_self)
 
 
 def _source_rule(
@@ -45,8 +45,8 @@ def _source_rule(
     include_self: bool,
 ) -> Any:  # fmt: skip
     shape = source.shape
-    places = _spread(index, shape, dim)
-    return reduced_src(g, self, places, source, result, shape, dim, reduce, include_self)
+    indices = _spread(index, shape, dim)
+    return reduced_src(g, self, indices, source, result, shape, dim, reduce, include_self)
 
 
 def _by_elements(

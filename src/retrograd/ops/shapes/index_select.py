@@ -184,24 +184,24 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
                 [3, 4]])
     """
     tensor_argument("index_select", "index", index, 2)
-    places, shape = raw(index), raw(input).shape
+    indices, shape = raw(index), raw(input).shape
     plain = one_dim(dim, len(shape))
-    if places.ndim > 1:
+    if indices.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    if not is_index(places):
+    if not is_index(indices):
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
-    if not shape and places.size != 1:
+    if not shape and indices.size != 1:
         raise RuntimeError(
-            f"index_select(): Index to scalar can have only 1 value, got {places.size} value(s)"
+            f"index_select(): Index to scalar can have only 1 value, got {indices.size} value(s)"
         )
     size = size_along(shape, plain)
-    if places.size and not size and len(shape) > 1:
+    if indices.size and not size and len(shape) > 1:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     if len(shape) > 1 and (plain or 0 in shape):
-        check_in_bounds(places, plain, size,
+        check_in_bounds(indices, plain, size,
                         "INDICES element is out of DATA bounds, id={0} axis_dim={2}")  # fmt: skip
     else:
-        check_in_bounds(places, plain, size, "index out of range in self", error=IndexError)
+        check_in_bounds(indices, plain, size, "index out of range in self", error=IndexError)
     return index_select_at(input, index, dim=plain)
 
 
@@ -238,23 +238,23 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 def check_slices(name: str, self: Any, dim: int, index: Any, source: Any, outside: str = "") -> int:
     """The dimension made plain, if an index and the slices that it places fit."""
-    places, into, of = raw(index), raw(self).shape, raw(source).shape
+    indices, into, of = raw(index), raw(self).shape, raw(source).shape
     plain = one_dim(dim, len(into))
-    if places.ndim > 1:
-        word = dtypes.type_word(places.dtype)
+    if indices.ndim > 1:
+        word = dtypes.type_word(indices.dtype)
         raise IndexError(
-            f"{name}_(): Index is supposed to be a vector, but got dim: {places.ndim} with type: "
-            f"{word} and size: {list(places.shape)}"
+            f"{name}_(): Index is supposed to be a vector, but got dim: {indices.ndim} with type: "
+            f"{word} and size: {list(indices.shape)}"
         )
-    if not is_index(places):
-        word = dtypes.type_word(places.dtype)
+    if not is_index(indices):
+        word = dtypes.type_word(indices.dtype)
         raise RuntimeError(f"{name}_(): Expected dtype int32/int64 for index but got: {word}")
     check_same_dtype(f"{name}_(): self ({{}}) and source ({{}}) must have the same scalar type",
                      self, source)  # fmt: skip
     count = size_along(of, plain) if plain < max(len(of), 1) else 0
-    if places.size != count:
+    if indices.size != count:
         raise RuntimeError(
-            f"{name}_(): Number of indices ({places.size}) should be equal to source.size(dim): "
+            f"{name}_(): Number of indices ({indices.size}) should be equal to source.size(dim): "
             f"({count}), for dim: {plain}"
         )
     same = of[:plain] == into[:plain] and of[plain + 1 :] == into[plain + 1 :]
@@ -264,10 +264,10 @@ def check_slices(name: str, self: Any, dim: int, index: Any, source: Any, outsid
             f"Got self.shape = {list(into)} source.shape = {list(of)}"
         )
     if into and not outside:
-        check_in_bounds(places, plain, into[plain])
+        check_in_bounds(indices, plain, into[plain])
     else:
         outside = "index out of range in self"
-        check_in_bounds(places, plain, size_along(into, plain), outside, error=IndexError)
+        check_in_bounds(indices, plain, size_along(into, plain), outside, error=IndexError)
     return plain
 
 
@@ -292,22 +292,22 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """
     tensor_argument("index_copy", "index", index, 2)
     tensor_argument("index_copy", "source", source, 3)
-    plain, places = one_dim(dim, len(input.shape)), raw(index)
+    plain, indices = one_dim(dim, len(input.shape)), raw(index)
     have, want = len(source.shape), len(input.shape)
-    if places.ndim > 1:
-        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {places.ndim})")
-    if not have and places.size != 1:
+    if indices.ndim > 1:
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {indices.ndim})")
+    if not have and indices.size != 1:
         raise IndexError(
             "index_copy_(): When source is scalar, index should have one element "
-            f"(got {places.size})"
+            f"(got {indices.size})"
         )
     if have != want and have and want:
         raise IndexError(
             "index_copy_(): When source and destination are not scalars, their dimensionality must "
             f"match. Source dimensionality ({have}), destination dimensionality ({want})"
         )
-    if places.dtype != arrays.int64:
-        word = dtypes.type_word(places.dtype)
+    if indices.dtype != arrays.int64:
+        word = dtypes.type_word(indices.dtype)
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {word}")
     check_same_dtype("index_copy_(): self and source expected to have the same dtype, but got "
                      "(self) {} and (source) {}", input, source)  # fmt: skip
@@ -320,12 +320,12 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
             f"dimension {plain if have else 0}."
         )
     count = size_along(source.shape, plain)
-    if places.size != count:
+    if indices.size != count:
         raise IndexError(
-            f"index_copy_(): Number of indices ({places.size}) should be equal to "
+            f"index_copy_(): Number of indices ({indices.size}) should be equal to "
             f"source.size(dim) ({count})"
         )
-    check_in_bounds(places, plain, size_along(input.shape, plain),
+    check_in_bounds(indices, plain, size_along(input.shape, plain),
                     "index_copy_(): index {} is out of bounds for dimension {} with size {}",
                     error=IndexError)  # fmt: skip
     return index_copy_tensor(input, index, source, dim=plain)
@@ -362,17 +362,17 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{len(value.shape)} dimension(s)."
         )
-    plain, places = one_dim(dim, len(input.shape)), raw(index)
-    if places.dtype != arrays.int64:
+    plain, indices = one_dim(dim, len(input.shape)), raw(index)
+    if indices.dtype != arrays.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
-    if places.ndim > 1:
+    if indices.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
     is_complex = raw(value).dtype.kind == "c" if is_tensor else isinstance(value, complex)
     if is_complex and raw(input).dtype.kind != "c":
         raise RuntimeError(
             "index_fill_(): Converting complex Scalar to non-complex type is not supported"
         )
-    check_in_bounds(places, plain, size_along(input.shape, plain), negative=True, error=IndexError)
+    check_in_bounds(indices, plain, size_along(input.shape, plain), negative=True, error=IndexError)
     if is_tensor:
         return index_fill_tensor(input, index, value, dim=plain)
     return index_fill_number(input, index, dim=plain, value=value)

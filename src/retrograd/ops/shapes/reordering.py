@@ -95,7 +95,7 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     return reshaping.transpose(input, dim0, dim1)
 
 
-@public("torch method")
+@public("torch method", in_place=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Swaps two dimensions; the same as ``transpose``.
 
@@ -136,8 +136,8 @@ def adjoint(input: Any) -> Any:
         raise RuntimeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
-    turned = reshaping.transpose(input, -2, -1) if ndim else reshaping.transpose(input, 0, 0)
-    return conj(turned) if raw(input).dtype.kind == "c" else turned
+    transposed = reshaping.transpose(input, -2, -1) if ndim else reshaping.transpose(input, 0, 0)
+    return conj(transposed) if raw(input).dtype.kind == "c" else transposed
 
 
 

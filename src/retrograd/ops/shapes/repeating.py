@@ -110,12 +110,12 @@ repeat_all = declare(
 
 
 @public("method")
-def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
+def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
     """Repeats a tensor along each dimension.
 
     Args:
         input: The input tensor.
-        *times: The number of repetitions per dimension, as integers or as one sequence. There may
+        *sizes: The number of repetitions per dimension, as integers or as one sequence. There may
             be more than the tensor has dimensions; the extra ones are new leading dimensions.
         repeats: The numbers of repetitions as a sequence, passed by keyword.
 
@@ -129,27 +129,27 @@ def repeat(input: Any, *times: Any, repeats: Any = None) -> Any:
                 [1, 2, 1, 2]])
     """
     if repeats is not None:
-        times = (repeats,)
-    if not times:
+        sizes = (repeats,)
+    if not sizes:
         raise TypeError('repeat() missing 1 required positional arguments: "repeats"')
-    if isinstance(times[0], str):
+    if isinstance(sizes[0], str):
         raise TypeError("repeat(): argument 'repeats' (position 1) must be tuple of ints, not str")
-    times = as_shape(times)
+    times = as_shape(sizes)
     missing = len(times) - len(input.shape)
     if missing < 0:
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of "
             "tensor"
         )
-    sizes = [n * s for n, s in zip(times, (1,) * missing + tuple(input.shape), strict=True)]
-    for size in sizes:
+    shape = [n * s for n, s in zip(times, (1,) * missing + tuple(input.shape), strict=True)]
+    for size in shape:
         if size < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {sizes}")
+            raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {shape}")
     return repeat_all(input, repeats=times)
 
 
 @public("torch method")
-def tile(input: Any, *given: Any, dims: Any = None) -> Any:
+def tile(input: Any, *repeats: Any, dims: Any = None) -> Any:
     """Repeats a tensor along each dimension.
 
     Unlike ``repeat``, it accepts fewer numbers than there are dimensions. They then apply to the
@@ -157,7 +157,7 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
 
     Args:
         input: The input tensor.
-        *given: The number of repetitions per dimension, as integers or as one sequence.
+        *repeats: The number of repetitions per dimension, as integers or as one sequence.
         dims: The numbers of repetitions as a sequence, passed by keyword.
 
     Returns:
@@ -169,7 +169,7 @@ def tile(input: Any, *given: Any, dims: Any = None) -> Any:
         tensor([[1, 2, 1, 2],
                 [3, 4, 3, 4]])
     """
-    times = as_shape(given if dims is None else (dims,))
+    times = as_shape(repeats if dims is None else (dims,))
     return repeat(input, (1,) * (len(input.shape) - len(times)) + times)
 
 
@@ -195,7 +195,7 @@ def repeat_interleave(
         tensor([1, 2, 2, 2])
     """
     if repeats is None:
-        return _places_repeated(input, output_size)
+        return _checked_repeats(input, output_size)
     if not hasattr(repeats, "shape"):
         return _each_repeated(input, operator.index(repeats), dim)
     if len(repeats.shape) > 1:
@@ -211,7 +211,7 @@ def repeat_interleave(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{repeats.shape[0]} and input.size({plain}) = {size}"
         )
-    return index_select(input, plain, _places_repeated(repeats, output_size))
+    return index_select(input, plain, _checked_repeats(repeats, output_size))
 
 
 def _each_repeated(input: Any, times: int, dim: int | None) -> Any:
@@ -229,7 +229,7 @@ def _each_repeated(input: Any, times: int, dim: int | None) -> Any:
 
 
 def _repeated(repeats: Raw) -> Raw:
-    return arrays.cast(arrays.sorting.repeated_places(repeats), repeats.dtype)
+    return arrays.cast(arrays.sorting.repeated_indices(repeats), repeats.dtype)
 
 
 @own("refused only if the number of results differs between entries")
@@ -249,13 +249,13 @@ def _repeated_in_all(level: BatchLevel, op: Operation, args: list[Any], options:
     return linear.reshape(result % max(size, 1), (level.size, count))
 
 
-_repeated_places = constant(
+_repeated_indices = constant(
     "repeat_interleave", _repeated,
     batch=_repeated_in_all,
 )  # fmt: skip
 
 
-def _places_repeated(repeats: Any, output_size: int | None) -> Any:
+def _checked_repeats(repeats: Any, output_size: int | None) -> Any:
     times = raw(repeats)
     if times.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
@@ -267,4 +267,4 @@ def _places_repeated(repeats: Any, output_size: int | None) -> Any:
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and (arrays.sum(known, (-1,), False) != output_size).any():
         raise RuntimeError("allocated size does not match required size")
-    return _repeated_places(repeats)
+    return _repeated_indices(repeats)

@@ -160,7 +160,7 @@ def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return linear.reshape(self, (*shape[:start], joined, *shape[end + 1 :]))
 
 
-@public("torch method", in_place="method method.swapaxes method.swapdims")
+@public("torch method", in_place="method method.swapdims")
 def transpose(self: Any, dim0: int, dim1: int) -> Any:
     """Swaps two dimensions.
 
@@ -205,12 +205,12 @@ def t(self: Any) -> Any:
 
 
 @public("torch method")
-def permute(self: Any, *places: Any, dims: Any = None) -> Any:
+def permute(self: Any, *order: Any, dims: Any = None) -> Any:
     """Reorders the dimensions.
 
     Args:
         input: The input tensor.
-        *places: The dimensions in their new order, as integers or as one sequence.
+        *order: The dimensions in their new order, as integers or as one sequence.
         dims: The dimensions in their new order, passed by keyword.
 
     Returns:
@@ -221,7 +221,7 @@ def permute(self: Any, *places: Any, dims: Any = None) -> Any:
         >>> torch.permute(torch.zeros(2, 3, 4), (2, 0, 1)).shape
         torch.Size([4, 2, 3])
     """
-    order, ndim = as_shape(places if dims is None else (dims,)), raw(self).ndim
+    order, ndim = as_shape(order if dims is None else (dims,)), raw(self).ndim
     if len(order) != ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "

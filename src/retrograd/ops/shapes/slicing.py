@@ -324,12 +324,12 @@ def checked_narrowing(self: Any, dim: int, start: int, length: int) -> tuple[sli
 
 
 @public("torch method")
-def flip(self: Any, *places: Any, dims: Any = None) -> Any:
+def flip(self: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverses the order of elements along dimensions.
 
     Args:
         input: The input tensor.
-        *places: The dimensions, as integers or as one sequence.
+        *axes: The dimensions, as integers or as one sequence.
         dims: The dimensions as a sequence, passed by keyword.
 
     Returns:
@@ -341,7 +341,7 @@ def flip(self: Any, *places: Any, dims: Any = None) -> Any:
         tensor([[4, 3],
                 [2, 1]])
     """
-    if not places and dims is None:
+    if not axes and dims is None:
         raise TypeError('flip() missing 1 required positional arguments: "dims"')
-    given = as_shape(places if dims is None else (dims,))
+    given = as_shape(axes if dims is None else (dims,))
     return linear.flip(self, dims=many_dims(given, len(self.shape)) if given else ())

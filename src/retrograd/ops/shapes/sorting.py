@@ -408,7 +408,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return _search(boundaries, input, right, out_int32)
 
 
-# -- places ----------------------------------------------------------------------------------
+# -- indices ---------------------------------------------------------------------------------
 
 
 def _unravel(self: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
@@ -524,19 +524,19 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         tensor([[0, 0, 1],
                 [1, 0, 0]])
     """
-    places = raw(tensor)
-    if places.dtype != arrays.int64:
+    indices = raw(tensor)
+    if indices.dtype != arrays.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if not places.size:
+    if not indices.size:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return one_hot_rows(tensor, num_classes=num_classes)
-    if num_classes != -1 and checked_by_line(_check_classes, places, num_classes):
+    if num_classes != -1 and checked_by_line(_check_classes, indices, num_classes):
         return one_hot_rows(tensor, num_classes=num_classes)
-    known = bare(places)
+    known = bare(indices)
     _check_classes(known, num_classes)
     if num_classes == -1:
-        if isinstance(places, Lifted) and places.shared is None:
+        if isinstance(indices, Lifted) and indices.shared is None:
             raise RuntimeError(
                 "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive "
                 "num_classes argument."
@@ -545,8 +545,8 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     return one_hot_rows(tensor, num_classes=num_classes)
 
 
-def _check_classes(places: Raw, num_classes: int) -> None:
-    if places.min() < 0:
+def _check_classes(indices: Raw, num_classes: int) -> None:
+    if indices.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
-    if num_classes != -1 and places.max() >= num_classes:
+    if num_classes != -1 and indices.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")

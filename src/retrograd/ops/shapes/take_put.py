@@ -14,7 +14,7 @@ from retrograd.ops._public import public
 from retrograd.ops.copies import clone
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.shapes._index_arguments import (
-    as_places_or_mask,
+    as_indices_or_mask,
     check_in_bounds,
     check_index,
     check_index_put,
@@ -30,10 +30,10 @@ def _take(self: Raw, index: Raw) -> Raw:
 
 
 def _put(self: Raw, index: Raw, source: Raw, accumulate: bool) -> Raw:
-    places = arrays.sorting.from_front(index, self.size)
+    indices = arrays.sorting.from_front(index, self.size)
     if accumulate:
-        return self + arrays.add_flat(self.shape, places, source)
-    return arrays.put_flat(self, places, source.reshape(places.shape))
+        return self + arrays.add_flat(self.shape, indices, source)
+    return arrays.put_flat(self, indices, source.reshape(indices.shape))
 
 
 def _from_positions(g: Any, index: Any, shape: Any) -> Any:
@@ -65,14 +65,14 @@ put_tensor: Composite = composite(
 
 
 def _check_positions(name: str, self: Any, index: Any) -> None:
-    places, count = raw(index), numel(self.shape)
-    if places.dtype != arrays.int64:
-        word = dtypes.type_word(places.dtype)
+    indices, count = raw(index), numel(self.shape)
+    if indices.dtype != arrays.int64:
+        word = dtypes.type_word(indices.dtype)
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {word}")
-    if places.size and not count:
+    if indices.size and not count:
         raise IndexError(f"{name}(): tried to {name.rstrip('_')} from an empty tensor")
     words = "out of range: tried to access index {} on a tensor of {2} elements."
-    check_in_bounds(places, 0, count, words.replace("{}", "{0}"), True, IndexError)
+    check_in_bounds(indices, 0, count, words.replace("{}", "{0}"), True, IndexError)
 
 
 @public("torch method", out="same")
@@ -164,7 +164,7 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
                 f"expected Tensor as element {number} in argument 0, but got {type(index).__name__}"
             )
     tensor_argument("index_put", "values", values, 2)
-    where_to = tuple([clone(as_places_or_mask(raw(index))) for index in indices])
+    where_to = tuple([clone(as_indices_or_mask(raw(index))) for index in indices])
     taken = sum(index.ndim if index.dtype.kind == "b" else 1 for index in where_to)
     if taken > len(input.shape):
         raise IndexError(
