@@ -63,13 +63,9 @@ from retrograd.autograd.grad_mode import (
     set_grad_enabled,
 )
 from retrograd.tensor._creation import (
-    as_tensor,
-    asarray,
     empty,
     empty_like,
     eye,
-    from_dlpack,
-    from_numpy,
     full,
     full_like,
     ones,
@@ -107,6 +103,8 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 
 # Loaded when first used: importing the package should cost little more than importing NumPy.
 _LATER = {
+    "as_tensor": "tensor._conversion", "asarray": "tensor._conversion",
+    "from_dlpack": "tensor._conversion", "from_numpy": "tensor._conversion",
     "Generator": "tensor._rng", "default_generator": "tensor._rng", "get_rng_state": "tensor._rng",
     "initial_seed": "tensor._rng", "manual_seed": "tensor._rng", "seed": "tensor._rng",
     "set_rng_state": "tensor._rng", "set_printoptions": "arrays._format",

@@ -9,9 +9,10 @@ from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._node import SECOND_BACKWARD, CallableNode, orders
+from retrograd.autograd._once_differentiable import once_differentiable
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
-from retrograd.autograd.function import Function, once_differentiable
+from retrograd.autograd.function import Function
 from retrograd.compiler._cost import measured
 from retrograd.compiler._passes import simplified
 from retrograd.compiler._printing import function_of

@@ -17,12 +17,6 @@ from retrograd.distributed._groups import (
     GroupMember,
     ProcessGroup,
     destroy_process_group,
-    get_backend,
-    get_global_rank,
-    get_group_rank,
-    get_process_group_ranks,
-    get_rank,
-    get_world_size,
     group,
     init_process_group,
     is_available,
@@ -47,6 +41,14 @@ from retrograd.distributed._point_to_point import (
     isend,
     recv,
     send,
+)
+from retrograd.distributed._ranks import (
+    get_backend,
+    get_global_rank,
+    get_group_rank,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
 )
 from retrograd.distributed._reductions import ReduceOp
 from retrograd.distributed._sharing import (

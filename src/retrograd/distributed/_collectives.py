@@ -11,7 +11,8 @@ from retrograd.distributed import _reductions as reductions
 from retrograd.distributed._arguments import check_tensor, outside
 from retrograd.distributed._buffers import as_bytes, flat, pieces, to_read, to_write
 from retrograd.distributed._calls import Call
-from retrograd.distributed._groups import ProcessGroup, in_group, is_member, resolve, world
+from retrograd.distributed._groups import ProcessGroup, is_member, resolve, world
+from retrograd.distributed._ranks import in_group
 from retrograd.distributed._reductions import ReduceOp
 from retrograd.distributed._work import Steps, Work
 

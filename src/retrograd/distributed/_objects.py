@@ -10,8 +10,9 @@ from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.distributed._arguments import outside
 from retrograd.distributed._collectives import broadcast
-from retrograd.distributed._groups import in_group, is_member, resolve
+from retrograd.distributed._groups import is_member, resolve
 from retrograd.distributed._point_to_point import recv, send
+from retrograd.distributed._ranks import in_group
 from retrograd.distributed._sharing import all_gather, all_to_all
 
 

@@ -14,7 +14,8 @@ from retrograd.distributed._arguments import check_tensor, outside
 from retrograd.distributed._buffers import as_bytes, check_writable, pieces, to_read, to_write
 from retrograd.distributed._calls import DTYPES, Call
 from retrograd.distributed._errors import MismatchError
-from retrograd.distributed._groups import ProcessGroup, in_group, is_member, resolve, world
+from retrograd.distributed._groups import ProcessGroup, is_member, resolve, world
+from retrograd.distributed._ranks import in_group
 from retrograd.distributed._work import ANY, Steps, Work
 
 _ANNOUNCED_DIMS = 28

@@ -23,8 +23,9 @@ from retrograd.distributed._buffers import LIMITS, as_bytes, flat, pieces, to_re
 from retrograd.distributed._calls import DTYPES, Call
 from retrograd.distributed._collectives import put_back, run
 from retrograd.distributed._errors import MismatchError
-from retrograd.distributed._groups import ProcessGroup, in_group, is_member, resolve, world
+from retrograd.distributed._groups import ProcessGroup, is_member, resolve, world
 from retrograd.distributed._point_to_point import TAGS
+from retrograd.distributed._ranks import in_group
 from retrograd.distributed._reductions import ReduceOp
 from retrograd.distributed._work import More, Steps, Work
 

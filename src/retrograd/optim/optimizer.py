@@ -13,7 +13,7 @@ from typing import Any
 
 from retrograd._source import is_own
 from retrograd.autograd._hooks import RemovableHandle, add_hook
-from retrograd.tensor._creation import from_dlpack
+from retrograd.tensor._conversion import from_dlpack
 from retrograd.tensor._tensor import Tensor
 
 Hooks = OrderedDict[int, Callable[..., Any]]

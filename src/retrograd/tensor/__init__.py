@@ -1,6 +1,7 @@
 """Tensors: the class, the operations bound to it, and ways to make them."""
 
 from retrograd.tensor import _methods as _methods
+from retrograd.tensor import _operators as _operators
 from retrograd.tensor._tensor import Size, Tensor, device
 
 __all__ = ["Size", "Tensor", "device"]

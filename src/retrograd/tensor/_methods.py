@@ -1,4 +1,4 @@
-"""The table bound to the Tensor class: every operation as a function, method and operator."""
+"""The table bound to the Tensor class: every operation as a function and a method."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, switch
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
-from retrograd.ops import comparisons, copies, elementwise, linear, piecewise, products
+from retrograd.ops import copies, elementwise, linear, piecewise
 from retrograd.ops._arguments import (
     check_operands,
     check_tensor,
@@ -22,10 +21,8 @@ from retrograd.ops._operation import TABLE, Operation, Target, TensorLike
 from retrograd.ops._public import public
 from retrograd.ops.pointwise import division
 from retrograd.ops.shapes import reshaping, slicing  # noqa: F401 - slicing declares methods
-from retrograd.tensor import _writing
-from retrograd.tensor._calls import apply, is_operand
-from retrograd.tensor._fast import binary, bind
-from retrograd.tensor._indexing import getitem, setitem
+from retrograd.tensor._calls import is_operand
+from retrograd.tensor._fast import bind
 from retrograd.tensor._public import bind_methods
 from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor, device
@@ -35,7 +32,7 @@ for _operation in TABLE.values():
 Operation.bind = staticmethod(bind)  # for those that are declared later
 
 
-def _function(op: Operation) -> Callable[..., Any]:
+def function_of(op: Operation) -> Callable[..., Any]:
     """What to call on Tensors for an operation: the fast way, past ``Operation.__call__``."""
     assert op.function is not None
     return op.function
@@ -47,7 +44,7 @@ def _function(op: Operation) -> Callable[..., Any]:
 def _alpha(
     plain: Operation, scaled: Operation, name: str, sign: str, example: str, alias: str = ""
 ) -> Callable[..., Any]:
-    once, times = _function(plain), _function(scaled)
+    once, times = function_of(plain), function_of(scaled)
 
     def function(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         if type(alpha) is int and alpha == 1:
@@ -77,10 +74,10 @@ add = _alpha(elementwise.add, elementwise.add_scaled, "add", "+", "tensor([21., 
 sub = _alpha(
     elementwise.sub, elementwise.sub_scaled, "sub", "-", "tensor([-19., -18.])", "subtract"
 )
-_pow_scalar, _rsub = _function(elementwise.pow_scalar), _function(elementwise.rsub)
-_div = _function(elementwise.div)
-_where, _clamp = _function(piecewise.where), _function(piecewise.clamp)
-_masked_fill = _function(piecewise.masked_fill)
+_pow_scalar = function_of(elementwise.pow_scalar)
+_div = function_of(elementwise.div)
+_where, _clamp = function_of(piecewise.where), function_of(piecewise.clamp)
+_masked_fill = function_of(piecewise.masked_fill)
 
 
 @public("torch method", in_place=True, out="cast")
@@ -510,155 +507,5 @@ def type_as(self: Tensor, other: Tensor) -> Any:
     return to(self, other.dtype)
 
 
-# -- operators -------------------------------------------------------------------------------
-
-
-def rsub(self: Tensor, other: Any) -> Any:
-    """``other - self``."""
-    if isinstance(other, (bool, int, float, complex)):
-        return _rsub(self, other=other)
-    return sub(wrap(other), self) if arrays.is_raw(other) else NotImplemented
-
-
-def rdiv(self: Tensor, other: Any) -> Any:
-    """``other / self``."""
-    if isinstance(other, (bool, int, float, complex)):
-        return elementwise.reciprocal(self) * other
-    return _div(wrap(other), self) if arrays.is_raw(other) else NotImplemented
-
-
-def rpow(self: Tensor, other: Any) -> Any:
-    """``other ** self``."""
-    if not is_operand(other):
-        return NotImplemented
-    return pow(wrap(other) if arrays.is_raw(other) else other, self)
-
-
-def matmul(self: Tensor, other: Any) -> Any:
-    """``self @ other``."""
-    if switch.active and modes.interceptors and isinstance(other, Tensor):
-        return self.matmul(other)  # which says so to those who intercept operations
-    if isinstance(other, Tensor) or (arrays.is_raw(other) and other.ndim):
-        return products.matmul(self, other)
-    return NotImplemented
-
-
-def invert(self: Tensor) -> Any:
-    """``~self``."""
-    if self._data.dtype.kind in "fc":
-        raise TypeError(
-            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
-        )
-    return comparisons.bitwise_not(self)
-
-
-def rmatmul(self: Tensor, other: Any) -> Any:
-    """``other @ self``."""
-    return products.matmul(wrap(other), self) if arrays.is_raw(other) else NotImplemented
-
-
-def _reflected(name: str) -> Callable[..., Any]:
-    """``other op self`` for an operation that does not commute."""
-
-    def method(self: Tensor, other: Any) -> Any:
-        return apply(TABLE[name], (other, self), {}) if is_operand(other) else NotImplemented
-
-    return method
-
-
-def _known(called: Callable[..., Any], otherwise: Any = NotImplemented) -> Callable[..., Any]:
-    """An operator that leaves operands it does not know to the other side."""
-    function = _function(called) if isinstance(called, Operation) else called
-
-    def method(self: Tensor, other: Any) -> Any:
-        return function(self, other) if is_operand(other) else otherwise
-
-    return method
-
-
-def _augmented(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return getattr(self, name)(other) if is_operand(other) else NotImplemented
-
-    return method
-
-
-def _shift(way: str, input: Any, other: Any) -> Any:
-    from retrograd.ops.pointwise import integers
-
-    return getattr(integers, f"bitwise_{way}_shift")(input, other)
-
-
-_HOT = {name: binary(TABLE[name], as_operator=True)
-        for name in ("add", "sub", "mul", "div")}  # fmt: skip
-_OPERATORS = {
-    "__add__": _HOT["add"], "__radd__": _HOT["add"], "__mul__": _HOT["mul"],
-    "__rmul__": _HOT["mul"], "__sub__": _HOT["sub"], "__rsub__": rsub, "__truediv__": _HOT["div"],
-    "__rtruediv__": rdiv, "__pow__": _known(pow), "__rpow__": rpow, "__rmatmul__": rmatmul,
-    "__matmul__": matmul, "__floordiv__": _known(division.floor_divide),
-    "__mod__": _known(division.remainder), "__and__": _known(comparisons.bitwise_and),
-    "__or__": _known(comparisons.bitwise_or), "__xor__": _known(comparisons.bitwise_xor),
-    "__rmod__": _reflected("remainder"), "__rfloordiv__": _reflected("floor_divide"),
-    "__rand__": _reflected("bitwise_and"), "__ror__": _reflected("bitwise_or"),
-    "__rxor__": _reflected("bitwise_xor"),
-    "__lshift__": _known(lambda self, other: self.bitwise_left_shift(other)),
-    "__rshift__": _known(lambda self, other: self.bitwise_right_shift(other)),
-    "__rlshift__": _known(lambda self, other: _shift("left", other, self)),
-    "__rrshift__": _known(lambda self, other: _shift("right", other, self)),
-    "__ilshift__": _augmented("bitwise_left_shift_"),
-    "__irshift__": _augmented("bitwise_right_shift_"),
-    "__eq__": _known(comparisons.eq, False), "__ne__": _known(comparisons.ne, True),
-    "__lt__": _known(comparisons.lt), "__le__": _known(comparisons.le),
-    "__gt__": _known(comparisons.gt), "__ge__": _known(comparisons.ge),
-    "__neg__": _function(elementwise.neg), "__pos__": positive,
-    "__abs__": _function(piecewise.abs),
-    "__invert__": invert, "__getitem__": getitem, "__setitem__": setitem,
-    "__iadd__": _augmented("add_"), "__isub__": _augmented("sub_"), "__imul__": _augmented("mul_"),
-    "__itruediv__": _augmented("div_"), "__ipow__": _augmented("pow_"),
-    "__iand__": _augmented("bitwise_and_"), "__ior__": _augmented("bitwise_or_"),
-    "__ixor__": _augmented("bitwise_xor_"), "__ifloordiv__": _augmented("floor_divide_"),
-    "__imod__": _augmented("remainder_"), "__rdiv__": rdiv, "__div__": _HOT["div"],
-    "__idiv__": _augmented("div_"),
-}  # fmt: skip
-
-
-def _transposed(self: Tensor) -> Any:
-    """The dimensions in reverse order."""
-    return reshaping.permute(self, *range(self.ndim - 1, -1, -1))
-
-
-def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
-    """The last two dimensions exchanged; without any, the tensor as it is."""
-    if self.ndim == 1:
-        raise RuntimeError(
-            f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
-        )
-    return reshaping.transpose(self, -2, -1) if self.ndim else self
-
-
-def _matrices_adjoint(self: Tensor) -> Any:
-    """The conjugate transpose of the last two dimensions; a scalar tensor is only conjugated."""
-    return conj(_matrices_transposed(self, "mH"))
-
-
-def _matrix_adjoint(self: Tensor) -> Any:
-    """The conjugate transpose of a matrix."""
-    if self.ndim not in (0, 2):
-        hint = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
-        raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{hint}"
-        )
-    return conj(_matrices_transposed(self))
-
-
-_PROPERTIES = {
-    "T": property(_transposed), "mT": property(_matrices_transposed),
-    "real": property(reshaping.real, _writing.set_real),
-    "H": property(_matrix_adjoint),
-    "mH": property(_matrices_adjoint),
-    "imag": property(reshaping.imag, _writing.set_imag),
-}  # fmt: skip
 public("method")(equal)
 bind_methods()
-for _name, _member in {**_OPERATORS, **_PROPERTIES}.items():
-    setattr(Tensor, _name, _member)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.distributed._collectives import all_reduce
-from retrograd.distributed._groups import get_rank
+from retrograd.distributed._ranks import get_rank
 from retrograd.distributed._work import Work
 
 

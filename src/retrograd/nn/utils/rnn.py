@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from retrograd.arrays import dtypes
 from retrograd.nn import functional as F
 from retrograd.ops.shapes.slicing import stack
-from retrograd.tensor._creation import as_tensor
+from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._ranges import arange
 from retrograd.tensor._tensor import Tensor
 

@@ -7,22 +7,29 @@ back. Their derivatives are each other. ``normalization`` is what the result is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.ops import linear as moving
-from retrograd.ops._dims import is_integer, one_dim
-from retrograd.ops._operation import Linear, TensorLike, elementwise, linear, raw
+from retrograd.ops._dims import is_integer
+from retrograd.ops._operation import Linear, elementwise, linear, raw
 from retrograd.ops._public import public
-from retrograd.ops.copies import conj, real, to_dtype
-from retrograd.ops.networks.padding import constant_pad_nd
+from retrograd.ops.copies import conj, real
 from retrograd.ops.shapes.reordering import roll
-
-Size = int | None
-Sizes = int | Sequence[int] | None
-Norm = str | None
+from retrograd.ops.signals._fourier_arguments import (
+    Norm,
+    Size,
+    Sizes,
+    axes_and_sizes,
+    check_axes,
+    check_count,
+    checked_input,
+    normalization_of,
+    one_axis,
+    promoted,
+    resized,
+)
 
 # -- the operations --------------------------------------------------------------------------
 
@@ -79,137 +86,45 @@ conj_physical = elementwise(
     "conj_of_half", arrays.conj, lambda g: conj(g), adjoint=True, node="ConjPhysicalBackward0"
 )
 
-# -- arguments made plain --------------------------------------------------------------------
-
-
-def _checked_input(input: Any, name: str) -> Any:
-    if not isinstance(input, TensorLike):
-        raise TypeError(
-            f"fft_{name}(): argument 'input' (position 1) must be Tensor, not "
-            f"{type(input).__name__}"
-        )
-    return input
-
-
-def _promoted(input: Any, to_complex: bool = False) -> Any:
-    """``input`` in a dtype that there are transforms for."""
-    have = raw(input).dtype
-    wanted = have if have.kind in "fc" else dtypes.default_float()
-    if wanted.itemsize == 2:
-        raise RuntimeError("Unsupported dtype Half")
-    if to_complex:
-        wanted = dtypes.promote(wanted, dtypes.complex64.numpy)
-    return input if have == wanted else to_dtype(input, dtype=wanted)
-
-
-def _scaling(norm: Norm, forward: bool) -> int:
-    if norm == "ortho":
-        return 1
-    if norm is None or norm == "backward":
-        return 0 if forward else 2
-    if norm == "forward":
-        return 2 if forward else 0
-    raise RuntimeError(f'Invalid normalization mode: "{norm}"')
-
-
-def _one_axis(dim: int, ndim: int) -> int:
-    if not ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return one_dim(dim, ndim)
-
-
-def _check_count(n: int) -> None:
-    if n < 1:
-        raise RuntimeError(f"Invalid number of data points ({n}) specified")
-
-
-def _axes_and_sizes(
-    input: Any, s: Sizes, dim: Sizes
-) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
-    """The dimensions to transform, and the number of points along each."""
-    shape, ndim = tuple(input.shape), len(input.shape)
-    s = (s,) if is_integer(s) else s
-    dims = (dim,) if is_integer(dim) else dim
-    axes: tuple[int, ...] | None = None
-    if dims is not None:
-        axes = tuple(_one_axis(d, ndim) for d in dims)
-        if len(set(axes)) != len(axes):
-            raise RuntimeError("FFT dims must be unique")
-    if s is None:
-        axes = tuple(range(ndim)) if axes is None else axes
-        sizes = tuple(shape[d] for d in axes)
-    else:
-        if axes is not None and len(axes) != len(s):
-            raise RuntimeError("When given, dim and shape arguments must have the same length")
-        if len(s) > ndim:
-            raise RuntimeError(
-                f"Got shape with {len(s)} values but input tensor only has {ndim} dimensions."
-            )
-        axes = tuple(range(ndim - len(s), ndim)) if axes is None else axes
-        sizes = tuple(shape[d] if n == -1 else n for n, d in zip(s, axes, strict=True))
-    for n in sizes:
-        _check_count(n)
-    return axes, sizes
-
-
-def _some_axis(name: str, axes: tuple[int, ...]) -> None:
-    if not axes:
-        raise RuntimeError(f"{name} must transform at least one axis")
-
-
-def _resized(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
-    """``x`` cut off or filled up with zeros at the end, to some sizes along some dimensions."""
-    shape = list(x.shape)
-    for d, n in zip(axes, sizes, strict=True):
-        if shape[d] > n:
-            x = moving.slice_(x, where=(*(slice(None),) * d, slice(0, n)))
-            shape[d] = n
-    wanted = list(shape)
-    for d, n in zip(axes, sizes, strict=True):
-        wanted[d] = n
-    if wanted == shape:
-        return x
-    added = [n for d in reversed(range(len(shape))) for n in (0, wanted[d] - shape[d])]
-    return constant_pad_nd(x, pad=tuple(added), value=0)
-
 
 # -- along one dimension ---------------------------------------------------------------------
 
 
 def _transform(name: str, input: Any, n: Size, dim: int, norm: Norm, forward: bool) -> Any:
-    if raw(_checked_input(input, name)).dtype.kind != "c":
+    if raw(checked_input(input, name)).dtype.kind != "c":
         return _of_real(name, input, n, dim, norm, forward, onesided=False)
-    axis = _one_axis(dim, len(input.shape))
-    _check_count(input.shape[axis] if n is None else n)
+    axis = one_axis(dim, len(input.shape))
+    check_count(input.shape[axis] if n is None else n)
     if n is not None:
-        input = _resized(input, (axis,), (n,))
-    return fft_c2c(input, dim=(axis,), normalization=_scaling(norm, forward), forward=forward)
+        input = resized(input, (axis,), (n,))
+    scaling = normalization_of(norm, forward)
+    return fft_c2c(input, dim=(axis,), normalization=scaling, forward=forward)
 
 
 def _of_real(
     name: str, input: Any, n: Size, dim: int, norm: Norm, forward: bool, onesided: bool
 ) -> Any:
-    have = raw(_checked_input(input, name)).dtype
+    have = raw(checked_input(input, name)).dtype
     if have.kind == "c":
         raise RuntimeError(f"{name} expects a real input tensor, but got {dtypes.type_word(have)}")
-    input = _promoted(input)
-    axis = _one_axis(dim, len(input.shape))
-    _check_count(input.shape[axis] if n is None else n)
+    input = promoted(input)
+    axis = one_axis(dim, len(input.shape))
+    check_count(input.shape[axis] if n is None else n)
     if n is not None:
-        input = _resized(input, (axis,), (n,))
-    scaling = _scaling(norm, forward)
+        input = resized(input, (axis,), (n,))
+    scaling = normalization_of(norm, forward)
     result = fft_r2c(input, dim=(axis,), normalization=scaling, onesided=onesided)
     return result if forward else conj(result)
 
 
 def _to_real(name: str, input: Any, n: Size, dim: int, norm: Norm, forward: bool) -> Any:
-    input = _promoted(_checked_input(input, name), to_complex=True)
-    axis = _one_axis(dim, len(input.shape))
+    input = promoted(checked_input(input, name), to_complex=True)
+    axis = one_axis(dim, len(input.shape))
     count = 2 * (input.shape[axis] - 1) if n is None else n
-    _check_count(count)
+    check_count(count)
     if n is not None:
-        input = _resized(input, (axis,), (n // 2 + 1,))
-    scaling = _scaling(norm, forward)
+        input = resized(input, (axis,), (n // 2 + 1,))
+    scaling = normalization_of(norm, forward)
     input = conj(input) if forward else input
     return fft_c2r(input, dim=(axis,), normalization=scaling, last_dim_size=count)
 
@@ -351,10 +266,10 @@ def ihfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
 
 
 def _transform_many(name: str, input: Any, s: Sizes, dim: Sizes, norm: Norm, forward: bool) -> Any:
-    input = _promoted(_checked_input(input, name), to_complex=True)
-    axes, sizes = _axes_and_sizes(input, s, dim)
-    input = _resized(input, axes, sizes)
-    return fft_c2c(input, dim=axes, normalization=_scaling(norm, forward), forward=forward)
+    input = promoted(checked_input(input, name), to_complex=True)
+    axes, sizes = axes_and_sizes(input, s, dim)
+    input = resized(input, axes, sizes)
+    return fft_c2c(input, dim=axes, normalization=normalization_of(norm, forward), forward=forward)
 
 
 @public("fft", out="same")
@@ -424,26 +339,26 @@ def rfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
         tensor([[8.+0.j, 0.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j, 0.+0.j]])
     """
-    have = raw(_checked_input(input, "rfftn")).dtype
+    have = raw(checked_input(input, "rfftn")).dtype
     if have.kind == "c":
         raise RuntimeError(
             f"rfftn expects a real-valued input tensor, but got {dtypes.type_word(have)}"
         )
-    axes, sizes = _axes_and_sizes(input, s, dim)
-    _some_axis("rfftn", axes)
-    input = _resized(_promoted(input), axes, sizes)
-    return fft_r2c(input, dim=axes, normalization=_scaling(norm, True), onesided=True)
+    axes, sizes = axes_and_sizes(input, s, dim)
+    check_axes("rfftn", axes)
+    input = resized(promoted(input), axes, sizes)
+    return fft_r2c(input, dim=axes, normalization=normalization_of(norm, True), onesided=True)
 
 
 def _halved(name: str, input: Any, s: Sizes, dim: Sizes) -> tuple[Any, tuple[int, ...], int]:
     """A onesided transform cut or filled to its sizes, its dimensions, and the number of points
     along the last of them that it is the half of."""
     s = (s,) if is_integer(s) else s
-    axes, sizes = _axes_and_sizes(input, s, dim)
-    _some_axis(name, axes)
+    axes, sizes = axes_and_sizes(input, s, dim)
+    check_axes(name, axes)
     last = 2 * (input.shape[axes[-1]] - 1) if s is None or s[-1] == -1 else s[-1]
-    _check_count(last)
-    return _resized(input, axes, (*sizes[:-1], last // 2 + 1)), axes, last
+    check_count(last)
+    return resized(input, axes, (*sizes[:-1], last // 2 + 1)), axes, last
 
 
 @public("fft", out="same")
@@ -466,9 +381,9 @@ def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
         tensor([[1., 0.],
                 [0., 1.]])
     """
-    input = _promoted(_checked_input(input, "irfftn"), to_complex=True)
+    input = promoted(checked_input(input, "irfftn"), to_complex=True)
     input, axes, last = _halved("irfftn", input, s, dim)
-    return fft_c2r(input, dim=axes, normalization=_scaling(norm, False), last_dim_size=last)
+    return fft_c2r(input, dim=axes, normalization=normalization_of(norm, False), last_dim_size=last)
 
 
 @public("fft", out="same")
@@ -491,9 +406,9 @@ def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
         tensor([[1., 0.],
                 [0., 1.]])
     """
-    input = _promoted(_checked_input(input, "hfftn"), to_complex=True)
+    input = promoted(checked_input(input, "hfftn"), to_complex=True)
     input, axes, last = _halved("hfftn", input, s, dim)
-    scaling = _scaling(norm, True)
+    scaling = normalization_of(norm, True)
     if len(axes) > 1:
         input = fft_c2c(input, dim=axes[:-1], normalization=scaling, forward=True)
     return fft_c2r(conj(input), dim=axes[-1:], normalization=scaling, last_dim_size=last)
@@ -518,15 +433,15 @@ def ihfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
         tensor([[1.-0.j, 0.-0.j],
                 [0.+0.j, 0.+0.j]])
     """
-    axes, sizes = _axes_and_sizes(_checked_input(input, "ihfftn"), s, dim)
-    _some_axis("ihfftn", axes)
+    axes, sizes = axes_and_sizes(checked_input(input, "ihfftn"), s, dim)
+    check_axes("ihfftn", axes)
     have = raw(input).dtype
     if have.kind == "c":
         raise RuntimeError(
             f"Only supports floating-point dtypes, but found: {dtypes.type_word(have)}"
         )
-    input = _resized(_promoted(input), axes, sizes)
-    scaling = _scaling(norm, False)
+    input = resized(promoted(input), axes, sizes)
+    scaling = normalization_of(norm, False)
     half = fft_r2c(input, dim=axes[-1:], normalization=scaling, onesided=True)
     if len(axes) == 1:
         return conj(half)
@@ -537,7 +452,7 @@ def ihfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
 
 def _of_two(transform: Callable[..., Any], name: str, last: int = 4) -> Callable[..., Any]:
     def function(input: Any, s: Sizes = None, dim: Sizes = (-2, -1), norm: Norm = None) -> Any:
-        return transform(_checked_input(input, name), s, dim, norm)
+        return transform(checked_input(input, name), s, dim, norm)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -601,7 +516,7 @@ def ifftshift(input: Any, dim: Sizes = None) -> Any:
 
 
 def _shifted(name: str, input: Any, dim: Sizes, by: Callable[[int], int]) -> Any:
-    ndim = len(_checked_input(input, name).shape)
+    ndim = len(checked_input(input, name).shape)
     dims = range(ndim) if dim is None else (dim,) if is_integer(dim) else dim
-    axes = tuple(_one_axis(d, ndim) for d in dims)
+    axes = tuple(one_axis(d, ndim) for d in dims)
     return roll(input, tuple(by(input.shape[d]) for d in axes), axes)

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from retrograd.arrays import dtypes
 from retrograd.ops.sampling import multinomial
-from retrograd.tensor._creation import as_tensor, empty
+from retrograd.tensor._conversion import as_tensor
+from retrograd.tensor._creation import empty
 from retrograd.tensor._randoms import randint, randperm
 from retrograd.tensor._rng import Generator
 

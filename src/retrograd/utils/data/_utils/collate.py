@@ -9,7 +9,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import _batches, dtypes
 from retrograd.ops.shapes.slicing import stack
-from retrograd.tensor._creation import as_tensor, check_array, new_tensor, tensor
+from retrograd.tensor._conversion import as_tensor
+from retrograd.tensor._creation import check_array, new_tensor, tensor
 from retrograd.tensor._tensor import Tensor
 
 CollateMap = dict[type | tuple[type, ...], Callable[..., Any]]

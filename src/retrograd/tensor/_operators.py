@@ -1,0 +1,171 @@
+"""The operators and properties of the Tensor class: ``+``, ``@``, ``x[...]``, ``x.T``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes, switch
+from retrograd.autograd._wrap import wrap
+from retrograd.ops import comparisons, elementwise, piecewise, products
+from retrograd.ops._operation import TABLE, Operation
+from retrograd.ops.pointwise import division
+from retrograd.ops.shapes import reshaping
+from retrograd.tensor import _writing
+from retrograd.tensor._calls import apply, is_operand
+from retrograd.tensor._fast import binary
+from retrograd.tensor._indexing import getitem, setitem
+from retrograd.tensor._methods import conj, function_of, positive, pow, sub
+from retrograd.tensor._tensor import Tensor
+
+_div, _rsub = map(function_of, (elementwise.div, elementwise.rsub))
+
+
+def rsub(self: Tensor, other: Any) -> Any:
+    """``other - self``."""
+    if isinstance(other, (bool, int, float, complex)):
+        return _rsub(self, other=other)
+    return sub(wrap(other), self) if arrays.is_raw(other) else NotImplemented
+
+
+def rdiv(self: Tensor, other: Any) -> Any:
+    """``other / self``."""
+    if isinstance(other, (bool, int, float, complex)):
+        return elementwise.reciprocal(self) * other
+    return _div(wrap(other), self) if arrays.is_raw(other) else NotImplemented
+
+
+def rpow(self: Tensor, other: Any) -> Any:
+    """``other ** self``."""
+    if not is_operand(other):
+        return NotImplemented
+    return pow(wrap(other) if arrays.is_raw(other) else other, self)
+
+
+def matmul(self: Tensor, other: Any) -> Any:
+    """``self @ other``."""
+    if switch.active and modes.interceptors and isinstance(other, Tensor):
+        return self.matmul(other)  # which says so to those who intercept operations
+    if isinstance(other, Tensor) or (arrays.is_raw(other) and other.ndim):
+        return products.matmul(self, other)
+    return NotImplemented
+
+
+def invert(self: Tensor) -> Any:
+    """``~self``."""
+    if self._data.dtype.kind in "fc":
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return comparisons.bitwise_not(self)
+
+
+def rmatmul(self: Tensor, other: Any) -> Any:
+    """``other @ self``."""
+    return products.matmul(wrap(other), self) if arrays.is_raw(other) else NotImplemented
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    """``other op self`` for an operation that does not commute."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        return apply(TABLE[name], (other, self), {}) if is_operand(other) else NotImplemented
+
+    return method
+
+
+def _known(called: Callable[..., Any], otherwise: Any = NotImplemented) -> Callable[..., Any]:
+    """An operator that leaves operands it does not know to the other side."""
+    function = function_of(called) if isinstance(called, Operation) else called
+
+    def method(self: Tensor, other: Any) -> Any:
+        return function(self, other) if is_operand(other) else otherwise
+
+    return method
+
+
+def _augmented(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return getattr(self, name)(other) if is_operand(other) else NotImplemented
+
+    return method
+
+
+def _shift(way: str, input: Any, other: Any) -> Any:
+    from retrograd.ops.pointwise import integers
+
+    return getattr(integers, f"bitwise_{way}_shift")(input, other)
+
+
+_HOT = {name: binary(TABLE[name], as_operator=True)
+        for name in ("add", "sub", "mul", "div")}  # fmt: skip
+_OPERATORS = {
+    "__add__": _HOT["add"], "__radd__": _HOT["add"], "__mul__": _HOT["mul"],
+    "__rmul__": _HOT["mul"], "__sub__": _HOT["sub"], "__rsub__": rsub, "__truediv__": _HOT["div"],
+    "__rtruediv__": rdiv, "__pow__": _known(pow), "__rpow__": rpow, "__rmatmul__": rmatmul,
+    "__matmul__": matmul, "__floordiv__": _known(division.floor_divide),
+    "__mod__": _known(division.remainder), "__and__": _known(comparisons.bitwise_and),
+    "__or__": _known(comparisons.bitwise_or), "__xor__": _known(comparisons.bitwise_xor),
+    "__rmod__": _reflected("remainder"), "__rfloordiv__": _reflected("floor_divide"),
+    "__rand__": _reflected("bitwise_and"), "__ror__": _reflected("bitwise_or"),
+    "__rxor__": _reflected("bitwise_xor"),
+    "__lshift__": _known(lambda self, other: self.bitwise_left_shift(other)),
+    "__rshift__": _known(lambda self, other: self.bitwise_right_shift(other)),
+    "__rlshift__": _known(lambda self, other: _shift("left", other, self)),
+    "__rrshift__": _known(lambda self, other: _shift("right", other, self)),
+    "__ilshift__": _augmented("bitwise_left_shift_"),
+    "__irshift__": _augmented("bitwise_right_shift_"),
+    "__eq__": _known(comparisons.eq, False), "__ne__": _known(comparisons.ne, True),
+    "__lt__": _known(comparisons.lt), "__le__": _known(comparisons.le),
+    "__gt__": _known(comparisons.gt), "__ge__": _known(comparisons.ge),
+    "__neg__": function_of(elementwise.neg), "__pos__": positive,
+    "__abs__": function_of(piecewise.abs),
+    "__invert__": invert, "__getitem__": getitem, "__setitem__": setitem,
+    "__iadd__": _augmented("add_"), "__isub__": _augmented("sub_"), "__imul__": _augmented("mul_"),
+    "__itruediv__": _augmented("div_"), "__ipow__": _augmented("pow_"),
+    "__iand__": _augmented("bitwise_and_"), "__ior__": _augmented("bitwise_or_"),
+    "__ixor__": _augmented("bitwise_xor_"), "__ifloordiv__": _augmented("floor_divide_"),
+    "__imod__": _augmented("remainder_"), "__rdiv__": rdiv, "__div__": _HOT["div"],
+    "__idiv__": _augmented("div_"),
+}  # fmt: skip
+
+
+def _transposed(self: Tensor) -> Any:
+    """The dimensions in reverse order."""
+    return reshaping.permute(self, *range(self.ndim - 1, -1, -1))
+
+
+def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
+    """The last two dimensions exchanged; without any, the tensor as it is."""
+    if self.ndim == 1:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return reshaping.transpose(self, -2, -1) if self.ndim else self
+
+
+def _matrices_adjoint(self: Tensor) -> Any:
+    """The conjugate transpose of the last two dimensions; a scalar tensor is only conjugated."""
+    return conj(_matrices_transposed(self, "mH"))
+
+
+def _matrix_adjoint(self: Tensor) -> Any:
+    """The conjugate transpose of a matrix."""
+    if self.ndim not in (0, 2):
+        hint = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{hint}"
+        )
+    return conj(_matrices_transposed(self))
+
+
+_PROPERTIES = {
+    "T": property(_transposed), "mT": property(_matrices_transposed),
+    "real": property(reshaping.real, _writing.set_real),
+    "H": property(_matrix_adjoint),
+    "mH": property(_matrices_adjoint),
+    "imag": property(reshaping.imag, _writing.set_imag),
+}  # fmt: skip
+for _name, _member in {**_OPERATORS, **_PROPERTIES}.items():
+    setattr(Tensor, _name, _member)
