@@ -23,6 +23,11 @@ try:
     from retrograd import autograd
     from retrograd import tensor as _tensor  # noqa: F401
 finally:
+    if _gc.get_freeze_count() == 0:
+        # It would be looked through once more as soon as the collector is on again. This moves it
+        # to the oldest generation without a look, in no time.
+        _gc.freeze()
+        _gc.unfreeze()
     if _collects:
         _gc.enable()
 
