@@ -143,6 +143,7 @@ std_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool =
 std_mean(input: Tensor, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]
 where(condition: Tensor) -> tuple[Tensor, ...]
 where(condition: Tensor, input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor
+Tensor.cuda(self, device: Device = None, non_blocking: bool = False) -> Tensor
 Tensor.where(self, condition: Tensor, other: Operand) -> Tensor
 nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor
 nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]

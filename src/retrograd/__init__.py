@@ -80,12 +80,12 @@ from retrograd.tensor._creation import (
     zeros,
     zeros_like,
 )
+from retrograd.tensor._device import device, get_default_device, set_default_device
 from retrograd.tensor._public import names_in as _names_in
 from retrograd.tensor._public import namespace as _namespace
 from retrograd.tensor._queries import (
     detach,
     equal,
-    get_default_device,
     get_device,
     is_complex,
     is_floating_point,
@@ -94,7 +94,7 @@ from retrograd.tensor._queries import (
     numel,
     result_type,
 )
-from retrograd.tensor._tensor import Size, Tensor, device
+from retrograd.tensor._tensor import Size, Tensor
 
 # Functions of tensors are put into this module when they are first used. Among them are names that
 # Python has too (sum, abs, all...), so nothing in this module may use those for Python's own.
@@ -244,6 +244,7 @@ __all__ = [
     "save",
     "scalar_tensor",
     "seed",
+    "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
     "set_num_threads",

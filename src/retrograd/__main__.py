@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from retrograd import __version__, tour
+from retrograd import __version__, _scripts, tour
 from retrograd._errors import InterruptedRunError, UserError
 from retrograd.pipeline import command as pipeline
 from retrograd.training import command as training
@@ -18,6 +18,7 @@ from retrograd.viz import command as explaining
 DESCRIPTION = "PyTorch's autograd as a library of its own, on NumPy arrays."
 EPILOG = """\
 Without a command, the tour runs, and then a model is trained to recognize handwritten digits.
+`retrograd program.py` is short for `retrograd run program.py`.
 
 exit codes: 0 on success, 2 for invalid arguments, 130 for Ctrl-C"""
 
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=lambda arguments: tour.main())
     training.add_to(commands)
+    _scripts.add_to(commands)
     explaining.add_to(commands)
     pipeline.add_to(commands)
     return top
@@ -83,6 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0].endswith(".py"):
+        arguments = ["run", *arguments]
     parsed = parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed))

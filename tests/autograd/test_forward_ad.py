@@ -520,3 +520,17 @@ def test_a_selecting_operation_needs_no_tangent_rule_of_its_own() -> None:
             assert hessian.tolist() == [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 2.0]]
     finally:
         del TABLE["second_smallest"]
+
+
+def test_a_tangent_is_converted_to_the_dtype_of_its_value() -> None:
+    # PyTorch keeps a tangent of another dtype as it is, and promotes what is computed from both.
+    fw = retrograd.autograd.forward_ad
+    x, t = retrograd.ones(3, dtype=retrograd.float64), retrograd.full((3,), 0.5)
+    with fw.dual_level():
+        dual = fw.make_dual(x, t)
+        assert fw.unpack_dual(dual).tangent.dtype is retrograd.float64
+        assert fw.unpack_dual(dual * dual).tangent.tolist() == [1.0, 1.0, 1.0]
+        with pytest.raises(RuntimeError, match=r"complex64 for a tensor of torch\.float64"):
+            fw.make_dual(x, retrograd.ones(3, dtype=retrograd.complex64))
+    tangent = retrograd.func.jvp(lambda x: x * x, (x,), (t,))[1]
+    assert (tangent.dtype, tangent.tolist()) == (retrograd.float64, [1.0, 1.0, 1.0])

@@ -485,3 +485,23 @@ def test_documents_of_optimizers_have_examples() -> None:
     for name in optim.__all__:
         if isinstance(getattr(optim, name), type):
             assert re.search(r">>> import retrograd as torch", getattr(optim, name).__doc__), name
+
+
+def test_a_subclass_that_does_not_call_init() -> None:
+    class Plain(optim.Optimizer):
+        def __init__(self, params):
+            self.param_groups = [{"params": list(params)}]
+
+        def step(self, closure=None):
+            for p in self.param_groups[0]["params"]:
+                p.data.sub_(p.grad)
+
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = Plain([p])
+    steps = []
+    optimizer.register_step_post_hook(lambda *given: steps.append(1))
+    optimizer.zero_grad()
+    p.sum().backward()
+    optimizer.step()
+    assert (p.tolist(), steps) == ([0.0, 0.0], [1])
+    assert not Plain([p])._optimizer_step_post_hooks

@@ -19,6 +19,8 @@ LAYERS = (
     ("__main__.py", "the command line"),
     ("tour/ training/", "what it runs: a tour, and models to train"),
     ("pipeline/ viz/", "models split across processes; pictures of graphs and passes"),
+    ("_alias.py _scripts.py", "programs that import torch, run with this package in its place"),
+    ("as_torch.py", "(the same)"),
     ("__init__.py", "the public package: `import retrograd`"),
     ("compiler/", "functions and their derivatives as programs to read and run"),
     ("files/ integrate.py optim/", "saving and loading; differential equations; optimizers"),
@@ -32,7 +34,7 @@ LAYERS = (
     ("ops/", "the table: every operation with its derivative"),
     ("arrays/", "raw arrays: the only layer that imports NumPy and SciPy"),
     ("_modes.py _source.py", "modes per thread; lines of the user's code"),
-    ("_errors.py", "errors that the command line reports in one line"),
+    ("_errors.py _later.py", "errors that the command line reports; names loaded when first used"),
 )
 SAME = "(the same)"  # part of the layer above it in the drawing
 BLOCK = re.compile(r"(## Layers\n.*?^```\n)(.*?)(^```$)", re.M | re.S)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import mmap
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -208,6 +210,19 @@ def times_each(positions: Raw) -> Raw | None:
 def view_dtype(x: Raw, dtype: np.dtype[Any]) -> Raw:
     """The same bytes as elements of another dtype."""
     return writable(x).view(dtype)
+
+
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # mmap of Python 3.11 has no name for it
+
+
+def reserved(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Raw:
+    """Zeros that take up addresses but no memory, as long as nobody writes to them."""
+    count = math.prod(shape)
+    if count * dtype.itemsize < mmap.PAGESIZE or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return np.zeros(shape, dtype)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+    pages = mmap.mmap(-1, count * dtype.itemsize, flags=flags)
+    return np.frombuffer(pages, dtype, count).reshape(shape)
 
 
 # -- copies in another order -----------------------------------------------------------------

@@ -120,6 +120,8 @@ def make_roots(
             data = getattr(output, "_data", None)
             if data is not None and data.size == 1 and data.dtype.kind == "f":
                 start = arrays.ones(data.shape, data.dtype)
+                if isinstance(data, Lifted) and not data.level.number:  # on the meta device
+                    start = data.level.constant(start)
             else:
                 start = implicit_gradient(output)
             roots.append((node, number, wrap(start) if recorded else start))

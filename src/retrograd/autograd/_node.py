@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -299,6 +300,13 @@ class AccumulateGrad(CallableNode):
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
+
+    def twin(self, value: Any, version: Any) -> Any:
+        """A leaf with another value, such as hooks unpacked, whose gradient ends here too."""
+        meta = type(self.variable._meta)()
+        meta.requires_grad = True
+        meta.ending = meta.accumulator = weakref.ref(self)
+        return wrap(value, version=version, meta=meta)
 
     def backward(
         self, g: Any, next_nodes: Sequence[Node | None], tell: bool = True

@@ -19,7 +19,7 @@ from retrograd.autograd._node import (
     Info,
     Node,
 )
-from retrograd.autograd._saved import Packed, modified, show_saved
+from retrograd.autograd._saved import Packed, modified, order_for_hooks, show_saved
 from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies, linear
@@ -115,7 +115,8 @@ class OperationNode(CallableNode):
         """The saved values as Tensors that stand where they stood in the graph."""
         if self.saved is FREED:
             raise RuntimeError(SECOND_BACKWARD)
-        return {name: self.saved_tensor(i) for i, name in enumerate(self.operation.saves)}
+        names = self.operation.saves
+        return {names[i]: self.saved_tensor(i) for i in order_for_hooks(self.operation)}
 
     def saved_tensor(self, position: int) -> Any:
         if self.saved is FREED:
@@ -135,6 +136,8 @@ class OperationNode(CallableNode):
             node = number = None
         given = self.dtype_given(position)
         if given is None or given == value.dtype:
+            if type(node) is AccumulateGrad:
+                return node.twin(value, version)
             return wrap(value, node, number, version)
         # Saved as it was computed with, after promotion: in the graph that is a conversion.
         before = wrap(copies.to_dtype(value, dtype=given), node, number)

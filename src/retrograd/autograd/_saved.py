@@ -3,6 +3,7 @@ value that was written since."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from retrograd.autograd._wrap import Plug, wrap
 
 if TYPE_CHECKING:
     from retrograd.autograd._operation_node import OperationNode
+    from retrograd.ops._operation import Operation
 
 
 # -- saved_tensors_hooks ---------------------------------------------------------------------
@@ -65,15 +67,22 @@ def pack_value(tensor: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], 
 def pack_saved(node: OperationNode) -> None:
     """Pass what a node saved through the innermost pair of saved_tensors_hooks."""
     pack, unpack = modes.saved_tensor_hooks[-1]
-    packed: list[Any] = []
+    packed: list[Any] = [None, UNCHANGING, 0] * len(node.operation.saves)
     with within(saved_tensor_hooks=()):  # what a hook computes is not packed itself
-        for i in range(len(node.operation.saves)):
+        for i in order_for_hooks(node.operation):
             tensor = node.saved_tensor(i)
             is_tensor = isinstance(tensor, Plug.tensor)  # or a Python number, or nothing
-            entry = pack_value(tensor, pack, unpack) if is_tensor else tensor
-            packed += (entry, UNCHANGING, 0)
+            packed[3 * i] = pack_value(tensor, pack, unpack) if is_tensor else tensor
     node.saved = tuple(packed)
     node.extras_for_visit().packed = any(isinstance(x, Packed) for x in packed)
+
+
+@functools.cache
+def order_for_hooks(operation: Operation) -> list[int]:
+    """The positions of what an operation saves, in the order in which PyTorch calls hooks: the
+    inputs by name, then the outputs."""
+    names = operation.saves
+    return sorted(range(len(names)), key=lambda i: (names[i] not in operation.inputs, names[i]))
 
 
 # -- what users see --------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from retrograd.autograd._levels import as_tensor, value_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import ModeContext
 from retrograd.ops._operation import TensorLike
+from retrograd.ops.copies import to_dtype
 
 
 class UserLevel(DualLevel):
@@ -153,7 +154,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
     Args:
         tensor: the value.
-        tangent: a tensor of the same shape and dtype.
+        tangent: a tensor of the same shape. It is converted to the dtype of ``tensor``.
         level: number of the level; the innermost by default.
 
     Returns:
@@ -177,7 +178,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             raise TypeError(
                 f"make_dual(): argument '{name}' must be Tensor, not {type(x).__name__}"
             )
-    check_dual(tensor, tangent)
+    tangent = checked_tangent(tensor, tangent)
     data = value_of(tensor)
     if chosen.owns(data):
         if data.tangent is not None:
@@ -190,8 +191,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     return wrap(Dual(chosen, tensor, tangent), node, number)
 
 
-def check_dual(tensor: Any, tangent: Any) -> None:
-    """That one tensor can be the tangent of another."""
+def checked_tangent(tensor: Any, tangent: Any) -> Any:
+    """A tensor that can be the tangent of another, in the dtype of that."""
     for role, x in (("primal", tensor), ("tangent", tangent)):
         if x._data.dtype.kind not in "fc":
             raise ValueError(f"Expected {role} to be floating point or complex, but got: {x.dtype}")
@@ -201,12 +202,15 @@ def check_dual(tensor: Any, tangent: Any) -> None:
             f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the "
             f"given forward gradient is of size {list(tangent.shape)}."
         )
-    if tensor._data.dtype != tangent._data.dtype:
+    if tangent._data.dtype.kind == "c" and tensor._data.dtype.kind == "f":
         have, given = (dtypes.from_numpy_dtype(x._data.dtype) for x in (tensor, tangent))
         raise RuntimeError(
             "Expected the tangent to have the dtype of the value that it belongs to, but got "
             f"{given} for a tensor of {have}"
         )
+    if tensor._data.dtype != tangent._data.dtype:
+        return to_dtype(tangent, dtype=tensor._data.dtype)
+    return tangent
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:

@@ -9,7 +9,7 @@ from retrograd import arrays
 from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._wrap import wrap
-from retrograd.autograd.forward_ad import check_dual
+from retrograd.autograd.forward_ad import checked_tangent
 from retrograd.func._arguments import check_outputs, with_aux
 from retrograd.func._captured import Running
 from retrograd.func._trees import Shape, describe, flatten, flatten_as, tree_map, unflatten
@@ -130,6 +130,5 @@ def _points(primals: Any, tangents: Any) -> tuple[list[Any], list[Any], Shape]:
                 raise RuntimeError(
                     f"{WHAT}: Expected {name} to only contain Tensors, got {type(x)}"
                 )
-    for x, t in zip(values, directions, strict=True):
-        check_dual(x, t)
+    directions = [checked_tangent(x, t) for x, t in zip(values, directions, strict=True)]
     return values, directions, shape

@@ -14,7 +14,7 @@ from typing import Any
 from retrograd.autograd._batched import standard_basis, taken_out
 from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._wrap import wrap
-from retrograd.autograd.forward_ad import check_dual
+from retrograd.autograd.forward_ad import checked_tangent
 from retrograd.func._arguments import (
     Argnums,
     check_outputs,
@@ -124,7 +124,7 @@ def jacfwd(
 
         for x in inputs:
             check_tensor(x)
-            check_dual(x, x)
+            checked_tangent(x, x)
         count = sum(x.numel() for x in inputs)
         with opened(BatchLevel(count, randomness)) as level:
             directions = [wrap(Batched(level, e)) for e in standard_basis(inputs)]

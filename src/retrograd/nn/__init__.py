@@ -1,8 +1,8 @@
 """Neural networks: modules, layers, losses, parameters and their initialization."""
 
-import importlib as _importlib
 from typing import TYPE_CHECKING
 
+from retrograd._later import later as _later
 from retrograd.nn import (
     activations,
     attention,
@@ -72,9 +72,4 @@ if TYPE_CHECKING:
     from retrograd.nn import parallel as parallel
     from retrograd.nn import utils as utils
 else:
-
-    def __getattr__(name):
-        """Load ``modules``, ``parallel`` and ``utils`` when they are first used."""
-        if name in ("modules", "parallel", "utils"):
-            return _importlib.import_module(f"retrograd.nn.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__, __dir__ = _later(__name__, ("modules", "parallel", "utils"))

@@ -10,7 +10,9 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.nn._calling import CallableModule
 from retrograd.nn._state import IncompatibleKeys
 from retrograd.nn.parameter import Parameter
-from retrograd.tensor._tensor import Tensor, device
+from retrograd.tensor._creation import empty_like
+from retrograd.tensor._device import device, is_meta
+from retrograd.tensor._tensor import Tensor
 
 
 class Module(CallableModule):
@@ -139,10 +141,11 @@ class Module(CallableModule):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Convert floating-point parameters and buffers to a dtype.
+        """Convert floating-point parameters and buffers to a dtype, or move all to a device.
 
         Args:
-            args, kwargs: a dtype, a device (the CPU), or a tensor whose dtype to take.
+            args, kwargs: a dtype, a device (``"cpu"`` or ``"meta"``), or a tensor whose dtype and
+                device to take.
 
         Returns:
             The module.
@@ -152,14 +155,17 @@ class Module(CallableModule):
             >>> torch.nn.Linear(2, 1).to(torch.float64).weight.dtype
             torch.float64
         """
-        dtype = kwargs.get("dtype")
+        dtype, place = kwargs.get("dtype"), kwargs.get("device")
         for value in (*args, *kwargs.values()):
             if isinstance(value, dtypes.dtype):
                 dtype = value
             elif isinstance(value, Tensor):
-                dtype = value.dtype
-            elif isinstance(value, str):
-                device(value)
+                dtype, place = value.dtype, value.device
+            elif isinstance(value, (str, device)) or (type(value) is int and value is args[0]):
+                place = value
+        if place is not None:
+            is_meta(place)  # for the error if there is no such device
+            self._apply(lambda x: x.to(place))
         if dtype is None:
             return self
         if not (dtype.is_floating_point or dtype.is_complex):
@@ -208,12 +214,42 @@ class Module(CallableModule):
         return self._apply(lambda x: x.type(dst_type))
 
     def cpu(self) -> Self:
-        """Do nothing: the module is on the CPU.
+        """Move parameters and buffers to the CPU, where they are unless they are on ``meta``.
 
         Returns:
             The module.
         """
-        return self
+        return self._apply(lambda x: x.cpu())
+
+    def cuda(self, device: Any = None) -> Self:
+        """Move parameters and buffers to a GPU: raises RuntimeError, since there is none.
+
+        Args:
+            device: the GPU.
+
+        Returns:
+            Nothing.
+        """
+        return self.to("cuda" if device is None else device)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move parameters and buffers to a device without copying what they hold.
+
+        Args:
+            device: ``"cpu"`` or ``"meta"``.
+            recurse: whether to do the same with submodules.
+
+        Returns:
+            The module, whose parameters are not initialized.
+
+        Example:
+            >>> import retrograd as torch
+            >>> with torch.device("meta"):
+            ...     layer = torch.nn.Linear(3, 2)
+            >>> layer.to_empty(device="cpu").weight.device
+            device(type='cpu')
+        """
+        return self._apply(lambda x: empty_like(x, device=device), recurse)
 
     # -- printing --------------------------------------------------------------------------------
 

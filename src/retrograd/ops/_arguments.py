@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +61,45 @@ def invalid_combination(function: str, *given: Any) -> TypeError:
         f"{function}() received an invalid combination of arguments - got ({kinds}), but expected "
         "one of:"
     )
+
+
+def number_of(function: str, argument: str, value: Any, target: Any = None) -> Any:
+    """A number that may be given as a tensor without dimensions, as a Python number. ``target``:
+    what the function was called on, to tell its in-place form."""
+    if isinstance(value, (TensorLike, Lifted)) or arrays.is_raw(value):
+        if not raw(value).ndim and not getattr(value, "requires_grad", False):
+            return raw(value).item()
+    elif isinstance(value, (int, float, complex)):
+        return value
+    function += "_" if type(target) is Target else ""
+    kind = "Tensor" if isinstance(value, _TENSORS) else type(value).__name__
+    raise TypeError(f"{function}(): argument '{argument}' must be Number, not {kind}")
+
+
+def older_order(function: str, argument: str, target: Any, *given: Any) -> tuple[Any, ...]:
+    """The arguments of a call in the order that PyTorch had once, the number first, with the number
+    last; it warns once. ``target``: what the function was called on, to tell its in-place form."""
+    number, *tensors = given
+    function += "_" if type(target) is Target else ""
+    known = _TENSORS if len(tensors) > 1 else (*_TENSORS, int, float, complex)
+    if not is_number(number) or not all(isinstance(x, known) for x in tensors):
+        count = f"{len(tensors)} positional argument{'s' * (len(tensors) > 1)}"
+        raise TypeError(f"{function}() takes {count} but {len(given)} were given")
+    if not _warned:
+        _warned.append(function)
+        names = ["other"] if len(tensors) == 1 else ["tensor1", "tensor2"]
+        listed = ", ".join(f"Tensor {name}" for name in names)
+        warnings.warn(
+            f"This overload of {function} is deprecated:\n\t{function}(Number {argument}, {listed})"
+            f"\nConsider using one of the following signatures instead:\n\t{function}({listed}, *, "
+            f"Number {argument} = 1)",
+            UserWarning,
+            stacklevel=4,
+        )
+    return (*tensors, number)
+
+
+_warned: list[str] = []
 
 
 def check_operands(function: str, *given: Any) -> None:

@@ -405,6 +405,16 @@ def layout_of(x: Any) -> Any:
     return x.inner if x.level.traces else None
 
 
+def on_meta(x: Any) -> bool:
+    """Whether a value, at the bottom of all transforms, is on the meta device: has no memory."""
+    x = raw(x)
+    while isinstance(x, Lifted):
+        if not x.level.number:
+            return True
+        x = raw(x.inner)
+    return False
+
+
 def checked_by_line(check: Callable[..., None], *args: Any) -> bool:
     """Whether a program is being written down, and a check of values has become a line of it:
     ``check(*args)``, which has passed. It raises an exception for what it refuses."""

@@ -348,6 +348,7 @@ class Operation:
 
     def __call__(operation, /, *args: Any, **options: Any) -> Any:  # noqa: N805 - options may be called self
         only_arrays = not options
+        lifted = False
         for a in args:
             if type(a) in ARRAYS_AND_NUMBERS:
                 continue
@@ -357,6 +358,7 @@ class Operation:
                 assert operation.function is not None, "the tensor layer is not loaded"
                 return operation.function(*args, **options)
             only_arrays = False
+            lifted = lifted or isinstance(a, Lifted) or type(a) is list
         if switch.active and not (only_arrays and not operation.random) and modes.levels:
             if operation.of_elements and not (options and any_arrays(options)):
                 level = bare_level(args)
@@ -371,6 +373,10 @@ class Operation:
                 return level.run(operation, args, options)
         if operation.heavy and args[0].size > arrays.LARGE:
             return arrays.shared(operation.forward, args[0])
+        if lifted:
+            level = highest_level(args)
+            if level is not None and not level.number:  # values on the meta device
+                return level.run(operation, args, options)
         return operation.forward(*args, **options)
 
     def __repr__(self) -> str:

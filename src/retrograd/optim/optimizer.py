@@ -129,8 +129,6 @@ class Optimizer:
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
-        for name in _REGISTRIES:
-            setattr(self, name, OrderedDict())
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
@@ -146,13 +144,18 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    def __getattr__(self, name: str) -> Any:
+        if name not in _REGISTRIES:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        # When first used: subclasses need not call __init__, and none of it is pickled.
+        hooks: Hooks = self.__dict__.setdefault(name, OrderedDict())
+        return hooks
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("defaults", "state", "param_groups")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in _REGISTRIES:
-            self.__dict__.setdefault(name, OrderedDict())
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:

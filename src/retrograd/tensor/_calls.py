@@ -116,11 +116,12 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
             return result
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
+    given, named = op, options
     op, operands, options = for_number(op, operands, options)
-    if op.view:
-        operands[0]._data = arrays.writable(operands[0]._data)
-    raws = checked(op, operands, options)
     try:
+        if op.view:
+            operands[0]._data = arrays.writable(operands[0]._data)
+        raws = checked(op, operands, options)
         if computed is not None:
             output = computed
         elif several_inputs:
@@ -130,6 +131,9 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     except LooksAtValues:
         if any_ended([*operands, *options.values()]):
             return apply(op, *without_ended(args, options))
+        level = level_of(args, named)
+        if level is not None and not level.number:  # values on the meta device
+            return apply_lifted(level, given, args, named)
         raise
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
@@ -547,9 +551,11 @@ def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
     for position, x in enumerate(args):
         if not is_operand(x):
             raise wrong_argument(op, x, position)
-    if not any(isinstance(x, Tensor) for x in args):
-        raise wrong_argument(op, args[0], 0)
-    return args
+    if any(isinstance(x, Tensor) for x in args):
+        return args
+    if op.name in ("add", "sub", "mul", "div") and all(map(is_number, args)):
+        return tuple(wrap(arrays.asarray(x, dtypes.result_type([x]))) for x in args)
+    raise wrong_argument(op, args[0], 0)
 
 
 def wrong_argument(op: Operation, value: Any, position: int) -> TypeError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from retrograd import arrays
@@ -15,8 +16,9 @@ from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted, layout_of, tracer
 from retrograd.ops.copies import to_dtype
 from retrograd.ops.linear import permute
+from retrograd.tensor._device import CPU, is_meta, without_memory
 from retrograd.tensor._out import write_out
-from retrograd.tensor._tensor import Size, Tensor, device
+from retrograd.tensor._tensor import Size, Tensor
 
 # -- what all of them do ---------------------------------------------------------------------
 
@@ -25,13 +27,14 @@ def new_tensor(
     data: Raw, requires_grad: Any = False, place: Any = None, name: str = "tensor"
 ) -> Tensor:
     """A leaf."""
-    if place is not None:
-        device(place)
+    now = modes.frame.states[-1]
+    if (place is not None or now.device is not None) and is_meta(place):
+        data = without_memory(data)
     if not isinstance(requires_grad, bool):
         raise TypeError(
             f"{name}(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"
         )
-    if modes.levels and (tracing := tracer()) is not None and arrays.is_raw(data):
+    if now.levels and (tracing := tracer()) is not None and arrays.is_raw(data):
         data = tracing.made(data)
     made: Tensor = wrap(data)
     if requires_grad:
@@ -40,9 +43,21 @@ def new_tensor(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
         meta_of(made).requires_grad = True
-    if modes.inference:
+    if now.inference:
         meta_of(made).inference = True
     return made
+
+
+def allocated(
+    fill: Callable[[tuple[int, ...], Any], Raw], shape: tuple[int, ...], dtype: Any, place: Any
+) -> Any:
+    """``fill(shape, dtype)``, or what stands for it on the meta device, where memory would be
+    wasted."""
+    if (place is not None or modes.device is not None) and is_meta(place):
+        from retrograd.ops._meta_device import MetaValue
+
+        return MetaValue(arrays.layout.reserved(shape, dtype))
+    return fill(shape, dtype)
 
 
 _PYTHONS = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_,
@@ -141,6 +156,18 @@ def tensor(
         >>> torch.tensor([1.0, 3.0], requires_grad=True)
         tensor([1., 3.], requires_grad=True)
     """
+    return _copied("torch.tensor", data, dtype, device, requires_grad)
+
+
+def _copied(name: str, data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use "
+            "sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
+            f"rather than {name}(sourceTensor).",
+            UserWarning,
+            stacklevel=3,
+        )
     wanted = None if dtype is None else numpy_dtype(dtype)
     return new_tensor(from_data(data, wanted), requires_grad, device)
 
@@ -151,10 +178,12 @@ def from_data(data: Any, dtype: Any) -> Raw:
         data = data._data
     if isinstance(data, Lifted):
         return to_dtype(data.detached(), dtype=data.dtype if dtype is None else dtype)
+    if not isinstance(data, (list, tuple)) and hasattr(data, "__array__"):
+        data = arrays.asarray(data)  # of pandas, JAX and others
     if arrays.is_raw(data):
         check_array(data)
         return arrays.array(arrays.cast(data, dtype) if dtype is not None else data)
-    flat, shape = flatten_data(data)
+    flat, shape = flatten_data(data.tolist() if isinstance(data, memoryview) else data)
     if dtype is None:
         dtype = dtypes.result_type(flat) if flat else dtypes.default_float()
     flat = [x.item() if arrays.is_raw(x) else x for x in flat]
@@ -241,7 +270,13 @@ def _as_number(x: Any, nested: bool) -> Any:
 def _is_sequence(x: Any) -> bool:
     if isinstance(x, (list, tuple, range)):
         return True
-    return arrays.is_raw(x) and x.ndim > 0
+    if arrays.is_raw(x):
+        return bool(x.ndim)
+    kind = type(x)
+    return (
+        hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
+        and not isinstance(x, (Tensor, str, bytes, Mapping))
+    )  # fmt: skip
 
 
 # -- filled ----------------------------------------------------------------------------------
@@ -269,7 +304,8 @@ def _filled(
         device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
         memory_format: Any = None, names: Any = None,
     ) -> Tensor:  # fmt: skip
-        data = fill(size_of(name, sizes, size), numpy_dtype(dtype, name=name))
+        shape, wanted = size_of(name, sizes, size), numpy_dtype(dtype, name=name)
+        data = allocated(fill, shape, wanted, device)
         return finished(name, data, out, dtype, requires_grad, device)
 
     function.__name__ = function.__qualname__ = name
@@ -425,7 +461,8 @@ def _like(
         pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         data = in_layout_of(name, input, dtype, memory_format, fill)
-        return new_tensor(for_each_entry(input, data), requires_grad, device, name)
+        place = place_like(input, device)
+        return new_tensor(for_each_entry(input, data), requires_grad, place, name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Creates {what} in the shape and dtype of another tensor.
@@ -461,6 +498,13 @@ def in_layout_of(
     data = fill(tuple(like.shape[d] for d in order), wanted)
     dims = tuple(order.index(d) for d in range(like.ndim))
     return permute(data, dims=dims) if isinstance(data, Lifted) else arrays.permute(data, dims)
+
+
+def place_like(input: Tensor, place: Any) -> Any:
+    """The device of what is made like a tensor: that of the tensor, unless one is given."""
+    if place is None and (modes.device is not None or isinstance(input._data, Lifted)):
+        return input.device
+    return place
 
 
 def for_each_entry(like: Tensor, data: Raw) -> Any:
@@ -523,7 +567,8 @@ def full_like(
         return arrays.full(shape, element(value, wanted), wanted)
 
     data = in_layout_of("full_like", input, dtype, memory_format, fill)
-    return new_tensor(for_each_entry(input, data), requires_grad, device, "full_like")
+    place = place_like(input, device)
+    return new_tensor(for_each_entry(input, data), requires_grad, place, "full_like")
 
 
 # -- of a tensor's own kind ------------------------------------------------------------------
@@ -532,9 +577,10 @@ def full_like(
 def _new(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         options.setdefault("dtype", self.dtype)
+        options["device"] = place_like(self, options.get("device"))
         made = fill(*args, **options)
         if isinstance(self._data, Lifted) and not isinstance(made._data, Lifted):
-            return new_tensor(for_each_entry(self, made._data), made.requires_grad)
+            return new_tensor(for_each_entry(self, made._data), made.requires_grad, CPU)
         return made
 
     name = fill.__name__
@@ -575,9 +621,36 @@ def new(self: Tensor, *args: Any, device: Any = None, **named: Any) -> Tensor:
     return empty(size[0] if isinstance(size[0], Size) else size, dtype=self.dtype, device=device)
 
 
+def new_tensor_like(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Creates a tensor from a copy of data, by default of the dtype of this tensor.
+
+    Args:
+        data: A number, nested sequences of numbers, an array or a tensor.
+        dtype: The dtype of the result.
+        device: The device of the result. Only the CPU is supported.
+        requires_grad: Whether operations on the result are recorded for autograd.
+        layout: Accepted for compatibility; every tensor is strided.
+        pin_memory: Accepted for compatibility; it has no effect.
+
+    Returns:
+        A new leaf, without history.
+    """
+    kind = self.dtype if dtype is None else dtype
+    place = place_like(self, device)
+    made = _copied("tensor.new_tensor", data, kind, place, requires_grad)
+    if isinstance(self._data, Lifted) and not isinstance(made._data, Lifted):
+        return new_tensor(for_each_entry(self, made._data), made.requires_grad, CPU)
+    return made
+
+
 _FILLS: dict[str, Callable[..., Tensor]] = {
-    "new_zeros": zeros, "new_ones": ones, "new_empty": empty, "new_full": full, "new_tensor": tensor
+    "new_zeros": zeros, "new_ones": ones, "new_empty": empty, "new_full": full
 }  # fmt: skip
 for _name, _fill in _FILLS.items():
     setattr(Tensor, _name, _new(_fill))
+new_tensor_like.__name__ = new_tensor_like.__qualname__ = "new_tensor"
+Tensor.new_tensor = new_tensor_like  # type: ignore[assignment, method-assign]
 Tensor.new = new  # type: ignore[assignment, method-assign]

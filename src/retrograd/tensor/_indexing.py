@@ -169,9 +169,8 @@ def one_slice(view: Tensor, dim: int, item: slice) -> Tensor:
             item.indices(0)  # for the errors of what is no index
             item = slice(*[b if b is None else operator.index(b) for b in (start, stop, step)])
             break
-    if step is not None and item.step <= 0:
+    if step is not None and not item.step:
         item.indices(0)  # for the error of a step of zero
-        raise ValueError("step must be greater than zero")
     result: Tensor = _slice(view, where=(_WHOLE,) * dim + (item,))
     return result
 

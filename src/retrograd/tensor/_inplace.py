@@ -10,6 +10,7 @@ from retrograd._modes import modes
 from retrograd.autograd._history import check_write, rebase
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
+from retrograd.ops._lifted import on_meta
 from retrograd.ops._operation import Operation, Planned, Target
 from retrograd.ops._public import NAMES
 from retrograd.tensor._calls import (
@@ -21,7 +22,7 @@ from retrograd.tensor._calls import (
     make_node,
     save_values,
 )
-from retrograd.tensor._lifted_writes import write_lifted
+from retrograd.tensor._lifted_writes import write_lifted, write_without_memory
 from retrograd.tensor._shape_in_place import take_shape
 from retrograd.tensor._tensor import Tensor
 from retrograd.tensor._write_steps import check_result, with_result
@@ -41,6 +42,8 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     op, operands, options = for_number(op, operands, options)
     recorded = check_write(target, any_requires_grad(operands[1:])) and op.has_rules
     target._data = memory = arrays.writable(target._data)
+    if type(memory) is not arrays.ndarray and on_meta(memory):
+        return write_without_memory(memory.level, op, operands, options)
     raws = checked(op, operands, options)
     if recorded:
         node = make_node(op, operands, raws, options)

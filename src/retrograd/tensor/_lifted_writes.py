@@ -39,6 +39,17 @@ from retrograd.tensor._tensor import Tensor
 from retrograd.tensor._write_steps import check_result, with_result
 
 
+def write_without_memory(
+    level: Any, op: Operation, operands: list[Any], options: dict[str, Any]
+) -> Tensor:
+    """A write to a tensor on the meta device: the shape is checked and the history kept. Any tensor
+    can be copied there."""
+    target, *others = operands
+    if op is copies.copy:
+        others = [x.to("meta") if isinstance(x, Tensor) else x for x in others]
+    return write_lifted(level, op, [target, *others], options)
+
+
 def write_lifted(
     level: Level, op: Operation, operands: list[Any], options: dict[str, Any]
 ) -> Tensor:

@@ -15,6 +15,8 @@ from retrograd.ops._arguments import (
     element,
     invalid_combination,
     is_number,
+    number_of,
+    older_order,
 )
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation, Target, TensorLike
@@ -22,10 +24,11 @@ from retrograd.ops._public import public
 from retrograd.ops.pointwise import division
 from retrograd.ops.shapes import reshaping, slicing  # noqa: F401 - slicing declares methods
 from retrograd.tensor._calls import is_operand
+from retrograd.tensor._device import device, is_meta, without_memory
 from retrograd.tensor._fast import bind
 from retrograd.tensor._public import bind_methods
 from retrograd.tensor._queries import equal
-from retrograd.tensor._tensor import Tensor, device
+from retrograd.tensor._tensor import Tensor
 
 for _operation in TABLE.values():
     bind(_operation)
@@ -46,10 +49,12 @@ def _alpha(
 ) -> Callable[..., Any]:
     once, times = function_of(plain), function_of(scaled)
 
-    def function(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    def function(input: Any, other: Any, *_older: Any, alpha: Any = 1) -> Any:
+        if _older:
+            other, alpha = older_order(name, "alpha", None, other, *_older)
         if type(alpha) is int and alpha == 1:
             return once(input, other)
-        return times(input, other, alpha=alpha)
+        return times(input, other, alpha=number_of(name, "alpha", alpha))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Computes ``input {sign} alpha * other``.
@@ -408,7 +413,7 @@ def reshape_as(self: Tensor, other: Any) -> Any:
 
 @public("method")
 def cpu(self: Tensor) -> Tensor:
-    """Moves the tensor to the CPU, where every tensor is.
+    """Moves the tensor to the CPU, where every tensor is that has memory.
 
     Args:
         input: The input tensor.
@@ -416,7 +421,23 @@ def cpu(self: Tensor) -> Tensor:
     Returns:
         The tensor itself.
     """
-    return self
+    return self if type(self._data) in arrays.RAW_CLASSES else to(self, "cpu")
+
+
+@public("method")
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Moves the tensor to a GPU: raises RuntimeError, since there is none.
+
+    Args:
+        input: The input tensor.
+        device: The GPU.
+        non_blocking: Accepted for compatibility.
+
+    Returns:
+        Nothing.
+    """
+    result: Tensor = to(self, "cuda" if device is None else device)
+    return result
 
 
 @public("method")
@@ -425,24 +446,25 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
 
     Args:
         input: The input tensor.
-        *args: A dtype, a device, or a tensor whose dtype is used.
+        *args: A dtype, a device, or a tensor whose dtype and device are used.
         dtype: The dtype, passed by keyword.
         copy: Whether to copy the tensor even if it has the dtype already.
-        **ignored: A device, which must be the CPU, and options that have no effect, such as
+        **ignored: A device, ``"cpu"`` or ``"meta"``, and options that have no effect, such as
             ``non_blocking``.
 
     Returns:
         The converted tensor, or the tensor itself if it has the dtype already.
     """
+    place = ignored.get("device")
     for a in args:
         if isinstance(a, dtypes.dtype):
             dtype = a
         elif isinstance(a, Tensor):
-            dtype = a.dtype
-        elif isinstance(a, (str, device)):
-            device(a)
-    if "device" in ignored and ignored["device"] is not None:
-        device(ignored["device"])
+            dtype, place = a.dtype, a.device
+        elif isinstance(a, (str, device)) or (isinstance(a, int) and a is args[0]):
+            place = a
+    if place is not None and is_meta(place) is not self.is_meta:
+        return _moved(self, dtype, place)
     if dtype is None or dtype is self.dtype:
         if not copy:
             return self
@@ -451,6 +473,18 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
     if result._data is self._data:
         result._data = arrays.copy(self._data)
     return result
+
+
+def _moved(self: Tensor, dtype: Any, place: Any) -> Tensor:
+    """A tensor on the other device, where it has no history: there are no values to differentiate.
+    """
+    if self.is_meta:
+        raise NotImplementedError(
+            "Cannot copy out of meta tensor; no data! Use torch.nn.Module.to_empty() to move a "
+            "module from meta to another device."
+        )
+    moved: Tensor = wrap(without_memory(self._data))
+    return moved if dtype is None else to(moved, dtype)
 
 
 def _caster(name: str, target: dtypes.dtype) -> None:

@@ -75,12 +75,12 @@ def _reflected(name: str) -> Callable[..., Any]:
     return method
 
 
-def _known(called: Callable[..., Any], otherwise: Any = NotImplemented) -> Callable[..., Any]:
+def _known(called: Callable[..., Any]) -> Callable[..., Any]:
     """An operator that leaves operands it does not know to the other side."""
     function = function_of(called) if isinstance(called, Operation) else called
 
     def method(self: Tensor, other: Any) -> Any:
-        return function(self, other) if is_operand(other) else otherwise
+        return function(self, other) if is_operand(other) else NotImplemented
 
     return method
 
@@ -116,7 +116,7 @@ _OPERATORS = {
     "__rrshift__": _known(lambda self, other: _shift("right", other, self)),
     "__ilshift__": _augmented("bitwise_left_shift_"),
     "__irshift__": _augmented("bitwise_right_shift_"),
-    "__eq__": _known(comparisons.eq, False), "__ne__": _known(comparisons.ne, True),
+    "__eq__": _known(comparisons.eq), "__ne__": _known(comparisons.ne),
     "__lt__": _known(comparisons.lt), "__le__": _known(comparisons.le),
     "__gt__": _known(comparisons.gt), "__ge__": _known(comparisons.ge),
     "__neg__": function_of(elementwise.neg), "__pos__": positive,

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from retrograd._later import MissingNameError
 from retrograd._modes import modes, switch
 from retrograd.ops import _public
 from retrograd.ops._arguments import checked
@@ -261,7 +262,7 @@ def namespace(module: str, space: str) -> tuple[Callable[[str], Any], list[str]]
         if name not in NAMES[space]:
             place = names_of(space).get(name)
             if place is None:
-                raise AttributeError(f"module {module!r} has no attribute {name!r}")
+                raise MissingNameError(name, module)
             load(place)
         value = public(NAMES[space][name], name, module)
         home = _homes[space] = importlib.import_module(module)

@@ -8,7 +8,7 @@ from retrograd.arrays import dtypes
 from retrograd.ops import comparisons
 from retrograd.ops._operation import is_lifted
 from retrograd.ops.reductions import basic as reductions
-from retrograd.tensor._tensor import Tensor, device
+from retrograd.tensor._tensor import Tensor
 
 
 def is_tensor(obj: Any) -> bool:
@@ -94,20 +94,6 @@ def detach(input: Tensor) -> Any:
         tensor([1.])
     """
     return input.detach()
-
-
-def get_default_device() -> device:
-    """Returns the device that new tensors are created on.
-
-    Returns:
-        The CPU.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.get_default_device()
-        device(type='cpu')
-    """
-    return device("cpu")
 
 
 def get_device(input: Tensor) -> int:

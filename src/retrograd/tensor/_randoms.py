@@ -14,10 +14,12 @@ from retrograd.ops._randomness import drawn
 from retrograd.tensor._creation import (
     LIKE_OPTIONS,
     OPTIONS,
+    allocated,
     finished,
     in_layout_of,
     new_tensor,
     numpy_dtype,
+    place_like,
     size_of,
 )
 from retrograd.tensor._tensor import Tensor
@@ -43,7 +45,11 @@ def _sampled(distribution: str, name: str, numbers: str) -> Callable[..., Tensor
         sample = getattr(arrays.random, distribution)
         wanted = numpy_dtype(dtype, None if out is None else out._data.dtype, name)
         shape = size_of(name, sizes, size)
-        data = drawn(shape, lambda s: sample(s, wanted, generator))
+
+        def draw(shape: tuple[int, ...], dtype: Any) -> Raw:
+            return drawn(shape, lambda s: sample(s, dtype, generator))
+
+        data = allocated(draw, shape, wanted, device)
         return finished(name, data, out, dtype, requires_grad, device)
 
     function.__name__ = function.__qualname__ = name
@@ -73,7 +79,7 @@ rand = _sampled("uniform", "rand", _UNIFORM)
 randn = _sampled("normal", "randn", _NORMAL)
 
 
-def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None,
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
             out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
             requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Creates a tensor of random integers, uniformly distributed on ``[low, high)``.
@@ -100,12 +106,16 @@ def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = No
         >>> torch.randint(5, 6, (2,))
         tensor([5, 5])
     """
+    given = [x for x in (low, high, size) if x is not None]
     if size is None:
         if high is None:
-            raise no_such_call("randint", low)
+            raise no_such_call("randint", *given)
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
+    if high is None:
+        raise no_such_call("randint", *given)
+    low = 0 if low is None else low
     wanted = numpy_dtype(dtype, arrays.int64 if out is None else out._data.dtype, "randint")
     shape = size_of("randint", (size,))
     data = drawn(shape, lambda s: arrays.random.integers(low, high, s, wanted, generator))
@@ -176,7 +186,7 @@ def _sampled_like(name: str, numbers: str, draw: Callable[..., Raw]) -> Callable
             return drawn(shape, lambda s: draw(s, wanted, generator, contiguous))
 
         data = in_layout_of(name, input, dtype, memory_format, fill)
-        return new_tensor(data, requires_grad, device, name)
+        return new_tensor(data, requires_grad, place_like(input, device), name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Creates a tensor in the shape of another one, from {numbers}.
@@ -209,7 +219,7 @@ rand_like = _sampled_like("rand_like", _UNIFORM, _draw_uniform)
 randn_like = _sampled_like("randn_like", _NORMAL, _draw_normal)
 
 
-def randint_like(input: Any, low: Any, high: Any = None, **options: Any) -> Tensor:
+def randint_like(input: Any, low: Any = None, high: Any = None, **options: Any) -> Tensor:
     """Creates a tensor of random integers in the shape and dtype of another tensor.
 
     It is called as ``randint_like(input, high)`` or ``randint_like(input, low, high)``.
@@ -228,7 +238,11 @@ def randint_like(input: Any, low: Any, high: Any = None, **options: Any) -> Tens
         >>> torch.randint_like(torch.zeros(2), 5, 6)
         tensor([5., 5.])
     """
-    low, high = (0, low) if high is None else (low, high)
+    if high is None:
+        low, high = 0, low
+    if high is None:
+        raise no_such_call("randint_like", input)
+    low = 0 if low is None else low
 
     def draw(shape: Any, dtype: Any, generator: Any, contiguous: bool) -> Raw:
         return arrays.random.integers(low, high, shape, dtype, generator)

@@ -24,6 +24,8 @@ class Generator(_generator.Generator):
         tensor([0.4963, 0.7682])
     """
 
+    __module__ = "retrograd"
+
     def __init__(self, device: Any = "cpu") -> None:
         super().__init__(device)
         self.device = _CPU

@@ -17,7 +17,9 @@ from retrograd.autograd._history import meta_of
 from retrograd.autograd._levels import value_of
 from retrograd.autograd._variable import Variable
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops._lifted import Lifted, bare
+from retrograd.ops._lifted import Lifted, bare, on_meta
+from retrograd.tensor._device import CPU, META
+from retrograd.tensor._device import device as device
 
 
 class Size(tuple[int, ...]):
@@ -53,49 +55,6 @@ class Size(tuple[int, ...]):
     def __getitem__(self, index: SupportsIndex | slice) -> int | Size:
         picked: Any = tuple.__getitem__(self, index)
         return Size(picked) if isinstance(index, slice) else picked
-
-
-class device:  # noqa: N801 - PyTorch's name
-    """The device that a tensor is on, which is always the CPU.
-
-    Args:
-        type: ``"cpu"``, with or without an index, as in ``"cpu:0"``.
-        index: The index of the device.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.device("cpu")
-        device(type='cpu')
-    """
-
-    __slots__ = ("index", "type")
-
-    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
-        name = str(type)
-        kind, _, number = name.partition(":")
-        if kind != "cpu":
-            raise RuntimeError(
-                f"device '{name}' is not available: retrograd computes on the CPU with NumPy. "
-                "Use device='cpu', or leave it out."
-            )
-        self.type = kind
-        self.index = int(number) if number else index
-
-    def __repr__(self) -> str:
-        suffix = "" if self.index is None else f", index={self.index}"
-        return f"device(type='{self.type}'{suffix})"
-
-    def __str__(self) -> str:
-        return self.type if self.index is None else f"{self.type}:{self.index}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.index))
-
-
-_CPU = device("cpu")
 
 
 if TYPE_CHECKING:  # the operations of the table are attached as methods at run time
@@ -185,8 +144,13 @@ class Tensor(_Base):
 
     @property
     def device(self) -> device:
-        """The device that the tensor is on: the CPU."""
-        return _CPU
+        """The device that the tensor is on: the CPU, or ``meta``."""
+        return META if self.is_meta else CPU
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor is on the device ``meta``, and so has no memory."""
+        return isinstance(self._data, Lifted) and on_meta(self._data)
 
     @property
     def ndim(self) -> int:
@@ -204,7 +168,7 @@ class Tensor(_Base):
     ndimension = dim
     # Questions of programs that also run elsewhere.
     is_cpu = True
-    is_cuda = is_xpu = is_mps = is_meta = False
+    is_cuda = is_xpu = is_mps = False
     is_sparse = is_sparse_csr = is_mkldnn = is_quantized = is_nested = False
     layout = "strided"
 
@@ -322,6 +286,11 @@ class Tensor(_Base):
                 "instead."
             )
         if isinstance(self._data, Lifted):
+            if self.is_meta:
+                raise TypeError(
+                    "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
+                    "tensor to host memory first."
+                )
             shown: Array = self._data.__array__()
             return shown
         self._data = arrays.writable(self._data)
@@ -372,6 +341,8 @@ class Tensor(_Base):
         return self._data.tolist()
 
     def _scalar(self) -> Any:
+        if self._data.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
         if self.requires_grad:
             warnings.warn(
                 "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
@@ -413,6 +384,9 @@ class Tensor(_Base):
         if not self._data.ndim:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))
+
+    def __reversed__(self) -> Tensor:
+        return self.flip(0) if self._data.ndim else self
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (Tensor, bool, int, float, complex)):
@@ -506,4 +480,6 @@ def _rebuild(kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any
     return tensor
 
 
+for _class in (Tensor, Size, dtypes.dtype):
+    _class.__module__ = "retrograd"  # where users find them
 Plug.tensor = Tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.ops import copies, elementwise, piecewise
+from retrograd.ops._arguments import number_of, older_order
 from retrograd.ops._operation import Operation
 from retrograd.ops._public import public
 from retrograd.ops.shapes import reshaping
@@ -99,10 +100,12 @@ def abs_(self: Tensor) -> Tensor:
 def _alpha_(plain: Operation, scaled: Operation, name: str, alias: str = "") -> None:
     once, times = in_place(plain), in_place(scaled)
 
-    def method(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    def method(self: Tensor, other: Any, *_older: Any, alpha: Any = 1) -> Tensor:
+        if _older:
+            other, alpha = older_order(name, "alpha", None, other, *_older)
         if type(alpha) is int and alpha == 1:
             return once(self, other)
-        return times(self, other, alpha=alpha)
+        return times(self, other, alpha=number_of(name, "alpha", alpha))
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place version of ``{plain.name}``."

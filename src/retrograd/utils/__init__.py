@@ -2,23 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from retrograd._later import later
 from retrograd.utils import checkpoint
 
 if TYPE_CHECKING:
     from retrograd.utils import data
 else:
-
-    def __getattr__(name):
-        """Load ``data`` when it is first used."""
-        import importlib
-
-        if name != "data":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return importlib.import_module("retrograd.utils.data")
-
-
-def __dir__() -> list[str]:
-    return [*globals(), "data"]
-
+    __getattr__, __dir__ = later(__name__, ("data",))
 
 __all__ = ["checkpoint", "data"]

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import builtins
-import importlib
-import importlib.abc
-import importlib.machinery
 import itertools
-import linecache
 import sys
-import threading
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from retrograd._errors import UserError, one_line
+from retrograd._scripts import INTERRUPTED, compiled, outcome, short
 
 ABOUT = "run a script and write a page that steps through its backward passes"
 DESCRIPTION = """\
@@ -34,7 +26,6 @@ examples:
 Options come before or right after the script. Everything after that, or after --, is passed to the
 script. If the script fails, its traceback is shown, and the page has everything up to that."""
 LISTED = 6  # marks that are printed
-INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
 # fmt: off
@@ -73,13 +64,12 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("say which script to run: retrograd explain program.py")
     arguments = _with_options_after(options)
     script = Path(options.words[0]).absolute()  # it may go to another folder
-    code = _compiled(script)
+    code = compiled(script)
     out = _page_for(script, options.out)
     recording = _recording()
     more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
     with recording(title=script.name, threads=True, **more) as story:
-        exit_code = _outcome(script, code, arguments, options.as_torch)
-        _join_threads()
+        exit_code = outcome(script, code, arguments, options.as_torch)
     sys.stdout.flush()
     if story.passes:
         _write(story.to_json(), out, options.first_pass or 1)
@@ -99,9 +89,9 @@ def _page_for(script: Path, given: Path | None) -> Path:
     """Where the page goes. A name of its own: there may be a script.html that is something else."""
     out = (script.with_name(f"{script.stem}-explained.html") if given is None else given).absolute()
     if not out.parent.is_dir():
-        raise UserError(f"there is no folder {_short(out.parent)} to write the page to")
+        raise UserError(f"there is no folder {short(out.parent)} to write the page to")
     if out.is_dir():
-        raise UserError(f"{_short(out)} is a folder; give the name of a file")
+        raise UserError(f"{short(out)} is a folder; give the name of a file")
     return out
 
 
@@ -134,132 +124,6 @@ def _with_options_after(options: argparse.Namespace) -> list[str]:
     return rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
 
 
-# -- running it ----------------------------------------------------------------------------------
-
-
-def _compiled(script: Path) -> Any:
-    if not script.exists():
-        raise UserError(f"there is no file {_short(script)!r}")
-    if script.is_dir():
-        raise UserError(f"{_short(script)} is a folder; give the name of a script")
-    try:
-        with open(script, "rb") as file:
-            source = file.read()
-    except OSError as error:
-        raise UserError(one_line(error)) from None
-    try:
-        return compile(source, str(script), "exec", dont_inherit=True)
-    except SyntaxError as error:
-        where = f"{_short(script)}:{error.lineno}" if error.lineno else _short(script)
-        raise UserError(f"{where}: {error.msg}") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise UserError(f"{_short(script)} is not a Python script: {one_line(error)}") from None
-
-
-def _outcome(script: Path, code: Any, arguments: Sequence[str], as_torch: bool) -> int:
-    """Run the script, and show the error that ends it. The exit code that it has by itself."""
-    try:
-        _run_as_main(script, code, arguments, as_torch)
-    except SystemExit as error:
-        return _exit_code(error)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        _print_traceback(error, str(script))
-        return 1
-    return 0
-
-
-def _join_threads() -> None:
-    """Wait for the threads that the script has left, as Python does at the end of one."""
-    while left := [
-        t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()
-    ]:
-        left[0].join()
-
-
-def _run_as_main(script: Path, code: Any, arguments: Sequence[str], as_torch: bool) -> None:
-    """Run code as Python runs a script: as ``__main__``, with its own arguments and folder."""
-    main = ModuleType("__main__")
-    main.__dict__.update(__file__=str(script), __builtins__=builtins)
-    before = sys.argv, sys.path[:], sys.modules.get("__main__")
-    linecache.checkcache(str(script))
-    try:
-        sys.argv = [str(script), *arguments]
-        sys.path[0:1] = [str(script.parent)]
-        sys.modules["__main__"] = main
-        with _torch_answered() if as_torch else _nothing():
-            exec(code, main.__dict__)
-    finally:
-        sys.argv, sys.path[:] = before[0], before[1]
-        if before[2] is not None:
-            sys.modules["__main__"] = before[2]
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-def _exit_code(error: SystemExit) -> int:
-    if error.code is None or isinstance(error.code, int):
-        return error.code or 0
-    print(error.code, file=sys.stderr)
-    return 1
-
-
-def _print_traceback(error: BaseException, script: str) -> None:
-    """The traceback from the script on: how it was started is not its affair."""
-    shown = error.__traceback__
-    while shown is not None and shown.tb_frame.f_code.co_filename != script:
-        shown = shown.tb_next
-    sys.stdout.flush()
-    traceback.print_exception(type(error), error, shown or error.__traceback__)
-
-
-class _Torch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers ``import torch`` and ``import torch.nn`` with the modules of this package, the very
-    same ones: a second copy would have tensors of its own."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != "torch" and not name.startswith("torch."):
-            return None
-        return importlib.machinery.ModuleSpec(name, self)
-
-    def create_module(self, spec: Any) -> ModuleType:
-        name = "retrograd" + spec.name.removeprefix("torch")
-        parent, _, last = name.rpartition(".")
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            module = getattr(sys.modules.get(parent), last, None) if parent else None  # type: ignore[assignment]
-            if not isinstance(module, ModuleType):
-                raise ModuleNotFoundError(
-                    f"No module named {spec.name!r}: retrograd has no {name}", name=spec.name
-                ) from error
-        self._own = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._own  # the import system has put that of `torch` there
-
-
-@contextmanager
-def _torch_answered() -> Iterator[None]:
-    hidden = {n: m for n, m in sys.modules.items() if n == "torch" or n.startswith("torch.")}
-    for name in hidden:
-        del sys.modules[name]
-    finder = _Torch()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
-            del sys.modules[name]
-        sys.modules.update(hidden)
-
-
 # -- what is written and said --------------------------------------------------------------------
 
 
@@ -273,7 +137,7 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
     except OSError as error:
         raise UserError(one_line(error)) from None
     print(summary(told))
-    print(f"\nThe page is {_short(out)}", flush=True)
+    print(f"\nThe page is {short(out)}", flush=True)
     if wanted > first:
         count = f"{len(passes)} backward pass{'es' * (len(passes) != 1)}"
         raise UserError(
@@ -316,11 +180,3 @@ def _pass_line(first: int, last: int, text: str) -> str:
 
 def _place(told: dict[str, Any], place: Any) -> str:
     return f" ({told['files'][place[0]]['name']}:{place[1]})" if place else ""
-
-
-def _short(path: Path) -> str:
-    """A path as the user would write it."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

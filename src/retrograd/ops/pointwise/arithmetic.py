@@ -17,6 +17,8 @@ from retrograd.ops._arguments import (
     factor,
     invalid_combination,
     is_number,
+    number_of,
+    older_order,
     with_number,
 )
 from retrograd.ops._dims import broadcast
@@ -127,7 +129,9 @@ def _fitting(value: Any, *operands: Any) -> Any:
 
 
 @public("torch method", in_place=True, out="cast")
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+def addcmul(
+    input: Any, tensor1: Any, tensor2: Any, *_older: Any, value: Any = 1
+) -> Any:  # fmt: skip
     """``input + value * tensor1 * tensor2``, element by element.
 
     Args:
@@ -145,14 +149,19 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
         >>> torch.addcmul(x, torch.tensor([3., 6.]), torch.tensor([1., 1.]), value=2)
         tensor([ 7., 13.])
     """
+    if _older:
+        tensor1, tensor2, value = older_order("addcmul", "value", input, tensor1, tensor2, *_older)
     check_tensor("addcmul", "input", 1, input)
     check_tensor("addcmul", "tensor1", 2, tensor1)
     check_tensor("addcmul", "tensor2", 3, tensor2)
-    return _addcmul_of(input, tensor1, tensor2, value=_fitting(value, input, tensor1, tensor2))
+    value = _fitting(number_of("addcmul", "value", value, input), input, tensor1, tensor2)
+    return _addcmul_of(input, tensor1, tensor2, value=value)
 
 
 @public("torch method", in_place=True, out="cast")
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+def addcdiv(
+    input: Any, tensor1: Any, tensor2: Any, *_older: Any, value: Any = 1
+) -> Any:  # fmt: skip
     """``input + value * tensor1 / tensor2``, element by element.
 
     Args:
@@ -170,6 +179,8 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
         >>> torch.addcdiv(x, torch.tensor([3., 6.]), torch.tensor([2., 4.]), value=2)
         tensor([4., 4.])
     """
+    if _older:
+        tensor1, tensor2, value = older_order("addcdiv", "value", input, tensor1, tensor2, *_older)
     check_tensor("addcdiv", "input", 1, input)
     check_tensor("addcdiv", "tensor1", 2, tensor1)
     check_tensor("addcdiv", "tensor2", 3, tensor2)
@@ -182,7 +193,8 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
             "float inputs. The future addcdiv behavior is just the latter implementation: (input "
             "+ value * tensor1 / tensor2), for all dtypes."
         )
-    return _addcdiv_of(input, tensor1, tensor2, value=_fitting(value, input, tensor1, tensor2))
+    value = _fitting(number_of("addcdiv", "value", value, input), input, tensor1, tensor2)
+    return _addcdiv_of(input, tensor1, tensor2, value=value)
 
 
 def _lerp(self: Raw, end: Raw, weight: Any) -> Raw:

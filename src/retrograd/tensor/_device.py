@@ -1,0 +1,164 @@
+"""``torch.device``: names of devices, of which the CPU and ``meta`` are there to be used."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from retrograd import arrays
+from retrograd._modes import modes, set_modes
+from retrograd.autograd.grad_mode import ModeContext
+from retrograd.ops._lifted import Lifted
+
+# What PyTorch knows by name. Naming a device is no error: programs do it before they ask whether
+# it is there.
+_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+
+
+class device(ModeContext):  # noqa: N801 - PyTorch's name
+    """A device by name. Tensors are on the CPU, or have no memory, on the device ``meta``.
+
+    Every device that PyTorch knows can be named. An error is raised where a tensor is to be on one
+    that is not there. As a context manager or a decorator, it is the device of tensors that are
+    created inside.
+
+    Args:
+        type: The type, with or without an index, as in ``"cpu"`` or ``"cuda:0"``; or a device.
+        index: The index of the device.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.device("cuda:0")
+        device(type='cuda', index=0)
+        >>> with torch.device("meta"):
+        ...     torch.nn.Linear(10, 20).weight.shape
+        torch.Size([20, 10])
+    """
+
+    __module__ = "retrograd"
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+        name = type
+        if isinstance(type, device):
+            name, index = type.type, type.index
+        elif isinstance(type, int):  # of the accelerator, whatever it is
+            name, index = "cuda", type
+        elif not isinstance(type, str):
+            raise TypeError(
+                "device(): argument 'type' (position 1) must be str, not "
+                f"{type.__class__.__name__}"
+            )
+        kind, colon, number = name.partition(":")
+        if kind not in _TYPES:
+            raise RuntimeError(
+                f"Expected one of {', '.join(_TYPES)} device type at start of device string: {kind}"
+            )
+        if colon and not (number.isdecimal() and (number == "0" or number[0] != "0")):
+            raise RuntimeError(f"Invalid device string: '{name}'")
+        if colon and index is not None:
+            raise RuntimeError(
+                "type (string) must not include an index because index was passed explicitly: "
+                f"{name}"
+            )
+        self.type = kind
+        self.index = int(number) if colon else index
+
+    def changes(self) -> dict[str, Any]:
+        """The modes that are different in a ``with`` block."""
+        return {"device": self}
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+    def clone(self) -> device:
+        """The same device, for each call of a decorated function."""
+        return device(self)
+
+    def __repr__(self) -> str:
+        suffix = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{suffix})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> Any:
+        return device, (self.type, self.index)
+
+
+CPU, META = device("cpu"), device("meta")
+
+
+def is_meta(place: Any) -> bool:
+    """Whether tensors on a device have no memory. RuntimeError if there is no such device; None is
+    the device that was chosen for new tensors."""
+    if place is None:
+        place = modes.device
+        if place is None:
+            return False
+    kind = place.type if isinstance(place, device) else device(place).type
+    if kind == "meta":
+        return True
+    if kind != "cpu":
+        raise RuntimeError(
+            f"device '{place}' is not available: retrograd computes on the CPU with NumPy. Use "
+            "device='cpu', or leave it out."
+        )
+    return False
+
+
+def without_memory(data: Any) -> Any:
+    """What a tensor on the meta device holds in place of an array."""
+    from retrograd.ops._meta_device import MetaValue
+
+    if isinstance(data, MetaValue):
+        return data
+    if isinstance(data, Lifted) or arrays.is_contiguous(data):
+        return MetaValue(arrays.layout.reserved(data.shape, data.dtype))
+    order = arrays.layout_order(data)
+    memory = arrays.layout.reserved(tuple(data.shape[d] for d in order), data.dtype)
+    return MetaValue(arrays.permute(memory, [order.index(d) for d in range(data.ndim)]))
+
+
+def set_default_device(device: Any) -> None:
+    """Sets the device that new tensors are created on, in this thread.
+
+    Args:
+        device: ``"cpu"`` or ``"meta"``; None is the CPU.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.set_default_device("cpu")
+        >>> torch.get_default_device()
+        device(type='cpu')
+    """
+    set_modes(device=None if device is None else _as_device(device))
+
+
+def get_default_device() -> device:
+    """Returns the device that new tensors are created on.
+
+    Returns:
+        The device of the innermost ``with torch.device(...)``, or that of ``set_default_device``.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.get_default_device()
+        device(type='cpu')
+    """
+    return CPU if modes.device is None else modes.device
+
+
+def _as_device(name: Any) -> device:
+    return device(name)
