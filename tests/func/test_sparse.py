@@ -255,7 +255,8 @@ def test_large_tridiagonal() -> None:
     f = lambda x: torch.cat([x[:1], x[1:-1] * x[2:] * x[:-2], x[-1:]])
     x = points(n)
     jac = sparse_jacobian(f, x)
-    assert (jac.nnz, jac.color_count) == (3 * n - 4, 3)
+    assert (jac.nnz, jac.mode, jac.color_count) == (3 * n - 4, "cut", 1)
+    assert sparse_jacobian(f, x, mode="forward").color_count == 3
     v = points(n, 3)
     np.testing.assert_allclose(jac(x) @ v.numpy(), jvp(f, (x,), (v,))[1], rtol=1e-12)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _blas as blas
     from retrograd.arrays import _blocks as blocks
     from retrograd.arrays import _coloring as coloring
+    from retrograd.arrays import _dependencies as dependencies
     from retrograd.arrays import _format as formatting
     from retrograd.arrays import _fourier as fourier
     from retrograd.arrays import _images as images
@@ -57,9 +58,10 @@ _LATER = {
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
-    "bidirectional": "_bidirectional",
+    "bidirectional": "_bidirectional", "dependencies": "_dependencies",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
-           "dtypes", "formatting", "fourier", "images", "layout", "linalg", "ndarray", "networks",
-           "normalizing", "patterns", "programs", "random", "recurrent", "rows", "sequences",
-           "sorting", "special", "statistics", "symmetric", "updates", "windows"]  # fmt: skip
+           "dependencies", "dtypes", "formatting", "fourier", "images", "layout", "linalg",
+           "ndarray", "networks", "normalizing", "patterns", "programs", "random", "recurrent",
+           "rows", "sequences", "sorting", "special", "statistics", "symmetric", "updates",
+           "windows"]  # fmt: skip

@@ -50,6 +50,12 @@ def color(pattern: Pattern, mode: str, order: str | None = None) -> Colors:
     return best
 
 
+def least_cost(pattern: Pattern) -> int:
+    """What a colouring of columns or of rows costs at least."""
+    columns = np.bincount(pattern.indices, minlength=1)
+    return min(coloring.longest_row(pattern), REVERSE_COST * int(columns.max()))
+
+
 def _typical(pattern: Pattern) -> float:
     """The number of entries of a row, on average."""
     return int(pattern.nnz) / max(int(pattern.shape[0]), 1)

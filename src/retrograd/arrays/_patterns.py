@@ -7,7 +7,7 @@ that it may depend on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse  # type: ignore[import-untyped]
@@ -15,6 +15,7 @@ from scipy import sparse  # type: ignore[import-untyped]
 Pattern: TypeAlias = Any  # a csr_array of bool; SciPy ships no types
 
 MOST_PROBES = 1 << 28  # elements that a map is probed with, one input at a time, at most
+MOST_IN_ROW = 64  # inputs of a row, of maps that act row by row
 
 
 def identity(n: int) -> Pattern:
@@ -68,12 +69,15 @@ def through(relation: Pattern, pattern: Pattern) -> Pattern:
     return _truths(sparse.csr_array(relation.astype(np.int32) @ pattern.astype(np.int32)))
 
 
-def written(pattern: Pattern, rows: Any, new: Pattern) -> Pattern:
-    """A pattern with some rows replaced."""
-    count = pattern.shape[0]
-    order = np.arange(count)
-    order[np.asarray(rows)] = count + np.arange(len(rows))
-    return sparse.vstack([pattern, new], format="csr")[order]
+def stacked(patterns: Sequence[Pattern]) -> Pattern:
+    """The rows of several patterns, one after the other."""
+    return sparse.csr_array(sparse.vstack(patterns, format="csr"))
+
+
+def from_sorted(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
+    """The pattern with the entries given, in order and none repeated."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+    return sparse.csr_array((np.ones(len(rows), bool), columns, starts), shape=shape)
 
 
 def entries(pattern: Pattern) -> tuple[Any, Any]:
@@ -100,62 +104,133 @@ def _truths(matrix: Any) -> Pattern:
 Map = Callable[[Any], Any]
 
 
+class Relation(NamedTuple):
+    """Which inputs each result of a linear map depends on. ``source``: the one input, or -1 for
+    none, if it is one at most. ``copies``: whether every result is exactly that input, or zero.
+    Without ``source`` and ``matrix``, each may depend on all."""
+
+    matrix: Pattern = None
+    source: Any = None
+    copies: bool = False
+
+
 def of_map(
     apply: Map, transpose: Map | None, size: tuple[int, ...], result: tuple[int, ...]
-) -> Pattern:
+) -> Relation:
     """Which inputs each result of a linear map depends on, found by calling it.
 
     Three calls show whether every result is a multiple of one input, as where elements are only
-    moved. Three of the transposed map show whether every input goes to one result, as in sums.
-    What is neither is probed input by input, if it is small; otherwise every result is taken to
-    depend on every input.
+    moved. Three of the transposed map show whether every input goes to one result, as in sums. A
+    few more show whether it acts row by row. What is none of this is probed input by input, if it
+    is small; otherwise every result is taken to depend on every input.
     """
-    count, results = _count(size), _count(result)
+    count, results = size_of(size), size_of(result)
     if not count or not results:
-        return empty(results, count)
-    source = _single_source(apply, size, results)
+        return Relation(empty(results, count), np.full(results, -1), True)
+    source, copies = _single_source(apply, size, results)
     if source is not None:
-        there = np.flatnonzero(source >= 0)
-        return from_entries(there, source[there], (results, count))
+        return Relation(source=source, copies=copies)
     if transpose is not None:
-        source = _single_source(transpose, result, count)
+        source, _ = _single_source(transpose, result, count)
         if source is not None:
             there = np.flatnonzero(source >= 0)
-            return from_entries(source[there], there, (results, count))
+            return Relation(from_entries(source[there], there, (results, count)))
+    by_rows = _by_rows(apply, size, result)
+    if by_rows is not None:
+        return Relation(by_rows)
     if count * (count + results) > MOST_PROBES:
-        return full(results, count)
-    return _probed(apply, size, results)
+        return Relation()
+    return Relation(_probed(apply, size, results))
 
 
-def _single_source(apply: Map, size: tuple[int, ...], results: int) -> Any:
-    """For each result the one input that it is a multiple of, -1 for those that are zero; None if
-    some result is not a multiple of one input."""
-    count = _count(size)
+def of_moves(apply: Map, size: tuple[int, ...]) -> Relation:
+    """The relation of a map that is known to do nothing but move elements."""
+    numbers = np.arange(1.0, size_of(size) + 1).reshape(size)
+    source = np.asarray(apply(numbers)).reshape(-1).real.astype(np.int64) - 1
+    return Relation(source=source, copies=True)
+
+
+def either(a: Relation, b: Relation, shape: tuple[int, int]) -> Relation:
+    """What either of two maps of the same input depends on."""
+    return Relation(union([_matrix(a, shape), _matrix(b, shape)]))
+
+
+def _matrix(relation: Relation, shape: tuple[int, int]) -> Pattern:
+    if relation.source is None:
+        return full(*shape) if relation.matrix is None else relation.matrix
+    there = np.flatnonzero(relation.source >= 0)
+    return from_entries(there, relation.source[there], shape)
+
+
+def only_source(rows: Sequence[Any], sources: Sequence[Any]) -> Any:
+    """What the results of a map of several inputs are copies of, if each is a copy of an element
+    of one of them at most. ``rows``: for each input, which element each result is a copy of;
+    ``sources``: what these are copies of. None if a result has something of two inputs."""
+    found = np.full(len(rows[0]), -1)
+    taken_by = np.zeros(len(found), np.int64)
+    for own, source in zip(rows, sources, strict=True):
+        there = own >= 0
+        taken_by += there
+        found[there] = source[own[there]]
+    return found if (taken_by <= 1).all() else None
+
+
+def _single_source(apply: Map, size: tuple[int, ...], results: int) -> tuple[Any, bool]:
+    """For each result the one input that it is a multiple of, -1 for those that are zero, and
+    whether it is always once that input; None if some result is not a multiple of one input."""
+    count = size_of(size)
     numbers = np.arange(1.0, count + 1)
     weights = np.random.default_rng(count).uniform(1, 2, count)
-    factor, numbered, weighed = (
-        np.asarray(apply(x.reshape(size)), complex).reshape(-1)
-        for x in (np.ones(count), numbers, weights)
-    )
-    if len(factor) != results or not np.isfinite(weighed).all():
-        return None
+    factor, numbered = (np.asarray(apply(x.reshape(size))).reshape(-1)
+                        for x in (np.ones(count), numbers))  # fmt: skip
+    if len(factor) != results or not np.isfinite(numbered).all():
+        return None, False
     zero = factor == 0
-    if (numbered[zero] != 0).any() or (weighed[zero] != 0).any():
-        return None
+    if (numbered[zero] != 0).any():
+        return None, False
     number = numbered / np.where(zero, 1, factor)
-    source = np.rint(number.real).astype(np.int64) - 1
-    inside = zero | ((source >= 0) & (source < count))
-    if not inside.all() or (np.abs(number - source - 1)[~zero] > 1e-6).any():
-        return None
-    source = np.where(zero, -1, source)
-    expected = factor * weights[np.where(zero, 0, source)]
-    if not np.allclose(expected[~zero], weighed[~zero], rtol=1e-12, atol=0):
-        return None
-    return source
+    nearest = np.rint(number.real)
+    if ((np.abs(number - nearest) > 1e-6) | (nearest > count) | (zero ^ (nearest < 1))).any():
+        return None, False
+    source = nearest.astype(np.int64) - 1
+    weighed = np.asarray(apply(weights.reshape(size))).reshape(-1)
+    if not np.isfinite(weighed).all() or (weighed[zero] != 0).any():
+        return None, False
+    source[zero] = -1
+    expected = factor * np.append(weights, 0.0)[source]
+    if (np.abs(expected - weighed) > 1e-12 * np.abs(expected)).any():
+        return None, False
+    return source, bool((zero | (factor == 1)).all())
+
+
+def _by_rows(apply: Map, size: tuple[int, ...], result: tuple[int, ...]) -> Pattern:
+    """The relation of a map that acts on each row along the first dimensions alone; None if it does
+    not. Each input of a row is probed in all rows at once. If a result depended on another row, it
+    would not be the same combination of random numbers of its own row."""
+    for d in range(min(len(size), len(result)), 0, -1):
+        rows, inner, outer = size_of(size[:d]), size_of(size[d:]), size_of(result[d:])
+        if size[:d] != result[:d] or rows < 2 or inner > MOST_IN_ROW:
+            continue
+        weights = np.random.default_rng(rows).uniform(1, 2, (rows, inner))
+        wanted = np.asarray(apply(weights.reshape(size))).reshape(rows, outer)
+        total, scale = np.zeros_like(wanted), np.zeros(wanted.shape)
+        hits = []
+        for i in range(inner):
+            unit = np.zeros((rows, inner))
+            unit[:, i] = 1
+            probe = np.asarray(apply(unit.reshape(size))).reshape(rows, outer)
+            total = total + probe * weights[:, i, None]
+            scale += np.abs(probe)
+            row, j = np.nonzero(probe)
+            hits.append((row * outer + j, row * inner + i))
+        if (np.abs(total - wanted) <= 1e-10 * scale).all():
+            into, of = (np.concatenate(parts) for parts in zip(*hits, strict=True))
+            return from_entries(into, of, (rows * outer, rows * inner))
+    return None
 
 
 def _probed(apply: Map, size: tuple[int, ...], results: int) -> Pattern:
-    count = _count(size)
+    count = size_of(size)
     rows, columns = [], []
     for j in range(count):
         unit = np.zeros(count)
@@ -168,10 +243,11 @@ def _probed(apply: Map, size: tuple[int, ...], results: int) -> Pattern:
 
 def generic(shape: tuple[int, ...]) -> Any:
     """Numbers of which no sum of products is zero by chance."""
-    return np.random.default_rng(_count(shape)).uniform(1, 2, shape)
+    return np.random.default_rng(size_of(shape)).uniform(1, 2, shape)
 
 
-def _count(size: tuple[int, ...]) -> int:
+def size_of(size: tuple[int, ...]) -> int:
+    """The number of elements of a shape."""
     return int(np.prod(size, dtype=np.int64))
 
 

@@ -1,8 +1,9 @@
 """Which inputs each element of a result can depend on, by one run of a function.
 
-A value of this level is an array, and beside it the pattern: a sparse matrix with a row for each of
-its elements and a column for each element of the input. No derivative is evaluated. What an
-operation does to patterns follows from its family:
+A value of this level is an array, and beside it the pattern: for each of its elements, which ones
+of the input it depends on. Steps towards it are noted, and carried out once the function has run
+(``arrays/_dependencies.py``). No derivative is evaluated. What an operation does to patterns
+follows from its family:
 
 - elementwise: the union of what the operands depend on, element by element;
 - linear: the map itself is looked at, by a few calls: see ``arrays/_patterns.py:of_map``;
@@ -18,6 +19,9 @@ A pattern may contain entries that are zero. It misses none that is not.
 A value can *vary* with the input without depending on it smoothly: an index that was computed from
 it, a mask, what was detached. For a pattern that is to hold for all values, nothing is read off
 such values: what they select may be anything, and none of their zeros counts.
+
+Some values are nothing but *copies* of elements of the input, taken by indexing and other
+operations that move elements. What they are copies of is kept: see ``func/_cuts.py``.
 """
 
 from __future__ import annotations
@@ -34,17 +38,18 @@ from retrograd.ops import copies, elementwise, linear, piecewise
 from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operation import Linear, Operation, Reduction, Selecting, TensorLike, raw
 
-patterns = arrays.patterns
+patterns, steps = arrays.patterns, arrays.dependencies
 
 
 class Dependent(Lifted):
     """A value, and the pattern of what its elements depend on; None if on nothing."""
 
-    __slots__ = ("_pattern", "_varies", "seen", "value", "version", "view_of")
+    __slots__ = ("_pattern", "_source", "_varies", "fixed", "seen", "value", "version", "view_of")
 
     def __init__(
-        self, level: PatternLevel, value: Any, pattern: Any = None, varies: bool = False
-    ) -> None:
+        self, level: PatternLevel, value: Any, pattern: Any = None, varies: bool = False,
+        source: Any = None,
+    ) -> None:  # fmt: skip
         self.level: PatternLevel = level
         self.value = value
         self._pattern = pattern
@@ -52,6 +57,8 @@ class Dependent(Lifted):
         self.version = 0  # of writes
         self.view_of: tuple[Dependent, Any] | None = None  # and which of its elements
         self.seen = 0
+        self.fixed = False  # whether writes cannot be followed, as a view could not be
+        self._source = source
 
     @property
     def inner(self) -> Any:
@@ -64,13 +71,23 @@ class Dependent(Lifted):
             base, rows = self.view_of
             if self.seen != base.version:
                 whole = base.pattern
-                self._pattern = None if whole is None else patterns.taken(whole, rows)
+                self._pattern = None if whole is None else steps.taken(whole, rows)
                 self.seen = base.version
         return self._pattern
 
     @property
     def moves(self) -> bool:
         return self.pattern is not None
+
+    @property
+    def source(self) -> Any:
+        """If every element is a copy of one of the input, or a constant: of which one, or -1. After
+        a write, nothing is known."""
+        return None if self.level.written else self._source
+
+    @source.setter
+    def source(self, source: Any) -> None:
+        self._source = source
 
     @property
     def varies(self) -> bool:
@@ -82,7 +99,15 @@ class Dependent(Lifted):
 
     def become_view(self, of: Dependent, take: Callable[[Any], Any]) -> None:
         """Note what the value is a view of; ``take`` takes the view of any value of that shape."""
-        rows = arrays.asarray(raw(take(as_tensor(_numbers(of.shape))))).reshape(-1)
+        if self.dtype.kind == of.dtype.kind:
+            rows = arrays.asarray(raw(take(as_tensor(_numbers(of.shape))))).reshape(-1)
+        elif self.size < of.size:  # view_as_complex: an element is made of two
+            self.fixed = of.fixed = True
+            return
+        else:  # real and imaginary parts, or both, one after the other
+            rows = _numbers(of.shape).reshape(-1).repeat(self.size // max(of.size, 1))
+        if of.source is not None:
+            self.source = of.source[rows]
         if of.view_of is not None:
             of, outer = of.view_of
             rows = outer[rows]
@@ -91,6 +116,11 @@ class Dependent(Lifted):
 
     def write(self, pattern: Any, varies: bool) -> None:
         """Make ``pattern`` that of the value, as part of what it is a view of."""
+        if self.fixed:
+            raise RuntimeError(
+                "sparsity: a tensor is written in place of which view_as_complex() made a view. "
+                "Write to a copy of it."
+            )
         self._varies = self._varies or varies
         if self.view_of is None:
             self._pattern = pattern
@@ -100,10 +130,9 @@ class Dependent(Lifted):
         base._varies = base._varies or varies
         if pattern is None and base.pattern is None:
             return
-        count = self.level.count
-        old = base.pattern if base.pattern is not None else patterns.empty(base.size, count)
-        new = pattern if pattern is not None else patterns.empty(self.size, count)
-        base.write(patterns.written(old, rows, new), varies)
+        old = base.pattern if base.pattern is not None else steps.nothing(base.size)
+        new = pattern if pattern is not None else steps.nothing(self.size)
+        base.write(steps.written(old, rows, new), varies)
 
     def item(self) -> Any:
         """The one element as a number. A pattern found after looking at it holds at this value."""
@@ -132,7 +161,7 @@ class Dependent(Lifted):
 class PatternLevel(Level):
     """Follows dependencies on ``count`` inputs. ``local``: at the values at hand only."""
 
-    __slots__ = ("count", "local", "looked")
+    __slots__ = ("count", "local", "looked", "written")
 
     name = "sparsity"
 
@@ -141,6 +170,7 @@ class PatternLevel(Level):
         self.count = count
         self.local = local
         self.looked = False  # whether the function looked at a value that depends on inputs
+        self.written = False  # whether it wrote to a value in place
 
     def owns(self, x: Any) -> bool:
         return isinstance(x, Dependent) and x.level is self
@@ -179,6 +209,7 @@ class PatternLevel(Level):
         become_lifted_view(tensor, found, part)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        self.written = True
         target.value.copy_(as_tensor(result.value))
         if not moves:
             target.write(target.pattern, result.varies)
@@ -186,7 +217,7 @@ class PatternLevel(Level):
         pattern = result.pattern
         if pattern is not None and result.shape != target.shape:
             rows = patterns.broadcast_indices(result.shape, target.shape)
-            pattern = patterns.taken(pattern, rows)
+            pattern = steps.taken(pattern, rows)
         target.write(pattern, result.varies)
 
     # -- operations ------------------------------------------------------------------------------
@@ -204,14 +235,21 @@ class PatternLevel(Level):
         varies = selects or any(self.varies_in(x) for x in inputs)
         results = [Dependent(self, y, varies=varies) for y in outputs]
         moving = [i for i, x in enumerate(inputs) if self.owns(x) and x.moves]
-        if moving and operation.differentiable:
-            known = Known(self, operation, inputs, values, options, outputs, moving, selects)
-            for y, pattern in zip(results, known.patterns(), strict=True):
-                if y.dtype.kind in "fc":
-                    y._pattern = pattern
-        if operation.view and operation.differentiable and self.owns(inputs[0]):
+        views = operation.view and operation.differentiable and self.owns(inputs[0])
+        if views:
             for i, y in enumerate(results):
                 y.become_view(inputs[0], taking(operation, options, i))
+                y.seen = -1 if moving else y.seen
+        only_moves = views and not selects and not any(y.fixed for y in results)
+        if moving and operation.differentiable and not only_moves:
+            known = Known(self, operation, inputs, values, options, outputs, moving, selects)
+            for i, (y, pattern) in enumerate(zip(results, known.patterns(), strict=True)):
+                if y.dtype.kind in "fc":
+                    y._pattern = pattern
+                    y.source = known.sources.get(i, y.source)
+                    if operation is copies.clone:
+                        y.source = inputs[0].source
+                    y.seen = y.view_of[0].version if y.view_of is not None else y.seen
         return tuple(results) if isinstance(found, (tuple, list)) else results[0]
 
 
@@ -231,6 +269,7 @@ class Known:
         self.outputs = outputs
         self.moving = moving
         self.selects = selects
+        self.sources: dict[int, Any] = {}  # for each output that is a copy, of what
 
     def unknown(self, position: int) -> bool:
         """Whether nothing may be read off the elements of an input."""
@@ -247,7 +286,9 @@ class Known:
         if selects and not self.level.local:
             return [self.everything(y) for y in self.outputs]
         if op.family == "linear":
-            return self.total([self.by_map(i, linear_in=True) for i in self.moving])
+            relations = [self.by_map(i, linear_in=True) for i in self.moving]
+            self.note_copies(relations)
+            return self.total(relations)
         if op.name in PRODUCTS:
             return [self.product(*PRODUCTS[op.name])]
         if op.family == "multilinear":
@@ -259,7 +300,24 @@ class Known:
         return [self.everything(y) for y in self.outputs]
 
     def total(self, of_inputs: list[list[Any]]) -> list[Any]:
-        return [patterns.union(list(parts)) for parts in zip(*of_inputs, strict=True)]
+        """The patterns of the outputs, by the relation of each to each input that moves."""
+        found = []
+        for y, *relations in zip(self.outputs, *of_inputs, strict=True):
+            pairs = zip(self.moving, relations, strict=True)
+            size = patterns.size_of(raw(y).shape)
+            found.append(steps.union([_related(r, self.inputs[i].pattern, size) for i, r in pairs]))
+        return found
+
+    def note_copies(self, of_inputs: list[list[Any]]) -> None:
+        """Note which outputs consist of copies of elements of the input."""
+        sources = [self.inputs[i].source for i in self.moving]
+        if any(source is None for source in sources):
+            return
+        for output, relations in enumerate(zip(*of_inputs, strict=True)):
+            if all(relation.copies for relation in relations):
+                self.sources[output] = patterns.only_source(
+                    [r.source for r in relations], sources
+                )  # fmt: skip
 
     def element_by_element(self) -> Any:
         op, shape = self.operation, tuple(raw(self.outputs[0]).shape)
@@ -268,11 +326,14 @@ class Known:
             if op.rules[i] is None:
                 continue
             x = self.inputs[i]
+            if x.shape == shape and not (op is piecewise.where and self.level.local):
+                parts.append(x.pattern)
+                continue
             rows = patterns.broadcast_indices(x.shape, shape)
             if op is piecewise.where and self.level.local:
                 rows = self.chosen(i, rows, shape)
-            parts.append(patterns.taken(x.pattern, rows))
-        return patterns.union(parts) if parts else None
+            parts.append(steps.taken(x.pattern, rows))
+        return steps.union(parts) if parts else None
 
     def chosen(self, position: int, rows: Any, shape: tuple[int, ...]) -> Any:
         """The elements that ``where`` takes of an operand; -1 for those of the other."""
@@ -281,8 +342,8 @@ class Known:
         return arrays.where(taken if position == 1 else ~taken, rows, -1)
 
     def by_map(self, position: int, linear_in: bool = False) -> list[Any]:
-        """The patterns of the outputs as a linear map of one input, the others as they are. Those
-        that may be anything are numbers that make no entry zero by chance."""
+        """The relations of the outputs to one input, as linear maps of it, the others as they are.
+        Those that may be anything are numbers that make no entry zero by chance."""
         op, x = self.operation, self.inputs[position]
         count = len(self.outputs)
         options = self.options
@@ -310,11 +371,17 @@ class Known:
             single = count == 1 and x.dtype.kind == "f"
             transpose = self.transpose(position, others) if single else None
             shape = tuple(raw(self.outputs[i]).shape)
+            if op.rearranges or op in MOVES:
+                found.append(patterns.of_moves(output(i), x.shape))
+                continue
+            if op in SUMS:
+                found.append(patterns.Relation(self.along(x.shape, self.options.get("dim"))))
+                continue
             relation = patterns.of_map(output(i), transpose, x.shape, shape)
             if x.dtype.kind == "c":  # what it does to imaginary parts may be something else
                 imaginary = patterns.of_map(_of_imaginary(output(i)), None, x.shape, shape)
-                relation = patterns.union([relation, imaginary])
-            found.append(patterns.through(relation, x.pattern))
+                relation = patterns.either(relation, imaginary, (patterns.size_of(shape), x.size))
+            found.append(relation)
         return found
 
     def transpose(self, position: int, others: list[Any]) -> Callable[[Any], Any] | None:
@@ -340,7 +407,7 @@ class Known:
             x, other = self.inputs[i], raw(self.values[1 - i])
             known = 1 - i not in self.moving and not self.unknown(1 - i)
             if known and not arrays.asarray(other).all():
-                parts.append(self.by_map(i)[0])
+                parts.append(_related(self.by_map(i)[0], x.pattern, patterns.size_of(shape)))
                 continue
             dim = contracted if i == 0 else other_contracted
             dims = (len(x.shape) + dim,)
@@ -350,16 +417,18 @@ class Known:
             if len(shape) > len(kept):  # a vector has no dimension for the other factor
                 aligned = (*kept, 1) if i == 0 else (*kept[:-1], 1, *kept[-1:])
             rows = patterns.broadcast_indices(aligned, shape)
-            parts.append(patterns.taken(patterns.through(along, x.pattern), rows))
-        return patterns.union(parts)
+            parts.append(steps.taken(steps.through(along, x.pattern), rows))
+        return steps.union(parts)
 
     def reduced(self, op: Reduction) -> Any:
         x = self.inputs[0]
-        dim = self.options.get("dim", op.reduced)
-        dims = tuple(range(len(x.shape))) if dim is None or not x.shape else dim
-        dims = (dims,) if isinstance(dims, int) else tuple(dims) or tuple(range(len(x.shape)))
-        along = _reduction_pattern(x.shape, tuple(d % len(x.shape) for d in dims))
-        return patterns.through(along, x.pattern)
+        return steps.through(self.along(x.shape, self.options.get("dim", op.reduced)), x.pattern)
+
+    def along(self, shape: tuple[int, ...], dim: Any) -> Any:
+        """Which elements meet in each element of a sum over some dimensions, or over all."""
+        every = tuple(range(len(shape)))
+        dims = every if dim is None or not shape else (dim,) if isinstance(dim, int) else tuple(dim)
+        return _reduction_pattern(shape, tuple(d % len(shape) for d in dims or every))
 
     def selected(self) -> Any:
         """The elements that were selected."""
@@ -371,20 +440,22 @@ class Known:
                                 self.options, 0))  # fmt: skip
 
         shape = tuple(raw(self.outputs[0]).shape)
-        return patterns.through(patterns.of_map(gather, None, x.shape, shape), x.pattern)
+        relation = patterns.of_map(gather, None, x.shape, shape)
+        return _related(relation, x.pattern, patterns.size_of(shape))
 
     def everything(self, y: Any) -> Any:
         """Every element may depend on all that the operands depend on."""
-        parts = []
-        for i in self.moving:
-            x = self.inputs[i]
-            any_row = patterns.full(1, x.size)
-            parts.append(patterns.through(any_row, x.pattern))
-        once = patterns.union(parts)
-        size = 1
-        for s in raw(y).shape:
-            size *= s
-        return patterns.taken(once, [0] * size)
+        size = patterns.size_of(raw(y).shape)
+        return steps.union([steps.all_of(self.inputs[i].pattern, size) for i in self.moving])
+
+
+def _related(relation: Any, pattern: Any, size: int) -> Any:
+    """What the results of a linear map depend on."""
+    if relation.source is not None:
+        return steps.taken(pattern, relation.source)
+    if relation.matrix is None:
+        return steps.all_of(pattern, size)
+    return steps.through(relation.matrix, pattern)
 
 
 def _of_imaginary(apply: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -395,15 +466,18 @@ def _of_imaginary(apply: Callable[[Any], Any]) -> Callable[[Any], Any]:
 PRODUCTS = {"mm": (-1, -2), "bmm": (-1, -2), "mv": (-1, -1), "dot": (-1, -1)}
 
 
+# Operations that only move elements, and such that only add some up.
+MOVES = {linear.index, linear.cat, linear.stack, linear.split, linear.split_with_sizes,
+         linear.unbind, linear.select, linear.slice_}  # fmt: skip
+SUMS = {linear.sum_all, linear.sum_dim, linear.mean_all, linear.mean_dim}
+
+
 def _reduction_pattern(shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     """Which elements of a value meet in each element of its sum over some dimensions."""
     result = tuple(s for d, s in enumerate(shape) if d not in dims)
     kept = tuple(1 if d in dims else s for d, s in enumerate(shape))
     into = patterns.broadcast_indices(kept, shape)
-    count = 1
-    for s in result:
-        count *= s
-    return patterns.from_entries(into, range(len(into)), (count, len(into)))
+    return patterns.from_entries(into, range(len(into)), (patterns.size_of(result), len(into)))
 
 
 def _numbers(shape: tuple[int, ...]) -> Any:
@@ -423,10 +497,10 @@ def _of_custom(level: PatternLevel, cls: Any, args: tuple[Any, ...]) -> Any:
 def _result_of_custom(level: PatternLevel, y: Any, inputs: list[Any]) -> Any:
     if not isinstance(y, TensorLike):
         return y
-    parts = [patterns.through(patterns.full(1, x.size), x.pattern) for x in inputs if x.moves]
     found = Dependent(level, y, varies=any(x.varies for x in inputs))
+    parts = [steps.all_of(x.pattern, found.size) for x in inputs if x.moves]
     if parts and found.dtype.kind in "fc":
-        found._pattern = patterns.taken(patterns.union(parts), [0] * found.size)
+        found._pattern = steps.union(parts)
     return wrap(found)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.func._arguments import check_outputs
+from retrograd.func._cuts import Cuts
+from retrograd.func._cuts import find as find_cuts
 from retrograd.func._forward import jvp
 from retrograd.func._reverse import grad, vjp
 from retrograd.func._sparsity import check_point, find
@@ -24,7 +26,6 @@ class _Compressed:
     """What sparse Jacobians and Hessians share: a pattern, and forms of the result."""
 
     pattern: Any
-    chunk_size: int | None
     # Whether the pattern was found at one point only, so that every evaluation is checked.
     local: bool = False
 
@@ -67,31 +68,72 @@ class _Compressed:
         raise ValueError(f"expected a form of 'csr', 'dense' or 'triplets', got {form!r}.")
 
 
+class Products:
+    """The entries of a Jacobian from products with it and with its transpose, by a colouring."""
+
+    def __init__(
+        self, func: Callable[[Tensor], Any], pattern: Any, colors: Any, chunk_size: int | None,
+        shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    ) -> None:  # fmt: skip
+        """``shapes``: of the input and of the output."""
+        self.func = func
+        self.column_colors, self.row_colors = colors
+        self.chunk_size = chunk_size
+        self.shapes = shapes
+        by_rows = bidirectional.by_rows(pattern, colors)
+        rows, columns = patterns.entries(pattern)
+        self.forward = (~by_rows).nonzero()[0], columns[~by_rows], rows[~by_rows]
+        self.reverse = by_rows.nonzero()[0], rows[by_rows], columns[by_rows]
+        forward, reverse = coloring.count(self.column_colors), coloring.count(self.row_colors)
+        self.mode = "both" if forward and reverse else "reverse" if reverse else "forward"
+        self.nnz = pattern.nnz
+
+    def compressed(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """The products with the Jacobian and with its transpose that hold all entries, a row for
+        each colour."""
+        forward = reverse = None
+        size, dtype = self.chunk_size, raw(x).dtype
+        if len(seeds := wrap(coloring.seeds(self.column_colors, dtype))):
+            push = vmap(lambda v: jvp(self.func, (x,), (v,))[1], chunk_size=size)
+            forward = push(seeds.reshape(-1, *self.shapes[0])).reshape(len(seeds), -1)
+        if len(seeds := wrap(coloring.seeds(self.row_colors, dtype))):
+            _, pull = vjp(self.func, x)
+            back = vmap(lambda g: pull(g)[0], chunk_size=size)
+            reverse = back(seeds.reshape(-1, *self.shapes[1])).reshape(len(seeds), -1)
+        return forward, reverse
+
+    def values(self, compressed: tuple[Tensor | None, Tensor | None], dtype: Any) -> Any:
+        """The values of all entries, in the order of the pattern."""
+        values = arrays.zeros((self.nnz,), dtype)
+        kinds = (self.forward, self.column_colors), (self.reverse, self.row_colors)
+        for found, ((entries, seeded, read), colors) in zip(compressed, kinds, strict=True):
+            if found is not None:
+                values[entries] = raw(found.detach())[colors[seeded], read]
+        return values
+
+
 class SparseJacobian(_Compressed):
     """The Jacobian of a function as a sparse matrix. Made by ``sparse_jacobian``."""
 
     def __init__(
-        self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, output: tuple[int, ...],
-        mode: str, order: str | None, chunk_size: int | None,
-    ) -> None:  # fmt: skip
+        self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, method: Any, local: bool
+    ) -> None:
         self.func = func
         self.pattern = pattern
-        self.chunk_size = chunk_size
+        self.local = local
         self._input = tuple(x.shape)
-        self._output = output
-        found = bidirectional.color(pattern, mode, order)
-        self.column_colors, self.row_colors = found
-        forward, reverse = coloring.count(found.columns), coloring.count(found.rows)
-        self.mode = "both" if forward and reverse else "reverse" if reverse else "forward"
-        self._by_rows = bidirectional.by_rows(pattern, found)
+        self._method = method
+        self.mode: str = method.mode
+        self.column_colors, self.row_colors = method.column_colors, method.row_colors
 
     @property
     def colors(self) -> Any:
-        """The colour of each column, or of each row in reverse mode. In mode "both" it is the pair
-        of them, with -1 for columns and rows that take part in no product."""
+        """The colour of each column in forward mode, and of each row in reverse mode or if the
+        function is cut. In mode "both" it is the pair of them. Columns and rows that take part in
+        no product have the colour -1."""
         if self.mode == "both":
             return self.column_colors, self.row_colors
-        return self.row_colors if self.mode == "reverse" else self.column_colors
+        return self.column_colors if self.mode == "forward" else self.row_colors
 
     @property
     def color_count(self) -> int:
@@ -100,11 +142,14 @@ class SparseJacobian(_Compressed):
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        modes = "both modes" if self.mode == "both" else f"{self.mode} mode"
-        return (
-            f"<sparse Jacobian, {rows} × {columns}: {self.nnz} entries, from {self.color_count} "
-            f"product{'' if self.color_count == 1 else 's'} in {modes}>"
-        )
+        count = self.color_count
+        product = f"product{'' if count == 1 else 's'} in"
+        how = {
+            "both": f"{product} both modes", "forward": f"{product} forward mode",
+            "reverse": f"{product} reverse mode", "cut": f"pass{'' if count == 1 else 'es'} back "
+            "to where elements are gathered",
+        }[self.mode]  # fmt: skip
+        return f"<sparse Jacobian, {rows} × {columns}: {self.nnz} entries, from {count} {how}>"
 
     def __call__(self, x: Tensor, form: str = "csr") -> Any:
         """The Jacobian at ``x``.
@@ -115,34 +160,9 @@ class SparseJacobian(_Compressed):
                 columns and values of all entries.
         """
         self._given(x)
-        rows, columns = patterns.entries(self.pattern)
-        values = arrays.zeros((self.nnz,), raw(x).dtype)
-        chosen = ~self._by_rows
-        forward, reverse = self._products(x)
-        if forward is not None:
-            colors = self.column_colors[columns[chosen]]
-            values[chosen] = raw(forward.detach())[colors, rows[chosen]]
-        if reverse is not None:
-            chosen = self._by_rows
-            colors = self.row_colors[rows[chosen]]
-            values[chosen] = raw(reverse.detach())[colors, columns[chosen]]
+        values = self._method.values(self._method.compressed(x), raw(x).dtype)
         self._check(values, lambda v: jvp(self.func, (x,), (v,))[1], x)
         return self._in_form(values, form)
-
-    def _products(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """The products with the Jacobian and with its transpose that hold all entries, a row for
-        each colour."""
-        forward = reverse = None
-        size = self.chunk_size
-        dtype = raw(x).dtype
-        if len(seeds := wrap(coloring.seeds(self.column_colors, dtype))):
-            push = vmap(lambda v: jvp(self.func, (x,), (v,))[1], chunk_size=size)
-            forward = push(seeds.reshape(-1, *self._input)).reshape(len(seeds), -1)
-        if len(seeds := wrap(coloring.seeds(self.row_colors, dtype))):
-            _, pull = vjp(self.func, x)
-            back = vmap(lambda g: pull(g)[0], chunk_size=size)
-            reverse = back(seeds.reshape(-1, *self._output)).reshape(len(seeds), -1)
-        return forward, reverse
 
 
 class SparseHessian(_Compressed):
@@ -215,7 +235,9 @@ def sparse_jacobian(
             entries count. See ``banded``.
         mode: "forward" to colour columns, "reverse" to colour rows, "both" to compute dense rows
             in reverse mode and the rest in forward mode, or dense columns in forward mode and the
-            rest in reverse mode. "auto" takes the cheapest.
+            rest in reverse mode. "cut" is for functions that gather elements of ``x`` and then
+            work row by row: a pass backward goes no further than to what was gathered, and gives a
+            row of the Jacobian for each of these rows. "auto" takes the cheapest.
         order: The order in which columns are coloured: "natural", "largest_first",
             "smallest_last" or "incidence_degree". By default several colourings are compared.
         chunk_size: The number of directions to compute at a time, to bound memory.
@@ -236,21 +258,36 @@ def sparse_jacobian(
         array([[6., 5.]], dtype=float32)
     """
     what = "sparse_jacobian(f, x)"
-    if mode not in ("auto", "forward", "reverse", "both"):
-        raise ValueError(
-            f"{what}: expected a mode of auto, forward, reverse or both, got {mode!r}."
-        )
+    modes = ("auto", "forward", "reverse", "both", "cut")
+    if mode not in modes:
+        raise ValueError(f"{what}: expected a mode of {', '.join(modes)}, got {mode!r}.")
     check_point(x, what)
+    plan = None
     given = pattern is not None
     if given:
         output = func(x.detach())
         check_outputs([output], what)
         shape, local = tuple(output.shape), False
         pattern = _given_pattern(pattern, (output.numel(), x.numel()), what)
+    elif mode in ("auto", "cut"):
+        plan, pattern, shape, local = find_cuts(func, x, what)
     else:
         pattern, shape, local = find(func, x, what)
-    jac = SparseJacobian(func, x, pattern, shape, mode, order, chunk_size)
-    jac.local = local
+    method: Any = None
+    if mode == "cut" and plan is None:
+        raise ValueError(
+            f"{what}: the function cannot be cut: it is not known to gather elements and then to "
+            "work on rows of them. Use another mode."
+        )
+    if plan is not None and (mode == "cut" or plan.cost < bidirectional.least_cost(pattern)):
+        method = Cuts(func, plan)
+    else:
+        colors = bidirectional.color(pattern, mode, order)
+        if plan is not None and plan.cost < colors.cost:
+            method = Cuts(func, plan)
+        else:
+            method = Products(func, pattern, colors, chunk_size, (tuple(x.shape), shape))
+    jac = SparseJacobian(func, x, pattern, method, local)
     if given and check:
         _compare(jac(x), lambda v: jvp(func, (x,), (v,))[1], x, what)
     return jac

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd.autograd._levels import is_of, opened
@@ -14,7 +15,7 @@ from retrograd.func._captured import Running
 from retrograd.func._reverse import grad
 from retrograd.tensor._tensor import Tensor
 
-patterns = arrays.patterns
+patterns, steps = arrays.patterns, arrays.dependencies
 
 
 def sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = False) -> Any:
@@ -42,7 +43,8 @@ def sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = Fa
                [0, 1, 1, 0],
                [0, 0, 1, 1]])
     """
-    return follow(func, x, every_value, "sparsity(f, x)")[0]
+    what = "sparsity(f, x)"
+    return _checked(follow(func, x, every_value, what), every_value, what).pattern()
 
 
 def hessian_sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = False) -> Any:
@@ -65,32 +67,56 @@ def hessian_sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: b
                [1, 0, 1],
                [0, 1, 0]])
     """
-    found, _ = follow(grad(func), x, every_value, "hessian_sparsity(f, x)")
+    what = "hessian_sparsity(f, x)"
+    found = _checked(follow(grad(func), x, every_value, what), every_value, what).pattern()
     return patterns.union([found, patterns.transposed(found)])
 
 
+class Followed(NamedTuple):
+    """What was found out about a function."""
+
+    step: Any  # from which its pattern can be read; None if its result is constant
+    inputs: int  # how many there are
+    shape: tuple[int, ...]  # of the output
+    looked: bool  # whether it looked at values that depend on the input
+    wrote: bool  # whether it wrote to values in place
+
+    def pattern(self, sources: Sequence[Any] = ()) -> Any:
+        """The pattern of the Jacobian. ``sources``: if the function was cut, which input each
+        variable is a copy of, for each leaf but the first."""
+        if self.step is None:
+            return patterns.empty(patterns.size_of(self.shape), self.inputs)
+        every = patterns.identity(self.inputs)
+        leaves = [every, *[patterns.taken(every, source) for source in sources]]
+        return steps.pattern(self.step, leaves, self.inputs)
+
+
 def follow(
-    func: Callable[[Tensor], Any], x: Tensor, every_value: bool, what: str
-) -> tuple[Any, tuple[int, ...]]:
-    """The pattern of a function, and the shape of its output."""
+    func: Callable[[Tensor], Any], x: Tensor, every_value: bool, what: str,
+    watch: Callable[[PatternLevel], Any] | None = None,
+) -> Followed:  # fmt: skip
+    """Run a function and follow what depends on what. ``watch`` makes a context to run it in."""
     check_point(x, what)
     count = x.numel()
     with opened(PatternLevel(count, local=not every_value)) as level:
-        given = wrap(Dependent(level, x.detach(), patterns.identity(count)))
-        with Running(func, x):
+        source = None if watch is None else arrays.arange(0, count, 1)
+        given = wrap(Dependent(level, x.detach(), steps.leaf(0, count), source=source))
+        with Running(func, x), watch(level) if watch is not None else nullcontext():
             output = func(given)
         check_outputs([output], what)
         if output.is_complex():
             raise TypeError(f"{what}: func returned complex numbers, which are not supported.")
-        if every_value and level.looked:
-            raise RuntimeError(
-                f"{what}: func looks at values that depend on x, so what it depends on may be "
-                "different for another x. Leave every_value out for the pattern at this x."
-            )
-        pattern = output._data.pattern if is_of(level, output) else None
-        if pattern is None:
-            pattern = patterns.empty(output.numel(), count)
-        return pattern, tuple(output.shape)
+        step = output._data.pattern if is_of(level, output) else None
+        return Followed(step, count, tuple(output.shape), level.looked, level.written)
+
+
+def _checked(found: Followed, every_value: bool, what: str) -> Followed:
+    if every_value and found.looked:
+        raise RuntimeError(
+            f"{what}: func looks at values that depend on x, so what it depends on may be "
+            "different for another x. Leave every_value out for the pattern at this x."
+        )
+    return found
 
 
 def banded(rows: int, columns: int, lower: int, upper: int) -> Any:
@@ -116,13 +142,13 @@ def banded(rows: int, columns: int, lower: int, upper: int) -> Any:
 
 
 def find(func: Callable[[Tensor], Any], x: Tensor, what: str) -> tuple[Any, tuple[int, ...], bool]:
-    """A pattern for every value, or the one at ``x`` if ``func`` looks at values; and which."""
-    try:
-        return (*follow(func, x, True, what), False)
-    except RuntimeError as error:
-        if "looks at values" not in str(error):
-            raise
-    return (*follow(func, x, False, what), True)
+    """A pattern for every value, or the one at ``x`` if ``func`` looks at values; the shape of the
+    output; and whether it is the one at ``x``."""
+    found = follow(func, x, True, what)
+    local = found.looked
+    if local:
+        found = follow(func, x, False, what)
+    return found.pattern(), found.shape, local
 
 
 def check_point(x: Any, what: str) -> None:

@@ -1,0 +1,285 @@
+"""Jacobians of functions that gather elements of their input and then work row by row.
+
+The residuals of a bundle adjustment, of a difference equation or of a network of springs have one
+form in common: elements of the input are gathered, one row for each residual, and what is done to a
+row does not depend on the others. Cut behind the gathering, such a function has a Jacobian with
+small blocks along the diagonal, one for each row. One pass backward gives a row of every block,
+however many columns it has, so there are as many passes as a block has rows. What was gathered
+where says which elements of the Jacobian the numbers are.
+
+The function is followed once, by the level that follows patterns (``autograd/_patterns.py``), where
+values that are nothing but copies of elements of the input are known. Where such a value meets an
+operation that does more than move elements, the function is cut: the operation is given a variable
+in place of it. Whether blocks come out, and which, is then read off the steps that were noted
+(``arrays/_dependencies.py:Blocks``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from retrograd import arrays
+from retrograd._modes import within
+from retrograd.autograd._backward import grad
+from retrograd.autograd._levels import as_tensor, is_of
+from retrograd.autograd._patterns import Dependent, PatternLevel
+from retrograd.autograd._wrap import wrap
+from retrograd.func._sparsity import find as find_pattern
+from retrograd.func._sparsity import follow
+from retrograd.ops import copies, elementwise, linear
+from retrograd.ops._operation import Operation, raw
+from retrograd.tensor._calls import apply
+from retrograd.tensor._tensor import Tensor
+from retrograd.utils.checkpoint._interception import Interceptor
+
+steps = arrays.dependencies
+
+
+class Cut(NamedTuple):
+    """One operand of an operation that a variable takes the place of, expanded to a shape first."""
+
+    position: int
+    leaf: int  # the number of the leaf, counted from one
+    shape: tuple[int, ...]
+
+
+class Call(NamedTuple):
+    """An operation on copies of elements of the input, and which operands are replaced; None if it
+    only moves elements."""
+
+    name: str
+    cuts: list[Cut] | None
+
+
+class Calls(Interceptor):
+    """Sees the operations of a function that are given copies of elements of the input. Those that
+    only move them are done; of others, the operands are replaced."""
+
+    def handle(
+        self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
+    ) -> Any:
+        several = op.inputs == ("tensors",)
+        operands = list(args[0]) if several else list(args)
+        positions = [i for i, x in enumerate(operands) if self.is_copy(x)]
+        if not positions or not op.differentiable:
+            return apply(op, args, options, computed)
+        if self.may_move(op):
+            result = apply(op, args, options, computed)
+            if self.moves(op, list(result) if isinstance(result, (tuple, list)) else [result]):
+                return result
+        replaced = self.replaced(op, operands, positions)
+        return apply(op, [replaced] if several else replaced, options, computed)
+
+    def is_copy(self, x: Any) -> bool:
+        """Whether a value is known to hold nothing but copies of elements of the input."""
+        raise NotImplementedError
+
+    def may_move(self, op: Operation) -> bool:
+        """Whether an operation, given copies, may return copies."""
+        raise NotImplementedError
+
+    def moves(self, op: Operation, outputs: list[Any]) -> bool:
+        """Whether results are copies, or have nothing to do with derivatives."""
+        raise NotImplementedError
+
+    def replaced(self, op: Operation, operands: list[Any], positions: list[int]) -> list[Any]:
+        """The operands with variables in place of the copies."""
+        raise NotImplementedError
+
+
+def by_element(op: Operation) -> bool:
+    return op.family == "elementwise" or op is elementwise.mul
+
+
+class Following(Calls):
+    """Cuts a function where it is found that it can be cut."""
+
+    def __init__(self, level: PatternLevel) -> None:
+        self.level = level
+        self.calls: list[Call] = []
+        self.sources: list[Any] = [None]  # of each leaf; the first one is the input itself
+        self.alike: list[int] = [0]
+        self._numbers: dict[Any, int] = {}
+        self._alive: list[Any] = []  # so that no identity is used twice
+
+    def is_copy(self, x: Any) -> bool:
+        return is_of(self.level, x) and raw(x).moves and raw(x).source is not None
+
+    def may_move(self, op: Operation) -> bool:
+        return op.family == "linear" or only_copies(op) or not op.has_rules
+
+    def moves(self, op: Operation, outputs: list[Any]) -> bool:
+        moving = [y for y in outputs if is_of(self.level, y) and raw(y).moves]
+        if not all(self.is_copy(y) for y in moving):
+            return False
+        if not only_copies(op):
+            self.calls.append(Call(op.name, None))
+        return True
+
+    def replaced(self, op: Operation, operands: list[Any], positions: list[int]) -> list[Any]:
+        shapes = [tuple(operands[i].shape) for i in positions]
+        if by_element(op):
+            shapes = [_broadcast(operands)] * len(positions)
+        cuts = []
+        for i, shape in zip(positions, shapes, strict=True):
+            x = operands[i]
+            number = self._numbers.setdefault((id(x), shape), len(self._numbers) + 1)
+            self._alive.append(x)
+            if tuple(x.shape) != shape:
+                x = linear.expand(x, size=shape)
+            leaf = len(self.sources)
+            self.sources.append(raw(x).source)
+            self.alike.append(number)
+            cuts.append(Cut(i, leaf, shape))
+            operands[i] = wrap(Dependent(self.level, raw(x).value, steps.leaf(leaf, raw(x).size)))
+        self.calls.append(Call(op.name, cuts))
+        return operands
+
+
+def _broadcast(operands: list[Any]) -> tuple[int, ...]:
+    return arrays.broadcast_shapes(*[tuple(x.shape) for x in operands if isinstance(x, Tensor)])
+
+
+def only_copies(op: Operation) -> bool:
+    """Whether an operation does nothing but show or copy elements. How many of these there are
+    depends on how values lie in memory, so they are not counted."""
+    return op.view or op is copies.clone or op is linear.unsafe_view
+
+
+class Plan(NamedTuple):
+    """Where a function is cut, and what the numbers behind the cuts are."""
+
+    calls: list[Call]
+    blocks: Any
+    output: tuple[int, ...]
+
+    @property
+    def cost(self) -> int:
+        """In products with the Jacobian, as for colourings."""
+        return int(arrays.bidirectional.REVERSE_COST * self.blocks.color_count)
+
+
+def find(
+    func: Callable[[Tensor], Any], x: Tensor, what: str
+) -> tuple[Plan | None, Any, tuple[int, ...], bool]:
+    """Where to cut a function, or None if it does not work row by row; the pattern of its Jacobian,
+    the shape of its output, and whether the pattern is the one at ``x`` only."""
+    watching: list[Following] = []
+
+    def watch(level: PatternLevel) -> Following:
+        watching.append(Following(level))
+        return watching[0]
+
+    found = follow(func, x, True, what, watch)
+    if found.looked:
+        return (None, *find_pattern(func, x, what))
+    (following,) = watching
+    sources = following.sources[1:]
+    # What was not cut leads to the input itself, the first leaf.
+    cut = found.step is not None and not found.wrote and not any(
+        each.kind == "leaf" and each.data == 0 for each in steps.needed(found.step)
+    )  # fmt: skip
+    if cut:
+        try:
+            none = arrays.arange(0, 0, 1)
+            blocks = steps.Blocks(found.step, [none, *sources], following.alike, found.inputs)
+        except steps.NoBlocks:
+            pass
+        else:
+            plan = Plan(following.calls, blocks, found.shape)
+            return plan, blocks.pattern, found.shape, False
+    return None, found.pattern(sources), found.shape, False
+
+
+class Cutting(Calls):
+    """Gives the operations of a function the variables that a plan says."""
+
+    def __init__(self, found: Plan, x: Tensor) -> None:
+        self.plan = found
+        self.count = 0  # of calls
+        self.variables: dict[int, Tensor] = {}
+        self._copies = {id(x): x}
+
+    def is_copy(self, x: Any) -> bool:
+        return id(x) in self._copies
+
+    def may_move(self, op: Operation) -> bool:
+        return only_copies(op) or self.next_call(op).cuts is None
+
+    def next_call(self, op: Operation) -> Call:
+        calls = self.plan.calls
+        if self.count == len(calls) or op.name != calls[self.count].name:
+            raise changed()
+        return calls[self.count]
+
+    def moves(self, op: Operation, outputs: list[Any]) -> bool:
+        self.count += not only_copies(op)
+        for y in outputs:
+            if isinstance(y, Tensor) and y.is_floating_point():
+                self._copies[id(y)] = y
+        return True
+
+    def replaced(self, op: Operation, operands: list[Any], positions: list[int]) -> list[Any]:
+        cuts = self.next_call(op).cuts
+        if cuts is None or positions != [cut.position for cut in cuts]:
+            raise changed()
+        self.count += 1
+        for cut in cuts:
+            x = operands[cut.position]
+            shape = _broadcast(operands) if by_element(op) else tuple(x.shape)
+            if shape != cut.shape:
+                raise changed()
+            variable = self.plan.blocks.variable_of[cut.leaf]
+            if variable not in self.variables:
+                x = x.detach()
+                x = x if tuple(x.shape) == shape else linear.expand(x, size=shape)
+                self.variables[variable] = as_tensor(raw(x)).requires_grad_()
+            operands[cut.position] = self.variables[variable]
+        return operands
+
+
+def changed() -> RuntimeError:
+    return RuntimeError(
+        "the function calls other operations than it did when it was followed, so what was found "
+        "out about it does not hold. Make a new sparse Jacobian, or use mode='forward' or "
+        "mode='reverse'."
+    )
+
+
+class Cuts:
+    """The entries of a Jacobian from passes that go back to where a function is cut."""
+
+    mode = "cut"
+
+    def __init__(self, func: Callable[[Tensor], Any], found: Plan) -> None:
+        self.func = func
+        self.plan = found
+        self.row_colors = found.blocks.row_colors
+        self.column_colors = arrays.full((found.blocks.pattern.shape[1],), -1, arrays.int64)
+
+    def compressed(self, x: Tensor) -> Tensor:
+        """The gradients by all variables, a row for each colour."""
+        plan, blocks = self.plan, self.plan.blocks
+        x = x.detach()
+        with Cutting(plan, x) as cutting, within(grad_enabled=True, inference=False):
+            output = self.func(x)
+        if cutting.count != len(plan.calls) or tuple(output.shape) != plan.output:
+            raise changed()
+        variables = [cutting.variables[i] for i in blocks.variables]
+        seeds = wrap(arrays.coloring.seeds(blocks.row_colors, raw(output).dtype))
+        found = []
+        for color, seed in enumerate(seeds):
+            found += grad(
+                output, variables, seed.reshape(plan.output),
+                retain_graph=color + 1 < len(seeds), allow_unused=True,
+            )  # fmt: skip
+        sized = zip(found, variables * len(seeds), strict=True)
+        flat = [linear.reshape(copies.zeros_like(v) if g is None else g, (-1,))
+                for g, v in sized]  # fmt: skip
+        found_all: Tensor = linear.cat(flat or [wrap(arrays.zeros((0,), raw(x).dtype))], dim=0)
+        return found_all
+
+    def values(self, compressed: Tensor, dtype: Any) -> Any:
+        """The values of all entries, in the order of the pattern."""
+        return self.plan.blocks.values(raw(compressed))

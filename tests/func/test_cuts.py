@@ -1,0 +1,143 @@
+"""Sparse Jacobians of functions that gather elements and then work row by row: they are cut behind
+the gathering, and what comes out is what dense derivatives give."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as torch
+from retrograd.func import _cuts, jacfwd, sparse_jacobian, sparsity
+
+F = torch.nn.functional
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def points(n: int, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).uniform(0.2, 1.5, n))
+
+
+def heat(x: Any) -> Any:
+    grid = x.reshape(4, 5)
+    padded = F.pad(grid, (1, 1, 1, 1))
+    around = padded[2:, 1:-1] + padded[:-2, 1:-1] + padded[1:-1, 2:] + padded[1:-1, :-2]
+    return around - 4 * grid + grid**3
+
+
+INDEX = torch.tensor([0, 3, 3, 7, 19, 2])
+
+# For each function of twenty numbers the passes it takes: as many as a block has rows.
+CUT: dict[str, tuple[Any, int]] = {
+    "neighbours": (lambda x: x[1:] * x[:-1] * torch.sin(x[1:]), 1),
+    "five points of a grid": (heat, 1),
+    "a number for all": (lambda x: x * x[0] + x[3], 1),
+    "gathered rows": (lambda x: torch.tanh(x.reshape(5, 4)[INDEX[:3] % 5]).sum(1), 1),
+    "products of rows": (lambda x: x.reshape(10, 2)[INDEX % 10] @ torch.ones(2, 2).double(), 2),
+    "cross products": (
+        lambda x: torch.linalg.cross(x[:9].reshape(3, 3), x[9:18].reshape(3, 3)), 3
+    ),
+    "a row twice": (lambda x: x[INDEX] ** 2 * x[INDEX], 1),
+    "used twice, apart": (lambda x: torch.cat([x[:5] * x[5:10], 1 - x[:5] ** 2]), 1),
+    "copies as they are": (lambda x: torch.cat([x[:3], x[3:6].exp()]), 1),
+    "transposed": (lambda x: (x.reshape(4, 5) ** 2).T.reshape(-1) * x, 1),
+    "small matrices": (lambda x: torch.bmm(x.reshape(5, 2, 2), x.flip(0).reshape(5, 2, 2)), 4),
+    "softmax of rows": (lambda x: torch.softmax(x.reshape(5, 4), 1), 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CUT)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_cut_functions(name: str, dtype: Any) -> None:
+    f, passes = CUT[name]
+    x, other = points(20), points(20, 3)
+    if dtype == torch.float32 and name == "products of rows":
+        pytest.skip("its matrix is of float64")
+    jac = sparse_jacobian(f, x.to(dtype), mode="cut")
+    assert (jac.mode, jac.color_count) == ("cut", passes)
+    np.testing.assert_array_equal(jac.pattern.toarray(), sparsity(f, x, every_value=True).toarray())
+    tolerance = 1e-13 if dtype == torch.float64 else 1e-5
+    for point in (x.to(dtype), other.to(dtype), -other.to(dtype)):
+        dense = np.asarray(jacfwd(f)(point)).reshape(-1, 20)
+        np.testing.assert_allclose(jac(point).toarray(), dense, atol=tolerance)
+        assert jac(point).dtype == dense.dtype
+    assert "where elements are gathered" in repr(jac)
+
+
+def writes(x: Any) -> Any:
+    y = x[:4].clone()
+    y[1] = x[5] * 2
+    return y.sin()
+
+
+NOT_CUT: dict[str, Any] = {
+    "everything with everything": lambda x: torch.cumsum(x.sin(), 0).exp() * x,
+    "written": writes,
+    "an index that varies": lambda x: x[x.argsort()] * 2,
+    "a solution": lambda x: torch.linalg.solve(x[:16].reshape(4, 4), x[16:]),
+    "constant": lambda x: torch.ones(3),
+    "the input itself": lambda x: x.flip(0),
+    "blocks that are too long": lambda x: (torch.cat([x] * 5).reshape(1, -1) ** 2).sum(1),
+}
+
+
+@pytest.mark.parametrize("name", NOT_CUT)
+def test_functions_that_are_not_cut(name: str) -> None:
+    f, x = NOT_CUT[name], points(20)
+    dense = np.asarray(jacfwd(f)(x)).reshape(-1, 20)
+    np.testing.assert_allclose(sparse_jacobian(f, x)(x).toarray(), dense, atol=1e-12)
+    if name in ("everything with everything", "an index that varies", "a solution"):
+        return  # these can be cut into one block, which is not worth while
+    with pytest.raises(ValueError, match="cannot be cut"):
+        sparse_jacobian(f, x, mode="cut")
+
+
+def test_a_function_that_changes_is_refused() -> None:
+    power = [2]
+    f = lambda x: x[1:] * x[:-1] if power[0] == 2 else x[1:].exp() * x[:-1]
+    x = points(5)
+    jac = sparse_jacobian(f, x, mode="cut")
+    jac(x)
+    power[0] = 3
+    with pytest.raises(RuntimeError, match="calls other operations than it did"):
+        jac(x)
+
+
+@pytest.fixture
+def problems(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.libraries.adbench")
+
+
+def test_bundle_adjustment(problems: Any) -> None:
+    """Two passes, one for each coordinate of an observation; errors of weights are in the first."""
+    f, x = problems.bundle_adjustment(torch, cameras=4, points=10, observations=20)
+    jac = sparse_jacobian(f, x)
+    assert (jac.mode, jac.color_count) == ("cut", 2)
+    np.testing.assert_allclose(jac(x).toarray(), jacfwd(f)(x), atol=1e-9)
+    # A row for a coordinate: rotation, centre, focal length, one of the principal point,
+    # distortion, the point, the weight.
+    assert jac.nnz == 20 * (2 * (3 + 3 + 1 + 1 + 2 + 3 + 1) + 1)
+
+
+def test_hand_tracking(problems: Any) -> None:
+    f, x = problems.hand_tracking(torch, correspondences=30, vertices=20)
+    jac = sparse_jacobian(f, x)
+    assert jac.color_count <= 28  # the two of a point, and the pose
+    np.testing.assert_allclose(jac(x).toarray(), jacfwd(f)(x), atol=1e-10)
+
+
+def test_leaves_that_are_alike_become_one_variable() -> None:
+    x = points(6)
+    plan, *_ = _cuts.find(lambda x: x[:3] * x[3:] + torch.sin(x[:3]), x, "")
+    assert plan is not None
+    assert plan.blocks.color_count == 1
+    # Two views are different tensors, and hold the same elements: both are kept.
+    assert plan.blocks.count == 9
+    view = lambda x, y: x * y + torch.sin(x)
+    plan, *_ = _cuts.find(lambda x: view(x[:3], x[3:]), x, "")
+    assert plan is not None
+    assert plan.blocks.count == 6
