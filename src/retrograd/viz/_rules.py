@@ -66,8 +66,9 @@ def formulas(
     """For each input of an operation, how its gradient is computed; "" where it has none. Options
     that are known decide which way a rule goes.
 
-    >>> from retrograd.ops import elementwise, products
-    >>> formulas(elementwise.tanh)
+    >>> from retrograd.ops import products
+    >>> from retrograd.ops.pointwise import trigonometry
+    >>> formulas(trigonometry.tanh)
     ('grad_self = grad · (1 − result²)',)
     >>> formulas(products.mm)
     ('grad_self = grad @ mat2ᵀ', 'grad_mat2 = selfᵀ @ grad')
