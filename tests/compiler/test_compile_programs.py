@@ -31,19 +31,70 @@ def test_programs_read_like_numpy() -> None:
     assert compiled.source == (
         "def loss(w, x):\n"
         "    # h = torch.tanh(x @ w)\n"
-        "    t1 = x @ w\n"
-        "    h = np.tanh(t1)\n"
+        "    h = np.tanh(x @ w)\n"
         "    # -- backward --\n"
         "    # return (h * h).sum()\n"
-        "    t2 = h + h\n"
+        "    t1 = h + h\n"
         "    # h = torch.tanh(x @ w)\n"
-        "    t3 = h * h\n"
-        "    t4 = t2 * t3\n"
-        "    t5 = t2 - t4\n"
-        "    t6 = x.T\n"
-        "    t7 = t6 @ t5\n"
-        "    return t7,"
+        "    t1 = x.T @ (t1 - t1 * (h * h))\n"
+        "    return t1,"
     )
+
+
+def test_operators_keep_their_order() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return (x - (y - x)) / (x / y) * -(x + y) @ (x * y - x) == -x - y
+
+    x, y = torch.randn(2, 3, 3).unbind()
+    compiled = compiled_on(function, x, y)
+    assert [line for line in compiled.source.splitlines() if "#" not in line] == [
+        "def function(x, y):", "    t1 = -(x + y)", "    t1 *= (x - (y - x)) / (x / y)",
+        "    t2 = -x - y", "    t1 = t1 @ (x * y - x) == t2", "    return t1,",
+    ]  # fmt: skip
+    assert compiled(x, y).tolist() == function(x, y).tolist()
+
+
+def test_names_and_memory_are_used_again() -> None:
+    def function(x: Any, y: Any) -> Any:
+        h = x * y
+        h = h.exp()
+        k = h + y
+        h = h * k * k
+        return h * k, k
+
+    x, y = torch.randn(2, 5).unbind()
+    compiled = compiled_on(function, x, y)
+    assert [line for line in compiled.source.splitlines() if "#" not in line] == [
+        "def function(x, y):", "    h = x * y", "    h = np.exp(h)", "    k = h + y",
+        "    h = h * k * k", "    h *= k", "    return h, k",
+    ]  # fmt: skip
+    for a, b in zip(compiled(x, y), function(x, y), strict=True):
+        assert a.tolist() == b.tolist()
+
+
+def test_gradients_are_added_up_in_place_under_their_names() -> None:
+    w = torch.randn(2, 2, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        w.grad = None
+        for _ in range(3):
+            x = (x @ w).tanh()
+        x.sum().backward()
+        return w.grad
+
+    compiled = compiled_on(step, torch.ones(1, 2))
+    assert compiled.source.count("w_grad += ") == 2
+    assert compiled(torch.ones(1, 2)) is w.grad
+    assert compiled(torch.ones(1, 2)).tolist() == step(torch.ones(1, 2)).tolist()
+
+
+def test_numbers_beside_arrays_are_constants_of_their_dtype() -> None:
+    compiled = compiled_on(lambda x: (1 - x) * 0.5 + torch.sigmoid(x * 3), torch.randn(4))
+    assert compiled.source.startswith(
+        "one = np.array(1.0, np.float32)\nhalf = np.array(0.5, np.float32)\n"
+        "c = np.array(3.0, np.float32)\n\n"
+    )
+    assert "= (one - x) * half + one / (one + np.exp(-(x * c)))" in compiled.source
 
 
 def lines_of(function: Any, *args: Any) -> list[str]:

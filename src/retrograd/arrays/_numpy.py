@@ -296,12 +296,8 @@ def where_positive(x: Raw, y: Raw) -> Raw:
     bits = _BITS.get(x.dtype)
     if bits is None or not isinstance(x, np.ndarray) or x.size < _MANY:
         return np.where(y <= zero, zero, x)
-    kept: Raw = (y <= zero).view(np.int8).astype(bits)
-    kept -= bits.type(1)  # all bits where y is positive, none where it is not
-    if kept.shape != x.shape:
-        return (kept & x.view(bits)).view(x.dtype)
-    kept &= x.view(bits)
-    return kept.view(x.dtype)
+    kept = np.logical_not(y <= zero)  # as a factor of the bits: NaN and infinity times 0 are 0
+    return np.multiply(x.view(bits), kept).view(x.dtype)
 
 
 def sgn(x: Raw) -> Raw:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays import _reducing
-from retrograd.arrays._numpy import Raw, copy, writable, write
+from retrograd.arrays._numpy import _MANY, Raw, copy, writable, write
+
+MANY = _MANY  # elements from which on some kernels choose by bits
 
 View = Callable[[Raw], Raw]
 
@@ -63,6 +65,11 @@ def same(a: Raw, b: Raw) -> bool:
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
 
 
+def same_bits(x: Raw, value: Raw) -> bool:
+    """Whether all elements of an array of floats are one number, zeros of one sign."""
+    return bool((x == value).all() and (np.signbit(x) == np.signbit(value)).all())
+
+
 def name_of(function: Any) -> str | None:
     """How a program calls a function of NumPy: ``np.tanh``; None for any other."""
     name = getattr(function, "__name__", "")
@@ -92,6 +99,21 @@ def adds_plainly(x: Any, axes: tuple[int, ...] | None) -> bool:
     if axes is None:
         return size < 8 * _reducing._LONGEST
     return size < _reducing._LONGEST or len(x.shape) != 2
+
+
+def number(x: Any, dtype: Any) -> Raw:
+    """A number as an array of no dimensions."""
+    return np.array(x, dtype)
+
+
+def as_number(x: float, dtype: Any) -> Any:
+    """A Python number as NumPy takes it beside an array of some dtype; None where that fails."""
+    try:
+        with np.errstate(all="ignore"):
+            found = dtype.type(x)
+    except OverflowError:
+        return None
+    return found if np.isfinite(found) else None
 
 
 def overlap(a: Any, b: Any) -> bool:

@@ -1,38 +1,45 @@
 """Memory of a running program: what is written in place, into which memory, and what is freed when.
 
 Variables of a program do not change. But where nobody reads a variable any more its memory may be
-written: by a kernel that overwrites its argument, or by a function of NumPy that takes ``out=``.
-State that a program was given, such as a parameter, may be written only once nothing can fail any
-more, so lines that do that come last.
+written: by a kernel that overwrites its argument, by an operator such as ``+=``, or by a function
+of NumPy that takes ``out=``. State that a program was given, such as a parameter, may be written
+only once nothing can fail any more, so lines that do that come last.
 """
 
 from __future__ import annotations
 
 from retrograd import arrays
 from retrograd.compiler._program import Line, Program, Var
+from retrograd.compiler._statements import WORTHWHILE, Statements, is_temporary
 
-# Bytes from which on it pays to name memory for a result, and to free it early: below, NumPy keeps
-# freed memory at hand itself, and a keyword takes longer to read than that.
-WORTHWHILE = 1 << 15
+AUGMENTED = {"add": "+=", "sub": "-=", "mul": "*=", "div": "/="}
+_EITHER = ("add", "mul")  # whose operands may change places
 
 
 class Plan:
-    """For the lines of a program: which arguments are overwritten in place, which memory a result
-    is put in, and which variables are no longer needed afterwards."""
+    """For the statements of a program: which arguments are overwritten in place, which memory a
+    result is put in, and which variables are no longer needed afterwards."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.state = {old: new for old, new in program.updates if old.root is old}
         program.lines = self.with_updates_last()
-        self.last = self.last_uses()
+        self.statements = Statements(program, program.lines)
+        self.inputs = {line: list(self.statements.inputs(line)) for line in self.statements.lines}
+        self.last, self.named = self.last_uses()
         self.made = {v for line in program.lines for v in line.outputs}
+        self.outputs = set(program.outputs)
         self.kept = {v.root for v in program.outputs}
         self.in_place: dict[Line, tuple[int, ...]] = {}
         self.out: dict[Line, Var] = {}
-        self.freed: dict[Line, list[Var]] = {}
+        self.augmented: dict[Line, int] = {}  # the argument that an operator overwrites
+        self.freed: dict[Line, list[Var]] = {}  # variables that no later statement names
         self.written: set[Var] = set()  # inputs whose memory is written
-        for number, line in enumerate(program.lines):
+        for number, line in enumerate(self.statements.lines):
             self.plan(number, line)
+        for line in reversed(self.statements.lines):  # what is added up has the name of the sum
+            if line in self.augmented and not is_temporary(line.outputs[0]):
+                line.args[self.augmented[line]].name = line.outputs[0].name
 
     def with_updates_last(self) -> list[Line]:
         """Lines that overwrite state, and whose results no other line needs, come last."""
@@ -53,22 +60,25 @@ class Plan:
         old = line.args[line.writes[k]]
         return isinstance(old, Var) and self.state.get(old) is line.outputs[k]
 
-    def last_uses(self) -> dict[Var, int]:
-        """The number of the line that is the last to use the memory of a variable."""
-        found: dict[Var, int] = {}
-        for number, line in enumerate(self.program.lines):
-            for v in (*line.inputs, *line.outputs):
-                found[v.root] = number
-        return found
+    def last_uses(self) -> tuple[dict[Var, int], dict[Var, int]]:
+        """The number of the last statement that uses the memory of a variable, and of the last one
+        that names it."""
+        memory: dict[Var, int] = {}
+        names: dict[Var, int] = {}
+        for number, line in enumerate(self.statements.lines):
+            for v in (*self.inputs[line], *line.outputs):
+                memory[v.root] = names[v] = number
+        return memory, names
 
     def plan(self, number: int, line: Line) -> None:
         positions = []
+        inputs = self.inputs[line]
         for k, position in enumerate(line.writes):
             old = line.args[position]
             if not isinstance(old, Var) or old.root is not old or old.constant is not None:
                 continue
             free = self.last[old] == number and old not in self.kept
-            single = sum(v.root is old for v in line.inputs) == 1
+            single = sum(v.root is old for v in inputs) == 1
             if free and single and (
                 old in self.made or (line in self.tail and self.is_update(line, k))
             ):  # fmt: skip
@@ -77,29 +87,47 @@ class Plan:
                     self.written.add(old)
         if positions:
             self.in_place[line] = tuple(positions)
-        if not line.writes and not line.several and line.outputs:
+        if not line.writes and not line.several and line.outputs and not line.options:
             self.plan_out(number, line)
-        taken = {self.out[line]} if line in self.out else set()
-        taken |= {line.args[p] for p in positions}
         self.freed[line] = [
             v
-            for v in dict.fromkeys(line.inputs)
-            if v in self.made and v.root is v and v not in self.kept and v not in taken
-            and self.last[v] == number and v.nbytes >= WORTHWHILE
-        ]  # fmt: skip
+            for v in dict.fromkeys((*inputs, *line.outputs))
+            if v in self.made and self.named[v] == number and v not in self.outputs
+        ]
 
     def plan_out(self, number: int, line: Line) -> None:
-        """Put the result of a function of NumPy where an operand was that is not needed again."""
-        result = line.outputs[0]
-        if result.nbytes < WORTHWHILE or result.root is not result or line.options:
+        """Put the result of an operator, or of a function of NumPy, where an operand was that is
+        not needed again."""
+        result, name = line.outputs[0], line.operation.name
+        if result.root is not result or not result.shape:
             return
-        if arrays.programs.ufunc_of(line.operation.forward) is None or line.operation.heavy:
+        function = arrays.programs.ufunc_of(line.operation.forward)
+        if function is None:
             return
-        for x in line.args:
-            if (
-                isinstance(x, Var) and x in self.made and x.root is x and x.constant is None
-                and x not in self.kept and self.last[x] == number
-                and (x.shape, x.dtype, x.strides) == (result.shape, result.dtype, result.strides)
-            ):  # fmt: skip
-                self.out[line] = x
+        if result.nbytes >= WORTHWHILE:
+            if line.operation.heavy:
                 return
+            positions = range(len(line.args))
+        elif name in AUGMENTED and (is_temporary(result) or result.name.endswith("_grad")):
+            positions = range(2 if name in _EITHER else 1)
+        else:
+            return
+        for position in positions:
+            x = line.args[position]
+            if isinstance(x, Var) and self.is_free(x, number) and _alike(x, result):
+                if result.nbytes >= WORTHWHILE:
+                    self.out[line] = x
+                else:
+                    self.augmented[line] = position
+                return
+
+    def is_free(self, x: Var, number: int) -> bool:
+        """Whether the memory of a variable may be written by a statement."""
+        return (
+            x in self.made and x.root is x and x.constant is None and x not in self.kept
+            and x not in self.statements.nested and self.last[x] == number
+        )  # fmt: skip
+
+
+def _alike(x: Var, y: Var) -> bool:
+    return (x.shape, x.dtype, x.strides) == (y.shape, y.dtype, y.strides)

@@ -49,17 +49,19 @@ def measured(program: Program) -> Measured:
             last[v.root] = number
     kept = {v.root for v in program.outputs}
     given = {v.root for v in program.inputs}
-    live: dict[Var, int] = {}
-    moved = peak = 0
+    live: set[Var] = set()
+    moved = peak = now = 0
     for number, line in enumerate(lines):
         moved += moved_by(line)
         for v in line.outputs:
-            if v.root not in given and v.root.constant is None:
-                live[v.root] = v.root.nbytes
-        peak = max(peak, sum(live.values()))
+            if v.root not in given and v.root not in live and v.root.constant is None:
+                live.add(v.root)
+                now += v.root.nbytes
+        peak = max(peak, now)
         for v in (*line.inputs, *line.outputs):
-            if last[v.root] == number and v.root not in kept:
-                live.pop(v.root, None)
+            if last[v.root] == number and v.root in live and v.root not in kept:
+                live.remove(v.root)
+                now -= v.root.nbytes
     return Measured(len(lines), moved, peak)
 
 

@@ -10,102 +10,181 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
+from retrograd.compiler._code import Code, atom, binary, unary
 from retrograd.compiler._program import Line, Var
+from retrograd.compiler._statements import WORTHWHILE
 
 programs = arrays.programs
 
-Form = Callable[[Line, list[str]], str | None]
+Number = Callable[[Any, Any], Code]  # the name of a number as an array of some dtype
+Form = Callable[[Line, list[Code], Number], Code | None]
 
 
-def _mm(line: Line, args: list[str]) -> str | None:
+def _mm(line: Line, args: list[Code], number: Number) -> Code | None:
     a, b = line.args
     if not isinstance(a, Var) or not isinstance(b, Var):
         return None
-    return f"{args[0]} * {args[1]}" if a.shape[1] == 1 else f"{args[0]} @ {args[1]}"
+    return binary("*" if a.shape[1] == 1 else "@", *args)
 
 
-def _sum_dim(line: Line, args: list[str]) -> str | None:
+def _sum_dim(line: Line, args: list[Code], number: Number) -> Code | None:
     x, dim, keepdim = line.args[0], line.options["dim"], line.options["keepdim"]
     if not isinstance(x, Var) or type(dim) is not tuple or not programs.adds_plainly(x, dim):
         return None
     if sum(size != 1 for size in line.outputs[0].shape) > 1:  # which is laid out row by row
         return None
+    if not keepdim and dim == (0,) and x.shape[0] == 1 and len(x.shape) > 1:
+        return binary("+", Code(f"{atom(args[0])}[0]"), number(0, x.dtype))  # -0 becomes 0
     axis = dim[0] if len(dim) == 1 else dim
-    return f"np.add.reduce({args[0]}, axis={axis}{', keepdims=True' if keepdim else ''})"
+    return Code(f"np.add.reduce({args[0]}, axis={axis}{', keepdims=True' if keepdim else ''})")
 
 
-def _sum(line: Line, args: list[str]) -> str | None:
+def _sum(line: Line, args: list[Code], number: Number) -> Code | None:
     x = line.args[0]
     if not isinstance(x, Var) or not programs.adds_plainly(x, None):
         return None
-    return f"np.add.reduce({args[0]}, axis=None)"
+    return Code(f"np.add.reduce({args[0]}, axis=None)")
 
 
-def _mean(line: Line, args: list[str]) -> str | None:
-    total = _sum(line, args)
+def _mean(line: Line, args: list[Code], number: Number) -> Code | None:
+    total = _sum(line, args, number)
     x = line.args[0]
-    return None if total is None or x.dtype.itemsize == 2 else f"{total} / {_count(x)}"
+    if total is None or x.dtype.itemsize == 2:
+        return None
+    return binary("/", total, Code(str(_count(x))))
 
 
 def _count(x: Var) -> int:
     return x.nbytes // int(x.dtype.itemsize)
 
 
-def _t(line: Line, args: list[str]) -> str | None:
-    return f"{args[0]}.T" if _is_array(line.args[0]) else None
+def _t(line: Line, args: list[Code], number: Number) -> Code | None:
+    return Code(f"{atom(args[0])}.T") if _is_array(line.args[0]) else None
 
 
-def _transpose(line: Line, args: list[str]) -> str | None:
+def _transpose(line: Line, args: list[Code], number: Number) -> Code | None:
     if not _is_array(line.args[0]):
         return None
-    return f"{args[0]}.swapaxes({line.options['dim0']}, {line.options['dim1']})"
+    return Code(f"{atom(args[0])}.swapaxes({line.options['dim0']}, {line.options['dim1']})")
 
 
-def _permute(line: Line, args: list[str]) -> str | None:
-    return f"{args[0]}.transpose({line.options['dims']})" if _is_array(line.args[0]) else None
+def _permute(line: Line, args: list[Code], number: Number) -> Code | None:
+    if not _is_array(line.args[0]):
+        return None
+    return Code(f"{atom(args[0])}.transpose({line.options['dims']})")
 
 
-def _view(line: Line, args: list[str]) -> str | None:
+def _view(line: Line, args: list[Code], number: Number) -> Code | None:
     if not _is_array(line.args[0]) or type(line.options["size"]) is not tuple:
         return None
-    return f"{args[0]}.reshape({', '.join(map(str, line.options['size'])) or '()'})"
+    return Code(f"{atom(args[0])}.reshape({', '.join(map(str, line.options['size'])) or '()'})")
 
 
-def _select(line: Line, args: list[str]) -> str | None:
+def _select(line: Line, args: list[Code], number: Number) -> Code | None:
     x, dim, index = line.args[0], line.options["dim"], line.options["index"]
     if not _is_array(x) or type(index) is not int or type(dim) is not int:
         return None
     if len(x.shape) == 1:
         return None  # a view of one element, and not a number
-    return f"{args[0]}[{':, ' * (dim % len(x.shape))}{index}]"
+    return Code(f"{atom(args[0])}[{':, ' * (dim % len(x.shape))}{index}]")
 
 
-def _relu(line: Line, args: list[str]) -> str | None:
-    x = line.args[0]
-    if not isinstance(x, Var) or x.dtype.kind != "f" or x.dtype.itemsize < 4 or _count(x) > 512:
+def _slice(line: Line, args: list[Code], number: Number) -> Code | None:
+    where = line.options["where"]
+    if not _is_array(line.args[0]) or type(where) is not tuple or not where:
         return None
-    return f"np.maximum(np.{x.dtype.name}(0), {args[0]})"
+    parts = [_part(w) for w in where]
+    return None if None in parts else Code(f"{atom(args[0])}[{', '.join(map(str, parts))}]")
 
 
-def _amax(line: Line, args: list[str]) -> str | None:
+def _part(where: Any) -> str | None:
+    """A slice, or ``...``, as it stands in brackets."""
+    if where is Ellipsis:
+        return "..."
+    if type(where) is not slice:
+        return None
+    ends = (where.start, where.stop, where.step)
+    if not all(x is None or type(x) is int for x in ends):
+        return None
+    start, stop, step = ("" if x is None else str(x) for x in ends)
+    return f"{start}:{stop}" + (f":{step}" if step else "")
+
+
+def _rsub(line: Line, args: list[Code], number: Number) -> Code | None:
+    x, other = line.args[0], line.options["other"]
+    if type(other) not in (int, float) or not _is_array(x):
+        return None
+    if x.dtype.kind != "f" or programs.as_number(other, x.dtype) is None:
+        return None
+    return binary("-", number(other, x.dtype), args[0])
+
+
+def _sigmoid(line: Line, args: list[Code], number: Number) -> Code | None:
+    x = line.args[0]
+    if not _is_array(x) or x.dtype.kind != "f" or x.nbytes >= WORTHWHILE:
+        return None
+    one = number(1, x.dtype)
+    return binary("/", one, binary("+", one, Code(f"np.exp({unary('-', args[0])})")))
+
+
+def _relu(line: Line, args: list[Code], number: Number) -> Code | None:
+    x = line.args[0]
+    if not _is_array(x) or x.dtype.kind != "f" or x.dtype.itemsize < 4:
+        return None
+    zero = number(0, x.dtype)
+    if _count(x) > programs.MANY:
+        return Code(f"{atom(args[0])}.clip({zero}, {number(float('inf'), x.dtype)})")
+    return Code(f"np.maximum({zero}, {args[0]})")
+
+
+def _where_positive(line: Line, args: list[Code], number: Number) -> Code | None:
+    x, y = line.args
+    if not _is_array(x) or not isinstance(y, Var) or x.dtype != y.dtype or x.dtype.kind != "f":
+        return None
+    if _count(x) >= programs.MANY:
+        return None
+    zero = number(0, x.dtype)
+    return Code(f"np.where({binary('<=', args[1], zero)}, {zero}, {args[0]})")
+
+
+def _amax(line: Line, args: list[Code], number: Number) -> Code | None:
     dim, keepdim = line.options.get("dim"), line.options.get("keepdim")
     if not _is_array(line.args[0]) or type(dim) is not tuple or len(dim) != 1:
         return None
     if sum(size != 1 for size in line.outputs[0].shape) > 1:
         return None
     keep = ", keepdims=True" if keepdim else ""
-    return f"np.maximum.reduce({args[0]}, axis={dim[0]}{keep})"
+    return Code(f"np.maximum.reduce({args[0]}, axis={dim[0]}{keep})")
 
 
-def _split(line: Line, args: list[str]) -> str | None:
+def _split(line: Line, args: list[Code], number: Number) -> Code | None:
     x, sizes, dim = line.args[0], line.options["sizes"], line.options["dim"]
     if not _is_array(x) or type(dim) is not int or not all(type(n) is int for n in sizes):
         return None
     before, start, parts = ":, " * (dim % len(x.shape)), 0, []
     for size in sizes:
-        parts.append(f"{args[0]}[{before}{start or ''}:{start + size}]")
+        parts.append(f"{atom(args[0])}[{before}{start or ''}:{start + size}]")
         start += size
-    return ", ".join(parts) + ("," if len(parts) == 1 else "")
+    return Code(", ".join(parts) + ("," if len(parts) == 1 else ""))
+
+
+def _cat(line: Line, args: list[Code], number: Number) -> Code | None:
+    (parts,) = line.args
+    if type(parts) not in (list, tuple) or not all(map(_in_rows, parts)):
+        return None
+    return Code(f"np.concatenate({args[0]}, axis={line.options['dim']})")
+
+
+def _in_rows(x: Any) -> bool:
+    """Whether a variable is an array that lies row by row in memory, and has elements."""
+    if not _is_array(x) or not x.nbytes:
+        return False
+    step = x.dtype.itemsize
+    for size, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _is_array(x: Any) -> bool:
@@ -115,6 +194,7 @@ def _is_array(x: Any) -> bool:
 
 FORMS: dict[str, Form] = {
     "mm": _mm, "sum_dim": _sum_dim, "sum": _sum, "mean": _mean, "t": _t, "transpose": _transpose,
-    "permute": _permute, "view": _view, "select": _select, "relu": _relu,
-    "amax": _amax, "split": _split,
+    "permute": _permute, "view": _view, "select": _select, "slice": _slice,
+    "rsub": _rsub, "sigmoid": _sigmoid, "relu": _relu,
+    "threshold_backward": _where_positive, "amax": _amax, "split": _split, "cat": _cat,
 }  # fmt: skip

@@ -15,8 +15,8 @@ from functools import reduce
 from typing import Any
 
 from retrograd import arrays
-from retrograd._source import line_number
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var, mapped
+from retrograd.compiler._statements import is_temporary, line_number, runs_of
 from retrograd.ops import copies, linear
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation
@@ -32,6 +32,7 @@ def simplified(program: Program) -> Program:
     drop_identities(program)
     drop_whole_views(program)
     drop_expansions(program)
+    shrink_constants(program)
     merge_equal_lines(program)
     drop_copies(program)
     remove_unused(program)
@@ -86,7 +87,7 @@ def merge_equal_lines(program: Program) -> None:
     new: dict[Var, Var] = {}
     kept = []
     for line in program.lines:
-        line.replaced(lambda v: new.get(v, v))
+        line.rename(new)
         if line.effects or line.writes or any(v.root in outputs for v in line.outputs):
             kept.append(line)
             continue
@@ -107,6 +108,8 @@ def _rename_outputs(program: Program, new: dict[Var, Var]) -> None:
 
 def _key(x: Any) -> Any:
     """What tells arguments apart: variables and other objects by identity, numbers by value."""
+    if type(x) is Var:
+        return id(x)
     if type(x) in (list, tuple):
         return (type(x), tuple([_key(part) for part in x]))
     if type(x) is dict:
@@ -194,13 +197,51 @@ def drop_expansions(program: Program) -> None:
                 line.args = (*line.args[:i], small, *line.args[i + 1 :])
 
 
+_ARITHMETIC = ("add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge")
+
+
+def shrink_constants(program: Program) -> None:
+    """Hand a number in place of an array of nothing else to arithmetic, which expands it."""
+    known: dict[Var, Var | None] = {}
+    for line in program.lines:
+        if line.operation.name not in _ARITHMETIC or len(line.args) != 2 or line.options:
+            continue
+        result = line.outputs[0]
+        for i, (x, other) in enumerate((line.args, line.args[::-1])):
+            if not isinstance(x, Var) or x.constant is None or not x.shape:
+                continue
+            if not isinstance(other, Var) or other.constant is not None:
+                continue
+            if x not in known:
+                known[x] = _number_of(x)
+            number = known[x]
+            if number is not None and other.shape == result.shape and (
+                other.strides == result.strides or result.dtype != other.dtype
+            ):  # fmt: skip
+                line.args = (number, other) if i == 0 else (other, number)
+                break
+
+
+def _number_of(x: Var) -> Var | None:
+    """The one number that an array consists of, as a constant."""
+    value = x.constant
+    if not value.size or value.dtype.kind != "f":
+        return None
+    first = value.reshape(-1)[0]
+    if not arrays.programs.same_bits(value, first):
+        return None
+    number = Var(x.name, first)
+    number.constant = first
+    return number
+
+
 def _replace(program: Program, same_as: Any) -> None:
     """Use another variable wherever one is used that is the same. Outputs become copies."""
     outputs = set(program.outputs)
     new: dict[Var, Var] = {}
     kept = []
     for line in program.lines:
-        line.replaced(lambda v: new.get(v, v))
+        line.rename(new)
         found = same_as(line) if len(line.outputs) == 1 and not line.writes else None
         if found is None:
             kept.append(line)
@@ -223,7 +264,7 @@ def drop_copies(program: Program) -> None:
     new: dict[Var, Var] = {}
     kept = []
     for line in program.lines:
-        line.replaced(lambda v: new.get(v, v))
+        line.rename(new)
         copy = line.outputs[0] if line.outputs else None
         x = line.args[0] if line.operation in (copies.clone, IN_LAYOUT) else None
         if copy is None or not isinstance(x, Var) or not _alike(x, copy):
@@ -234,6 +275,8 @@ def drop_copies(program: Program) -> None:
             kept.append(line)
             continue
         new[copy] = x
+        if is_temporary(x):
+            x.name = copy.name
         if copy in outputs:
             taken[x.root] += 1
     program.lines = kept
@@ -245,31 +288,17 @@ _ASSIGNMENT = re.compile(r"(\w+)\s*[-+*/@]?=[^=]")
 
 def name_results(program: Program) -> None:
     """Name what the user's lines assign as these do: the last result of ``h = f(x)`` is ``h``."""
-    taken = {v.name for v in program.inputs}
-    named: set[Var] = set()
-    lines = program.lines
-    for number, line in enumerate(lines):
-        code, offset = line.place
-        if code is None or line.backward or not line.outputs:
-            continue
-        place = (code, line_number(code, offset))
-        following = lines[number + 1] if number + 1 < len(lines) else line
-        same_code = following is not line and following.place[0] is code and not following.backward
-        if same_code and line_number(code, following.place[1]) == place[1]:
-            continue
-        found = _ASSIGNMENT.match(linecache.getline(code.co_filename, place[1]).strip())
-        if found is None or keyword.iskeyword(found[1]):
-            continue
-        name, count = found[1], 1
-        while name in taken or name == "np":
-            count += 1
-            name = f"{found[1]}_{count}"
-        taken.add(name)
-        named.add(line.outputs[0])
-        line.outputs[0].name = name
-    number = 0
-    for v in [v for line in lines for v in line.outputs if v not in named]:
-        number += 1
-        while f"t{number}" in taken:
-            number += 1
-        v.name = f"t{number}"
+    lines = [line for line in program.lines if line.place[0] is not None and line.outputs]
+    runs = runs_of(lines)
+    for line, following in zip(lines, [*lines[1:], None], strict=True):
+        if not line.backward and (following is None or runs[following] != runs[line]):
+            _name(line)
+
+
+def _name(line: Line) -> None:
+    code, offset = line.place
+    assert code is not None
+    text = linecache.getline(code.co_filename, line_number(code, offset))
+    match = _ASSIGNMENT.match(text.strip())
+    if match is not None and match[1] != "np" and not keyword.iskeyword(match[1]):
+        line.outputs[0].name = match[1]

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
-import keyword
 import linecache
 import math
 from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd._source import line_number
-from retrograd.compiler._buffers import Plan
+from retrograd.compiler._buffers import AUGMENTED, Plan
+from retrograd.compiler._code import ATOM, Code, unary
+from retrograd.compiler._code import binary as written
 from retrograd.compiler._forms import FORMS
+from retrograd.compiler._names import Names
 from retrograd.compiler._program import Line, Program, Var
+from retrograd.compiler._statements import WORTHWHILE, line_number
 from retrograd.ops._operation import Operation
 
 programs = arrays.programs
 
 OPERATORS = {
-    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",
-    "eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "le": "{} <= {}", "gt": "{} > {}",
-    "ge": "{} >= {}",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=",
 }  # fmt: skip
+NUMBERS = {"0.0": "zero", "1.0": "one", "2.0": "two", "0.5": "half", "inf": "infinity"}
+MOST_ELEMENTS = 64  # of a constant that is written as a list
 
 
 def source(program: Program) -> str:
-    """The text of a program."""
-    return Text(program).text.rstrip("\n")
+    """The text of a program, after that of the constants that it uses."""
+    text = Text(program)
+    constants = [
+        f"{name} = {array_text(x)}" if x.size <= MOST_ELEMENTS
+        else f"# {name}: {x.dtype.name}{list(x.shape)}, a constant"
+        for name, x in text.names.items()
+        if isinstance(x, (arrays.ndarray, programs.numpy.generic))
+    ]  # fmt: skip
+    before = "".join(f"{line}\n" for line in constants) + "\n" if constants else ""
+    return before + text.text.rstrip("\n")
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
@@ -48,23 +60,19 @@ class Text:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.plan = Plan(program)
-        self.renamed: dict[Var, str] = {}  # what is written in place keeps its name
         self.names: dict[str, Any] = {"np": programs.numpy}
-        self.taken = {v.name for v in program.inputs}
-        self.taken |= {v.name for line in program.lines for v in line.outputs}
+        self.variables = Names([program.name])
         self._called: dict[Any, str] = {}
         self._place: Any = None
         self._backward = False
+        inputs = ", ".join([self.variables.give(v) for v in program.inputs])
         body: list[str] = []
-        for line in program.lines:
+        for line in self.plan.statements.lines:
             body += self.comments(line)
-            body.append(self.line(line))
-            if freed := self.plan.freed[line]:
-                body.append(f"del {', '.join(map(self.value, freed))}")
-        outputs = ", ".join(map(self.value, program.outputs))
+            body.append(self.statement(line))
+        outputs = ", ".join([self.value(v) for v in program.outputs])
         single = "," if len(program.outputs) == 1 else ""
         body.append(f"return {outputs}{single}" if outputs else "return ()")
-        inputs = ", ".join(v.name for v in program.inputs)
         lines = "".join(f"    {line}\n" for line in body)
         self.text = f"def {program.name}({inputs}):\n{lines}"
 
@@ -86,20 +94,46 @@ class Text:
                     found.append(f"# {text}")
         return found
 
-    # -- lines -------------------------------------------------------------------------------
+    # -- statements --------------------------------------------------------------------------
 
-    def line(self, line: Line) -> str:
+    def statement(self, line: Line) -> str:
+        """The text of a line that is no part of another. Names that are not needed afterwards are
+        free to be used again; large arrays are freed at once."""
+        freed = list(self.plan.freed[line])
         if line in self.plan.in_place:
-            return self.line_in_place(line)
+            return self.in_place(line, freed)
+        if line in self.plan.augmented:
+            return self.augmented(line, freed)
         expression = self.expression(line)
-        if not line.outputs:
-            return expression
+        before = {v: self.variables[v] for v in freed if v not in line.outputs}
+        for v in before:
+            self.variables.free(v)
+        names = [self.variables.give(v) for v in line.outputs]
+        for v in freed:
+            if v in line.outputs:
+                self.variables.free(v)
+        memory = self.plan.out.get(line)
+        large = [name for v, name in before.items()
+                 if name not in names and v.nbytes >= WORTHWHILE and v is not memory]  # fmt: skip
+        text: str = expression
         if line.several and line.operation.name != "put":
-            names = [v.name for v in line.outputs]
-            return f"{', '.join(names)}{',' if len(names) == 1 else ''} = {expression}"
-        return f"{line.outputs[0].name} = {expression}"
+            text = f"{', '.join(names)}{',' if len(names) == 1 else ''} = {expression}"
+        elif names:
+            text = f"{names[0]} = {expression}"
+        return text + (f"\n    del {', '.join(large)}" if large else "")
 
-    def line_in_place(self, line: Line) -> str:
+    def augmented(self, line: Line, freed: list[Var]) -> str:
+        """``t += x``, where the memory of ``t`` is not needed any more."""
+        position, result = self.plan.augmented[line], line.outputs[0]
+        x, other = line.args[position], line.args[1 - position]
+        text = f"{self.value(x)} {AUGMENTED[line.operation.name]} {self.operand(other, x)}"
+        self.variables.hand_on(x, result)
+        for v in freed:
+            if v is not x:
+                self.variables.free(v)
+        return text
+
+    def in_place(self, line: Line, freed: list[Var]) -> str:
         """A kernel that overwrites arguments in their memory, after copying those that are still
         needed."""
         operation, positions = line.operation, self.plan.in_place[line]
@@ -107,33 +141,45 @@ class Text:
         before = ""
         for k, position in enumerate(line.writes):
             if position in positions:
-                self.renamed[line.outputs[k]] = args[position]
-            else:
-                name = line.outputs[k].name
-                before += (
-                    f"{name} = {self.named('copy', programs.copy_to_write)}({args[position]}); "
-                )
-                args[position] = name
+                continue
+            name = self.variables.give(line.outputs[k])
+            before += f"{name} = {self.named('copy', programs.copy_to_write)}({args[position]}); "
+            args[position] = Code(name)
         named = [f"{name}={self.value(x)}" for name, x in line.options.items()]
         wanted = "put_into" if operation.name == "put" else operation.name
         call = f"{self.named(wanted, operation.forward)}({', '.join([*args, *named])})"
-        made = [v.name for v in line.outputs[len(line.writes) :]]
+        for k, position in enumerate(line.writes):
+            if position in positions:
+                self.variables.hand_on(line.args[position], line.outputs[k])
+        written = {line.args[position] for position in positions}
+        made = [self.variables.give(v) for v in line.outputs[len(line.writes) :]]
+        for v in freed:
+            if v not in written:
+                self.variables.free(v)
         return before + (f"{', '.join(made)}, = {call}" if made else call)
 
-    def expression(self, line: Line) -> str:
+    # -- expressions -------------------------------------------------------------------------
+
+    def expression(self, line: Line) -> Code:
         operation = line.operation
-        args = [self.value(x) for x in line.args]
+        name = operation.name
         if line in self.plan.out:
+            args = [self.operand(x, self.plan.out[line]) for x in line.args]
             function = programs.name_of(programs.ufunc_of(operation.forward))
-            return f"{function}({', '.join(args)}, out={self.value(self.plan.out[line])})"
-        if operation.name in OPERATORS and not line.options and _is_operator(operation):
-            return OPERATORS[operation.name].format(*[_operand(x) for x in args])
-        form = FORMS.get(operation.name) if isinstance(operation, Operation) else None
-        text = None if form is None else form(line, [_operand(x) for x in args])
+            return Code(f"{function}({', '.join(args)}, out={self.value(self.plan.out[line])})")
+        if not line.options and _is_operator(operation):
+            if name in OPERATORS and len(line.args) == 2:
+                x, y = line.args
+                return written(OPERATORS[name], self.operand(x, y), self.operand(y, x))
+            if name == "neg":
+                return unary("-", self.value(line.args[0]))
+        args = [self.value(x) for x in line.args]
+        form = FORMS.get(name) if isinstance(operation, Operation) else None
+        text = None if form is None else form(line, args, self.number)
         if text is not None:
             return text
         named = [f"{name}={self.value(x)}" for name, x in line.options.items()]
-        return f"{self.called(line)}({', '.join([*args, *named])})"
+        return Code(f"{self.called(line)}({', '.join([*args, *named])})")
 
     def called(self, line: Line) -> str:
         """The name of the function that a line calls."""
@@ -148,29 +194,52 @@ class Text:
 
     # -- values ------------------------------------------------------------------------------
 
-    def value(self, x: Any) -> str:
+    def value(self, x: Any) -> Code:
         if isinstance(x, Var):
-            return self.renamed.get(x, x.name) if x.constant is None else self.constant(x)
+            return self.variable(x)
         kind = type(x)
         if kind is tuple:
-            return f"({', '.join(map(self.value, x))}{',' if len(x) == 1 else ''})"
+            return Code(f"({', '.join(map(self.value, x))}{',' if len(x) == 1 else ''})")
         if kind is list:
-            return f"[{', '.join(map(self.value, x))}]"
+            return Code(f"[{', '.join(map(self.value, x))}]")
         if x is None or x is Ellipsis or kind in (bool, int, str):
-            return repr(x)
+            return _literal(x)
         if kind is float and math.isfinite(x):
-            return repr(x)
+            return _literal(x)
         if kind is slice:
-            return f"slice({self.value(x.start)}, {self.value(x.stop)}, {self.value(x.step)})"
+            return Code(f"slice({self.value(x.start)}, {self.value(x.stop)}, {self.value(x.step)})")
         if isinstance(x, programs.numpy.dtype):
-            return f"np.dtype({x.name!r})"
-        return self.named(getattr(x, "__name__", None) or kind.__name__.lower(), x)
+            return Code(f"np.dtype({x.name!r})")
+        return Code(self.named(getattr(x, "__name__", None) or kind.__name__.lower(), x))
 
-    def constant(self, var: Var) -> str:
-        value = var.constant
-        if not isinstance(value, arrays.ndarray) and programs.numpy.isfinite(value):
-            return repr(value)
-        return self.named(var.name, value)
+    def variable(self, var: Var) -> Code:
+        if var.constant is not None:
+            value = var.constant
+            if not isinstance(value, arrays.ndarray) and programs.numpy.isfinite(value):
+                return Code(repr(value))
+            return Code(self.named(var.name, value))
+        inner = self.plan.statements.nested.get(var)
+        return Code(self.variables[var]) if inner is None else self.expression(inner)
+
+    def operand(self, x: Any, other: Any) -> Code:
+        """An operand of arithmetic. A number beside an array is a constant of the array's dtype,
+        which NumPy takes twice as fast as Python's own."""
+        if isinstance(other, Var) and other.shape and other.dtype.kind == "f":
+            if type(x) in (int, float):
+                number = programs.as_number(x, other.dtype)
+                if number is not None:
+                    return self.number(number, other.dtype)
+            elif _is_constant_number(x) and x.dtype == other.dtype:
+                return self.number(x.constant, x.dtype)
+        return self.value(x)
+
+    def number(self, x: Any, dtype: Any) -> Code:
+        """The name of a number as an array of no dimensions."""
+        key = ("number", repr(float(x)), dtype)
+        if key not in self._called:
+            name = NUMBERS.get(repr(float(x)), "c")
+            self._called[key] = self.named(name, programs.number(x, dtype))
+        return Code(self._called[key])
 
     def named(self, wanted: str, x: Any) -> str:
         """A name for an object of the program: the same one for the same object."""
@@ -178,12 +247,9 @@ class Text:
         if key in self._called:
             return self._called[key]
         wanted = "".join(c if c.isalnum() or c == "_" else "_" for c in wanted) or "x"
-        if not wanted[0].isalpha() or keyword.iskeyword(wanted) or hasattr(builtins, wanted):
+        if not wanted[0].isalpha() or hasattr(builtins, wanted):
             wanted = f"_{wanted}"
-        name, number = wanted, 1
-        while name in self.names or name in self.taken:
-            number += 1
-            name = f"{wanted}_{number}"
+        name = self.variables.reserve(wanted)
         self.names[name] = x
         self._called[key] = name
         return name
@@ -225,6 +291,34 @@ class _Copying:
         return hash(self.function)
 
 
+def array_text(x: Any) -> str:
+    """An expression for a constant."""
+    if not isinstance(x, arrays.ndarray):
+        return f"np.{x.dtype.name}({str(x)!r})"
+    plain = x.size <= MOST_ELEMENTS and (
+        x.dtype.kind in "biu" or (x.dtype.kind == "f" and all(map(math.isfinite, x.ravel())))
+    )
+    in_order = not x.flags.f_contiguous or x.flags.c_contiguous
+    if plain and in_order and 0 not in x.shape:
+        return f"np.array({x.tolist()}, np.{x.dtype.name})"
+    if x.ndim == 0:
+        return f"np.array({str(x)!r}, np.{x.dtype.name})"
+    order: Any = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
+    data = base64.b64encode(x.tobytes(order)).decode()
+    return (
+        f"np.frombuffer(__import__('base64').b64decode({data!r}), np.{x.dtype.name})"
+        f".reshape({x.shape}, order={order!r}).copy({order!r})"
+    )
+
+
+def _is_constant_number(x: Any) -> bool:
+    return isinstance(x, Var) and x.constant is not None and not x.shape
+
+
+def _literal(x: Any) -> Code:
+    return Code(repr(x), ATOM if not repr(x).startswith("-") else ATOM - 1)
+
+
 def _is_large(var: Var) -> bool:
     count = 1
     for size in var.shape:
@@ -236,7 +330,3 @@ def _is_operator(operation: Any) -> bool:
     function = operation.forward
     module = getattr(function, "__module__", None)
     return module in ("_operator", "operator") or programs.name_of(function) is not None
-
-
-def _operand(text: str) -> str:
-    return f"({text})" if text.startswith("-") or (" " in text and not text.endswith(")")) else text

@@ -30,8 +30,9 @@ from retrograd.ops._operation import Operation
 class Var:
     """A value of a program: its name, its shape and dtype, and how it lies in memory.
 
-    ``root`` is the variable whose memory it shows, which is itself unless it is a view. A constant
-    has its value in ``constant``; for all others that is None.
+    The name is the user's word for it, which several may have, or ``t`` and a number. ``root`` is
+    the variable whose memory it shows, which is itself unless it is a view. A constant has its
+    value in ``constant``; for all others that is None.
     """
 
     __slots__ = ("constant", "dtype", "name", "root", "shape", "strides")
@@ -128,8 +129,14 @@ class Line:
 
     @property
     def inputs(self) -> list[Var]:
-        """The variables that the line uses."""
-        return list(variables((self.args, self.options)))
+        """The variables that the line uses, as often as it does."""
+        found: list[Var] = []
+        for x in (*self.args, *self.options.values()) if self.options else self.args:
+            if type(x) is Var:
+                found.append(x)
+            elif type(x) in (list, tuple, dict):
+                found += variables(x)
+        return found
 
     @property
     def source(self) -> str | None:
@@ -150,6 +157,11 @@ class Line:
         """Put other values in place of the variables that the line uses."""
         self.args = tuple([mapped(x, new) for x in self.args])
         self.options = {name: mapped(x, new) for name, x in self.options.items()}
+
+    def rename(self, new: dict[Var, Var]) -> None:
+        """Use other variables in place of some."""
+        if new and not new.keys().isdisjoint(self.inputs):
+            self.replaced(lambda v: new.get(v, v))
 
 
 class Program:

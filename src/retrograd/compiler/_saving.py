@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import importlib
-import math
 import sys
 from typing import Any
 
 from retrograd import arrays
-from retrograd.compiler._printing import Text
+from retrograd.compiler._printing import Text, array_text
 from retrograd.compiler._program import Program
 from retrograd.ops._operation import TABLE
-
-MOST_ELEMENTS = 64  # of a constant that is written as a list
 
 
 def module_text(program: Program) -> str:
@@ -27,7 +23,7 @@ def module_text(program: Program) -> str:
         if name == "np":
             continue
         if isinstance(x, (arrays.ndarray, arrays.programs.numpy.generic)):
-            constants.append(f"{name} = {_array(x)}")
+            constants.append(f"{name} = {array_text(x)}")
         elif type(x) in (float, complex):
             constants.append(f"{name} = {type(x).__name__}({str(x)!r})")
         else:
@@ -40,22 +36,6 @@ def module_text(program: Program) -> str:
         + "\n"
         + "".join(f"\n{line}" for line in constants)
         + f"\n\n\n{text.text}"
-    )
-
-
-def _array(x: Any) -> str:
-    if not isinstance(x, arrays.ndarray):
-        return f"np.{x.dtype.name}({str(x)!r})"
-    plain = x.size <= MOST_ELEMENTS and (
-        x.dtype.kind in "biu" or (x.dtype.kind == "f" and all(map(math.isfinite, x.ravel())))
-    )
-    if plain and arrays.is_contiguous(x) and 0 not in x.shape:
-        return f"np.array({x.tolist()}, np.{x.dtype.name})"
-    order: Any = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
-    data = base64.b64encode(x.tobytes(order)).decode()
-    return (
-        f"np.frombuffer(__import__('base64').b64decode({data!r}), np.{x.dtype.name})"
-        f".reshape({x.shape}, order={order!r}).copy({order!r})"
     )
 
 

@@ -182,6 +182,9 @@ class Trace:
         """Note the results, and all that is not as it was."""
         if flatten(found)[1].leaf_count > 100_000:
             self.level.look("results of more than 100,000 parts")
+        for held in self.watch.held:  # gradients lie in memory as their leaves do
+            if held.kind == "grad":
+                self.compare_grad(held)
         self.result = self.template(found, "the result")
         for held in self.watch.held:
             self.compare(held)
@@ -289,7 +292,6 @@ class Trace:
     def compare(self, held: Held) -> None:
         """Note what of a container has changed."""
         if held.kind == "grad":
-            self.compare_grad(held)
             return
         if held.kind == "cell":
             if held.container.cell_contents is not held.contents:
@@ -351,6 +353,7 @@ class Trace:
             self.changes.append(Change(held, None, self.template(grad_now, ".grad")))
             return
         var, value = self.owned(data, leaf)
+        var.name = f"{leaf.var.name}_grad"
         found = self._templates[id(grad_now)] = New(self.output(var, value))
         self.tensors[found.output] = grad_now
         self._concrete.append((grad_now, value))

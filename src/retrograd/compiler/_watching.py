@@ -184,9 +184,13 @@ class Watch:
             self._require(f"m{number} is None or not m{number}.requires_grad")
             self._require(f"{local}._node {leaf}")
             return
-        self._require(f"{local}.requires_grad is {x.requires_grad}")
-        self._require(f"{local}.is_leaf is {x.is_leaf}")
-        self._require(f"(m{number} is not None and m{number}.inference) is {meta.inference}")
+        if x._node is None and meta.requires_grad:
+            self._require(f"{local}._node is None and m{number}.requires_grad and "
+                          f"m{number}.inference is {meta.inference}")  # fmt: skip
+        else:
+            self._require(f"{local}.requires_grad is {x.requires_grad}")
+            self._require(f"{local}.is_leaf is {x.is_leaf}")
+            self._require(f"(m{number} is not None and m{number}.inference) is {meta.inference}")
         if x.is_leaf and (meta.requires_grad or meta.grad is not None):
             grad = f"m{number}.grad"
             self.held.append(Held("grad", x, meta.grad, local))

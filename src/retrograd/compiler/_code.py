@@ -1,0 +1,44 @@
+"""Expressions as text, with parentheses where they are needed."""
+
+from __future__ import annotations
+
+COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(5)  # how tightly operators bind
+LEVELS = {
+    "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "@": PRODUCT, "==": COMPARISON,
+    "!=": COMPARISON, "<": COMPARISON, "<=": COMPARISON, ">": COMPARISON, ">=": COMPARISON,
+}  # fmt: skip
+
+
+class Code(str):
+    """An expression, and how tightly its outermost operator binds."""
+
+    __slots__ = ("level",)
+
+    level: int
+
+    def __new__(cls, text: str, level: int = ATOM) -> Code:
+        made = super().__new__(cls, text)
+        made.level = level
+        return made
+
+
+def binary(operator: str, left: Code, right: Code) -> Code:
+    """``left operator right``, in which the left operand is computed first."""
+    level = LEVELS[operator]
+    at_left = level + (level == COMPARISON)
+    return Code(f"{inside(left, at_left)} {operator} {inside(right, level + 1)}", level)
+
+
+def unary(operator: str, operand: Code) -> Code:
+    """``-x``."""
+    return Code(f"{operator}{inside(operand, ATOM)}", SIGN)
+
+
+def atom(code: Code) -> str:
+    """An expression that an attribute or an index can follow."""
+    return inside(code, ATOM)
+
+
+def inside(code: Code, level: int) -> str:
+    """An expression as an operand of something that binds as tightly as ``level``."""
+    return f"({code})" if code.level < level else str(code)

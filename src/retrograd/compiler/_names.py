@@ -1,0 +1,66 @@
+"""Names of variables in the text of a program. One that is no longer needed is used again, so that
+a value is freed when the next one is assigned, as in code that people write."""
+
+from __future__ import annotations
+
+import heapq
+import keyword
+from collections import defaultdict
+from collections.abc import Iterable
+
+from retrograd.compiler._program import Var
+from retrograd.compiler._statements import is_temporary
+
+
+class Names:
+    """The names that variables have at one point of a program: ``h``, ``h_2``, ``t1``."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {"np", *taken}  # which no new variable may have
+        self._given: set[str] = set()  # to variables, at some point
+        self._in_use: set[str] = set()
+        self._now: dict[Var, tuple[str, str, int]] = {}  # name, word, number
+        self._free: dict[str, list[int]] = defaultdict(list)  # by word: numbers to use again
+        self._counts: dict[str, int] = defaultdict(int)
+
+    def __getitem__(self, var: Var) -> str:
+        return self._now[var][0]
+
+    def give(self, var: Var) -> str:
+        """A name for a new variable: the user's word for it, or ``t``, with a number if need be."""
+        word = "" if is_temporary(var) else var.name
+        free = self._free[word]
+        while True:
+            if free:
+                number = heapq.heappop(free)
+            else:
+                self._counts[word] += 1
+                number = self._counts[word]
+            name = f"t{number}"
+            if word:
+                name = word if number == 1 else f"{word}_{number}"
+            if name not in self._taken and name not in self._in_use:
+                break
+        self._now[var] = (name, word, number)
+        self._given.add(name)
+        self._in_use.add(name)
+        return name
+
+    def hand_on(self, old: Var, new: Var) -> None:
+        """Name a variable as the one whose memory it is in, which is not needed any more."""
+        self._now[new] = self._now.pop(old)
+
+    def free(self, var: Var) -> None:
+        """Let the name of a variable be used again."""
+        name, word, number = self._now.pop(var)
+        self._in_use.discard(name)
+        heapq.heappush(self._free[word], number)
+
+    def reserve(self, wanted: str) -> str:
+        """A name that no variable has or will have, for something else."""
+        name, number = wanted, 1
+        while name in self._taken or name in self._given or keyword.iskeyword(name):
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return name
