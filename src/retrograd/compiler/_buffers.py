@@ -43,6 +43,9 @@ class Plan:
 
     def with_updates_last(self) -> list[Line]:
         """Lines that overwrite state, and whose results no other line needs, come last."""
+        self.tail: set[Line] = set()
+        if not self.state:
+            return self.program.lines
         needed: set[Var] = set()
         first, last = [], []
         for line in reversed(self.program.lines):
@@ -52,7 +55,7 @@ class Plan:
             else:
                 first.append(line)
                 needed.update(v.root for v in line.inputs)
-        self.tail = set(last)
+        self.tail.update(last)
         return [*first[::-1], *last[::-1]]
 
     def is_update(self, line: Line, k: int) -> bool:
