@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import importlib
 import inspect
 import keyword
@@ -11,7 +13,7 @@ import pkgutil
 import threading
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from retrograd import ops
@@ -139,9 +141,10 @@ class Compiled:
         names = names_for(seen, self.function)
         trace = Trace(self.function, seen, names, _identifier(self.__name__))
         found = trace.run(args, named)
-        entry = Entry(trace)
-        if trace.reason is None or trace.recorded:
-            trace.verify(entry)
+        with collector_paused():
+            entry = Entry(trace)
+            if trace.reason is None or trace.recorded:
+                trace.verify(entry)
         if trace.reason is not None:
             self._give_up(*trace.reason)
         else:
@@ -162,6 +165,19 @@ class Compiled:
             raise CannotCompile(message)
         self.eager_because = message
         warnings.warn(f"{message}\nIt runs eagerly from now on.", UserWarning, stacklevel=4)
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep Python's garbage collector from going through a program, of which nothing is garbage,
+    again and again while it grows."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def names_for(seen: Watch, function: Any) -> list[str]:

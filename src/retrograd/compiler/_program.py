@@ -35,23 +35,16 @@ class Var:
     value in ``constant``; for all others that is None.
     """
 
-    __slots__ = ("constant", "dtype", "name", "root", "shape", "strides")
+    __slots__ = ("constant", "dtype", "name", "nbytes", "root", "shape", "strides")
 
     def __init__(self, name: str, value: Any, root: Var | None = None) -> None:
         self.name = name
         self.shape: tuple[int, ...] = tuple(value.shape)
         self.dtype = value.dtype
         self.strides: tuple[int, ...] = tuple(value.strides)
+        self.nbytes = int(value.nbytes)  # of all elements, also of those that share memory
         self.root: Var = self if root is None else root
         self.constant: Any = None
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the value in bytes."""
-        count = int(self.dtype.itemsize)
-        for size in self.shape:
-            count *= size
-        return count
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.dtype.name}{list(self.shape)}>"
