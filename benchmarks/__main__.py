@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import compile, ops, overhead, pipeline, training, transforms
+from benchmarks import compile, large, ops, overhead, pipeline, training, transforms
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -125,7 +125,7 @@ def add_compile(groups: Any) -> None:
         epilog=HOW_TO_READ.split("examples:")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = [program.name for program in compile.PROGRAMS]
+    names = [*[program.name for program in compile.PROGRAMS], large.NAME]
     group.add_argument("--programs", metavar="NAMES", type=list_of(names, "program"),
                        help="which to run, separated by commas (default: all of "
                        f"{', '.join(names)})")  # fmt: skip
@@ -318,6 +318,10 @@ def run_compile(options: argparse.Namespace) -> None:
             results.append(compile.time_program(program, libraries, options.rounds, progress))
             progress.clear()
             print(f"\n{results[-1]}", flush=True)
+    if options.programs is None or large.NAME in options.programs:
+        results.append(large.time_cases(libraries, options.rounds, progress))
+        progress.clear()
+        print(f"\n{results[-1]}", flush=True)
     if options.json:
         programs = {result.name: result.as_json() for result in results}
         written = {"group": "compile", **about, "rounds": options.rounds, "programs": programs}

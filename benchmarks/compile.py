@@ -2,7 +2,8 @@
 
 The programs are those of the groups `overhead` and `transforms`: gradients of a chain, an LSTM and
 an MLP, a Hessian, and gradients for each sample. The last column is how long the first call takes,
-in which the function is traced, in runs of the eager one.
+in which the function is traced, in runs of the eager one. `large` is a table of functions of a
+million elements.
 """
 
 from __future__ import annotations

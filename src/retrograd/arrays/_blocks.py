@@ -8,6 +8,7 @@ blocks run side by side.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -89,6 +90,33 @@ def run(kernel: Callable[..., Any], *rows: Raw | None) -> None:
             kernel(*[x if x is None else x[start : start + step] for x in rows])
 
     workers.run(share)
+
+
+TILE_BYTES = 1 << 18  # of one array: several of them fit the cache next to each other
+
+
+def by_blocks(kernel: Callable[..., None], shape: tuple[int, ...], *arrays: Raw) -> None:
+    """``kernel(*blocks)`` for blocks of arrays that lie row by row in memory.
+
+    Arrays are taken to have ``shape``, which is rows and their width or a count of elements, or
+    one element for each row.
+    """
+    size = math.prod(shape)
+    rows = [x.reshape(shape if x.size == size else (shape[0], 1)) for x in arrays]
+    count = shape[0]
+    widest = max(x.nbytes for x in rows)
+    pieces = max(1, widest // TILE_BYTES)
+    step = -(-count // pieces)  # of about equal size, so that none is small
+    starts = iter(range(0, count, step))
+
+    def share(number: int) -> None:
+        for start in starts:
+            kernel(*[x[start : start + step] for x in rows])
+
+    if workers.count == 1 or step >= count:
+        share(0)
+    else:
+        workers.run(share)
 
 
 def pointwise(function: Callable[..., Raw], x: Raw) -> Raw:

@@ -89,6 +89,12 @@ def ufunc_of(function: Any) -> Any:
     return _OF_OPERATORS.get(function) if callable(function) else None
 
 
+def is_elementwise(function: Any) -> bool:
+    """Whether a function of NumPy computes each element from those in the same place."""
+    found = ufunc_of(function)
+    return found is not None and found.signature is None and found.nout == 1
+
+
 def adds_plainly(x: Any, axes: tuple[int, ...] | None) -> bool:
     """Whether sums of an array of some shape, dtype and strides are those of ``np.add.reduce``."""
     if x.dtype.kind not in "fc" or x.dtype.itemsize < 4:

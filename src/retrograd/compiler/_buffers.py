@@ -20,8 +20,9 @@ class Plan:
     """For the statements of a program: which arguments are overwritten in place, which memory a
     result is put in, and which variables are no longer needed afterwards."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, in_blocks: bool = False) -> None:
         self.program = program
+        self.in_blocks = in_blocks  # which several threads work on already
         self.state = {old: new for old, new in program.updates if old.root is old}
         program.lines = self.with_updates_last()
         self.statements = Statements(program, program.lines)
@@ -104,24 +105,20 @@ class Plan:
         result, name = line.outputs[0], line.operation.name
         if result.root is not result or not result.shape:
             return
-        function = arrays.programs.ufunc_of(line.operation.forward)
-        if function is None:
+        if arrays.programs.ufunc_of(line.operation.forward) is None:
             return
-        if result.nbytes >= WORTHWHILE:
-            if line.operation.heavy:
+        large = result.nbytes >= WORTHWHILE
+        if large and line.operation.heavy and not self.in_blocks:
+            return
+        operator = name in AUGMENTED and (is_temporary(result) or result.name.endswith("_grad"))
+        for position, x in enumerate(line.args):
+            if not isinstance(x, Var) or not self.is_free(x, number) or not _alike(x, result):
+                continue
+            if operator and (position == 0 or name in _EITHER):
+                self.augmented[line] = position
                 return
-            positions = range(len(line.args))
-        elif name in AUGMENTED and (is_temporary(result) or result.name.endswith("_grad")):
-            positions = range(2 if name in _EITHER else 1)
-        else:
-            return
-        for position in positions:
-            x = line.args[position]
-            if isinstance(x, Var) and self.is_free(x, number) and _alike(x, result):
-                if result.nbytes >= WORTHWHILE:
-                    self.out[line] = x
-                else:
-                    self.augmented[line] = position
+            if large:
+                self.out[line] = x
                 return
 
     def is_free(self, x: Var, number: int) -> bool:

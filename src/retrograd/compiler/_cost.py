@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from retrograd.compiler._program import Line, Program, Var
+from retrograd.compiler._tiles import Tile
 
 
 class Measured(NamedTuple):
@@ -62,7 +63,8 @@ def measured(program: Program) -> Measured:
             if last[v.root] == number and v.root in live and v.root not in kept:
                 live.remove(v.root)
                 now -= v.root.nbytes
-    return Measured(len(lines), moved, peak)
+    inner = [x.operation.program.lines for x in lines if isinstance(x.operation, Tile)]
+    return Measured(len(lines) - len(inner) + sum(map(len, inner)), moved, peak)
 
 
 def moved_by(line: Line) -> int:

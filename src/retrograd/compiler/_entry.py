@@ -16,6 +16,7 @@ from retrograd.autograd.function import Function
 from retrograd.compiler._cost import measured
 from retrograd.compiler._passes import simplified
 from retrograd.compiler._printing import function_of
+from retrograd.compiler._tiles import with_tiles
 from retrograd.compiler._trace import REMOVED, Change, Fixed, Known, Nest, New, Part, Trace
 from retrograd.func._trees import unflatten
 
@@ -29,7 +30,7 @@ class Entry:
         self.trace = trace
         program = trace.make_program()
         self.eager_cost = measured(program)
-        self.program = simplified(program)
+        self.program = with_tiles(simplified(program))
         used = {v for line in self.program.lines for v in line.inputs} | {*self.program.outputs}
         self.positions = [i for i, v in enumerate(self.program.inputs) if v in used]
         self.program.inputs = [self.program.inputs[i] for i in self.positions]
@@ -38,7 +39,7 @@ class Entry:
         self.pull = trace.pull
         self.backward = None
         if self.pull is not None and self.pull.program is not None:
-            self.backward = function_of(simplified(self.pull.program))[0]
+            self.backward = function_of(with_tiles(simplified(self.pull.program)))[0]
         self.modes = modes_now()
         self.count = len(trace.outputs)
         self.result = trace.result

@@ -11,7 +11,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._code import Code, atom, binary, unary
-from retrograd.compiler._program import Line, Var
+from retrograd.compiler._program import Line, Var, in_rows
 from retrograd.compiler._statements import WORTHWHILE
 
 programs = arrays.programs
@@ -177,14 +177,7 @@ def _cat(line: Line, args: list[Code], number: Number) -> Code | None:
 
 def _in_rows(x: Any) -> bool:
     """Whether a variable is an array that lies row by row in memory, and has elements."""
-    if not _is_array(x) or not x.nbytes:
-        return False
-    step = x.dtype.itemsize
-    for size, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
+    return _is_array(x) and x.nbytes > 0 and in_rows(x)
 
 
 def _is_array(x: Any) -> bool:

@@ -26,6 +26,10 @@ class Names:
     def __getitem__(self, var: Var) -> str:
         return self._now[var][0]
 
+    def inner(self) -> Names:
+        """The names of a function inside of this one, which sees those that are in use now."""
+        return Names(self._taken | self._in_use)
+
     def give(self, var: Var) -> str:
         """A name for a new variable: the user's word for it, or ``t``, with a number if need be."""
         word = "" if is_temporary(var) else var.name
@@ -45,6 +49,11 @@ class Names:
         self._given.add(name)
         self._in_use.add(name)
         return name
+
+    def call(self, var: Var, name: str) -> None:
+        """Give a variable a name that it has elsewhere, too."""
+        self._now[var] = (name, "", 0)
+        self._taken.add(name)
 
     def hand_on(self, old: Var, new: Var) -> None:
         """Name a variable as the one whose memory it is in, which is not needed any more."""

@@ -77,15 +77,15 @@ class Rewriting:
         """Make a line simpler, or find that it is not needed."""
         if self.is_folded(line):
             return True
+        if isinstance(line.operation, Operation) and line.operation.of_elements:
+            self.hand_what_is_expanded(line)
+            self.shrink_constants(line)
         if len(line.outputs) == 1:
             same = unchanged(line) or self.whole(line)
             if same is not None and self.is_replaced(line, same):
                 return True
             if self.is_needless_copy(line):
                 return True
-        if isinstance(line.operation, Operation) and line.operation.of_elements:
-            self.hand_what_is_expanded(line)
-            self.shrink_constants(line)
         return self.is_known(line)
 
     # -- constants -----------------------------------------------------------------------------
@@ -195,7 +195,9 @@ class Rewriting:
             if before is None or before.operation is not linear.expand:
                 continue
             small = before.args[0]
-            if not isinstance(small, Var) or not small.shape:
+            if not isinstance(small, Var):
+                continue
+            if not small.shape and line.operation.name not in _ARITHMETIC:
                 continue
             others = [y.shape for k, y in enumerate(line.args) if k != i and isinstance(y, Var)]
             if reduce(broadcast, others, small.shape) == line.outputs[0].shape:

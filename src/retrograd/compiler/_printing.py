@@ -6,7 +6,7 @@ import base64
 import builtins
 import linecache
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from retrograd import arrays
@@ -17,6 +17,7 @@ from retrograd.compiler._forms import FORMS
 from retrograd.compiler._names import Names
 from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler._statements import WORTHWHILE, line_number
+from retrograd.compiler._tiles import Tile
 from retrograd.ops._operation import Operation
 
 programs = arrays.programs
@@ -66,20 +67,25 @@ class Text:
         self._place: Any = None
         self._backward = False
         inputs = ", ".join([self.variables.give(v) for v in program.inputs])
-        body: list[str] = []
-        for line in self.plan.statements.lines:
-            body += self.comments(line)
-            body.append(self.statement(line))
+        body = self.body()
         outputs = ", ".join([self.value(v) for v in program.outputs])
         single = "," if len(program.outputs) == 1 else ""
         body.append(f"return {outputs}{single}" if outputs else "return ()")
-        lines = "".join(f"    {line}\n" for line in body)
-        self.text = f"def {program.name}({inputs}):\n{lines}"
+        self.text = "\n".join([f"def {program.name}({inputs}):", *indented(body)]) + "\n"
+
+    def body(self) -> list[str]:
+        found: list[str] = []
+        for line in self.plan.statements.lines:
+            found += self.comments(line)
+            found += self.statement(line)
+        return found
 
     # -- comments ----------------------------------------------------------------------------
 
     def comments(self, line: Line) -> list[str]:
-        found = []
+        found: list[str] = []
+        if isinstance(line.operation, Tile):  # which has comments of its own
+            return found
         if line.backward != self._backward:
             self._backward, self._place = line.backward, None
             found.append("# -- backward --" if line.backward else "# -- after backward --")
@@ -96,44 +102,55 @@ class Text:
 
     # -- statements --------------------------------------------------------------------------
 
-    def statement(self, line: Line) -> str:
+    def statement(self, line: Line) -> list[str]:
         """The text of a line that is no part of another. Names that are not needed afterwards are
         free to be used again; large arrays are freed at once."""
-        freed = list(self.plan.freed[line])
+        freed = self.plan.freed[line]
+        if isinstance(line.operation, Tile):
+            return self.tile(line, freed)
         if line in self.plan.in_place:
             return self.in_place(line, freed)
         if line in self.plan.augmented:
             return self.augmented(line, freed)
         expression = self.expression(line)
-        before = {v: self.variables[v] for v in freed if v not in line.outputs}
+        now = dict.fromkeys(line.outputs)
+        before = {v: self.variables[v] for v in freed if v not in now}
         for v in before:
             self.variables.free(v)
         names = [self.variables.give(v) for v in line.outputs]
         for v in freed:
-            if v in line.outputs:
+            if v in now:
                 self.variables.free(v)
         memory = self.plan.out.get(line)
-        large = [name for v, name in before.items()
-                 if name not in names and v.nbytes >= WORTHWHILE and v is not memory]  # fmt: skip
+        left = {v: name for v, name in before.items() if name not in names and v is not memory}
         text: str = expression
         if line.several and line.operation.name != "put":
             text = f"{', '.join(names)}{',' if len(names) == 1 else ''} = {expression}"
         elif names:
             text = f"{names[0]} = {expression}"
-        return text + (f"\n    del {', '.join(large)}" if large else "")
+        return [text, *self.deleted(left)]
 
-    def augmented(self, line: Line, freed: list[Var]) -> str:
+    def deleted(self, left: dict[Var, str]) -> list[str]:
+        """The statement that frees large arrays before their names are used again."""
+        large = [name for v, name in left.items() if v.nbytes >= WORTHWHILE]
+        return [f"del {', '.join(large)}"] if large else []
+
+    def freed(self, variables: Iterable[Var]) -> list[str]:
+        """Let names of variables be used again; the statement that frees large arrays."""
+        left = {v: self.variables[v] for v in variables}
+        for v in left:
+            self.variables.free(v)
+        return self.deleted(left)
+
+    def augmented(self, line: Line, freed: list[Var]) -> list[str]:
         """``t += x``, where the memory of ``t`` is not needed any more."""
         position, result = self.plan.augmented[line], line.outputs[0]
         x, other = line.args[position], line.args[1 - position]
         text = f"{self.value(x)} {AUGMENTED[line.operation.name]} {self.operand(other, x)}"
         self.variables.hand_on(x, result)
-        for v in freed:
-            if v is not x:
-                self.variables.free(v)
-        return text
+        return [text, *self.freed(v for v in freed if v is not x)]
 
-    def in_place(self, line: Line, freed: list[Var]) -> str:
+    def in_place(self, line: Line, freed: list[Var]) -> list[str]:
         """A kernel that overwrites arguments in their memory, after copying those that are still
         needed."""
         operation, positions = line.operation, self.plan.in_place[line]
@@ -153,10 +170,26 @@ class Text:
                 self.variables.hand_on(line.args[position], line.outputs[k])
         written = {line.args[position] for position in positions}
         made = [self.variables.give(v) for v in line.outputs[len(line.writes) :]]
-        for v in freed:
-            if v not in written:
-                self.variables.free(v)
-        return before + (f"{', '.join(made)}, = {call}" if made else call)
+        text = before + (f"{', '.join(made)}, = {call}" if made else call)
+        return [text, *self.freed(v for v in freed if v not in written)]
+
+    def tile(self, line: Line, freed: list[Var]) -> list[str]:
+        """Lines that are done block by block: a function of blocks, and a call that gives it all
+        of them."""
+        tile = line.operation
+        outputs = [self.variables.give(v) for v in line.outputs]
+        arguments = [self.value(v) for v in tile.blocks]
+        inner = TileText(self, tile)
+        function = self.variables.reserve("tile")
+        shape = self.value(tile.shape)
+        calls = ", ".join([function, shape, *arguments, *outputs])
+        text = [
+            f"{name} = np.empty({self.value(v.shape)}, np.{v.dtype.name})"
+            for name, v in zip(outputs, line.outputs, strict=True)
+        ]
+        text += [f"def {function}({inner.parameters}):", *indented(inner.lines)]
+        text.append(f"{self.named('by_blocks', arrays.blocks.by_blocks)}({calls})")
+        return [*text, *self.freed(freed)]
 
     # -- expressions -------------------------------------------------------------------------
 
@@ -253,6 +286,58 @@ class Text:
         self.names[name] = x
         self._called[key] = name
         return name
+
+
+class TileText(Text):
+    """The body of a function that does some lines to blocks of arrays, and writes its results into
+    blocks of others."""
+
+    def __init__(self, outer: Text, tile: Tile) -> None:
+        self.program = tile.program
+        self.plan = Plan(tile.program, in_blocks=True)
+        self.names, self._called = outer.names, outer._called
+        self.variables = outer.variables.inner()
+        self._place, self._backward = outer._place, outer._backward
+        outputs = tile.program.outputs
+        for v in (*tile.program.inputs, *outputs):
+            if v.constant is None:
+                self.variables.call(v, outer.variables[v])
+        self.results = set(outputs)
+        self.constants = {v: self.variables.give(v) for v in tile.blocks if v.constant is not None}
+        names = [self.constants.get(v) or self.variables[v] for v in tile.blocks]
+        self.parameters = ", ".join([*names, *[self.variables[v] for v in outputs]])
+        self.lines = self.body()
+        outer._place, outer._backward = self._place, self._backward
+
+    def statement(self, line: Line) -> list[str]:
+        result = line.outputs[0]
+        if result not in self.results:
+            return super().statement(line)
+        name = self.variables[result]
+        function = programs.name_of(programs.ufunc_of(line.operation.forward))
+        if line.operation.name == "sigmoid":
+            function = self.named("sigmoid_into", arrays.sigmoid_into)
+            text = f"{function}({self.value(line.args[0])}, {name})"
+        elif function is None or line.options:
+            text = f"{name}[...] = {self.expression(line)}"
+        else:
+            args = [self.operand(x, result) for x in line.args]
+            text = f"{function}({', '.join(args)}, out={name})"
+        return [text, *self.freed(self.plan.freed[line])]
+
+    def deleted(self, left: dict[Var, str]) -> list[str]:
+        return []  # blocks are small
+
+    def called(self, line: Line) -> str:
+        function = line.operation.forward
+        return programs.name_of(function) or self.named(line.operation.name, function)
+
+    def variable(self, var: Var) -> Code:
+        return Code(self.constants[var]) if var in self.constants else super().variable(var)
+
+
+def indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 class _Shared:

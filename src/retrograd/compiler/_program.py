@@ -50,6 +50,16 @@ class Var:
         return f"<{self.name}: {self.dtype.name}{list(self.shape)}>"
 
 
+def in_rows(x: Var) -> bool:
+    """Whether a variable lies row by row in memory."""
+    step = x.dtype.itemsize
+    for size, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
 class Kernel:
     """A function of arrays that a line calls and that is no operation of the table.
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from retrograd import _source
 from retrograd.compiler._program import Line, Program, Var
+from retrograd.compiler._tiles import Tile
 
 MOST_OPERATIONS = 5  # in one statement
 # Bytes from which on it pays to name memory for a result, and to free it early: below, NumPy keeps
@@ -43,7 +44,7 @@ class Statements:
         for line in lines:
             size = 0 if line.operation.view else 1
             written = {id(line.args[position]) for position in line.writes}
-            for v in inputs[line]:
+            for v in () if isinstance(line.operation, Tile) else inputs[line]:
                 inner = made_by.get(v)
                 if inner is None or uses[v] > 1 or id(v) in written or not nests(inner):
                     continue

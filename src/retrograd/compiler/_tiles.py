@@ -1,0 +1,149 @@
+"""Tiles: lines that work element by element on large arrays, done together on one block of rows
+after the other.
+
+Line by line, each operation takes its operands through memory. On a block that fits the cache they
+stay there from the first line to the last, and blocks are shared by several threads. Elements are
+computed as they were, so that results are the same to the bit.
+
+``with_tiles`` puts one line in place of each group of such lines. Its operation is a ``Tile``,
+which holds them as a program of its own. Operands of the shape of the results, or with one element
+for each row, are cut into blocks; a row that is the same for all, and numbers, are used as they
+are.
+"""
+
+from __future__ import annotations
+
+import math
+
+from retrograd import arrays
+from retrograd.compiler._program import Kernel, Line, Program, Var, in_rows
+from retrograd.ops._operation import Operation
+
+LARGE = 1 << 18  # elements of a result
+FEWEST_ROWS = 16
+# Kernels that compute an element from those in the same place, whatever else there is. (So do
+# NumPy's own functions.)
+BY_ELEMENT = frozenset({
+    "clamp", "gelu", "gelu_backward", "pow_scalar", "reciprocal", "relu", "rsqrt", "rsub", "sgn",
+    "sigmoid", "silu", "silu_backward", "threshold_backward", "where", "zeros_like",
+})  # fmt: skip
+
+
+class Tile(Kernel):
+    """Some lines as one operation, whose arguments are those of the program that they form."""
+
+    __slots__ = ("blocks", "program", "shape")
+
+    def __init__(self, program: Program, blocks: list[Var], shape: tuple[int, ...]) -> None:
+        super().__init__("tile", program.run)
+        self.program = program
+        self.blocks = blocks  # the arguments that are cut into blocks
+        self.shape = shape  # rows and their width, or the count of elements
+
+
+def with_tiles(program: Program) -> Program:
+    """Put tiles in place of lines that can be done block by block."""
+    grouping = Grouping(program)
+    for line in program.lines:
+        grouping.take(line)
+    grouping.close()
+    program.lines = grouping.lines
+    return program
+
+
+class Grouping:
+    """A walk through a program that collects lines for the next tile. What does not depend on them
+    goes before the tile, and what does goes after it."""
+
+    def __init__(self, program: Program) -> None:
+        self.lines: list[Line] = []
+        self.users: dict[Var, list[Line]] = {}
+        self.outputs = {v.root for v in program.outputs}
+        for line in program.lines:
+            for v in dict.fromkeys(line.inputs):
+                self.users.setdefault(v, []).append(line)
+        self.group: list[Line] = []
+        self.inside: set[Var] = set()  # results of the group
+        self.later: list[Line] = []
+        self.after: set[Var] = set()  # results of what comes after the group
+
+    def take(self, line: Line) -> None:
+        inputs = line.inputs
+        if fits_tile(line):
+            first = self.group[0].outputs[0] if self.group else None
+            if first is not None and (
+                first.shape != line.outputs[0].shape or not self.after.isdisjoint(inputs)
+            ):  # fmt: skip
+                self.close()
+            self.group.append(line)
+            self.inside.update(line.outputs)
+        elif line.effects or not self.group:
+            self.close()
+            self.lines.append(line)
+        elif self.inside.isdisjoint(inputs) and self.after.isdisjoint(inputs):
+            self.lines.append(line)
+        else:
+            self.later.append(line)
+            self.after.update(line.outputs)
+
+    def close(self) -> None:
+        """End a group, and go on after it."""
+        group = self.group
+        self.lines += [self.tile(group)] if len(group) > 1 else group
+        self.lines += self.later
+        self.group, self.later = [], []
+        self.inside, self.after = set(), set()
+
+    def tile(self, group: list[Line]) -> Line:
+        """The line that stands for a group."""
+        made = {v for line in group for v in line.outputs}
+        given = list(dict.fromkeys(v for line in group for v in line.inputs if v not in made))
+        lines = set(group)
+        outputs = [
+            v
+            for line in group
+            for v in line.outputs
+            if v in self.outputs or any(user not in lines for user in self.users.get(v, ()))
+        ]
+        like = group[0].outputs[0]
+        rows = math.prod(like.shape[:-1])
+        blocks = [v for v in given if v.shape == like.shape or is_column(v, like)]
+        flat = all(v.shape == like.shape or not v.shape for v in given)
+        shape = (math.prod(like.shape),) if flat else (rows, like.shape[-1])
+        operation = Tile(Program("tile", given, group, outputs), blocks, shape)
+        first = group[0]
+        return Line(tuple(outputs), operation, tuple(given), {}, True, (None, 0), first.backward)
+
+
+def fits_tile(line: Line) -> bool:
+    """Whether a line computes a large array element by element."""
+    operation = line.operation
+    if not isinstance(operation, Operation) or len(line.outputs) != 1 or line.several:
+        return False
+    result = line.outputs[0]
+    if math.prod(result.shape) < LARGE or result.root is not result or not in_rows(result):
+        return False
+    if not result.shape or not result.nbytes:
+        return False
+    if operation.name in BY_ELEMENT:
+        if result.dtype.kind != "f":
+            return False
+    elif line.options or not arrays.programs.is_elementwise(operation.forward):
+        return False
+    return all(fits_operand(v, result) for v in line.inputs)
+
+
+def fits_operand(v: Var, result: Var) -> bool:
+    """Whether an operand can be cut into blocks of rows, or is the same for all of them."""
+    if not v.shape:
+        return True
+    if v.shape == result.shape:
+        return in_rows(v)
+    if math.prod(result.shape[:-1]) < FEWEST_ROWS:
+        return False
+    return is_column(v, result) or v.shape in (result.shape[-1:], (1, result.shape[-1]))
+
+
+def is_column(v: Var, result: Var) -> bool:
+    """Whether an operand has one element for each row."""
+    return bool(v.shape) and v.shape == (*result.shape[:-1], 1) and in_rows(v)

@@ -1,0 +1,171 @@
+"""Tiles: runs of elementwise operations, done block by block."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as torch
+import retrograd.nn.functional as F
+from retrograd.arrays import _blocks
+from retrograd.compiler import _tiles
+from retrograd.func import grad
+from retrograd.ops._operation import TABLE
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have arrays of a few thousand elements cut into blocks, on two threads."""
+    monkeypatch.setattr(_tiles, "LARGE", 5000)
+    monkeypatch.setattr(_tiles, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(_blocks, "TILE_BYTES", 4000)
+    monkeypatch.setattr(_blocks.workers, "count", 2)
+    monkeypatch.setattr(_blocks.workers, "_pool", None)
+
+
+def numbers(*shape: int, dtype: Any = torch.float32) -> Any:
+    return torch.randn(shape, dtype=dtype)
+
+
+def check(function: Any, *args: Any, tiles: int = 1) -> Any:
+    """The source, after a check that the program gives what the function does, to the bit."""
+    compiled = torch.compile(function, fullgraph=True)
+    for _ in range(3):
+        expected = function(*args)
+        found = compiled(*args)
+        expected, found = ([x] if isinstance(x, torch.Tensor) else x for x in (expected, found))
+        for a, b in zip(expected, found, strict=True):
+            assert a.dtype == b.dtype
+            assert a.stride() == b.stride()
+            assert np.array_equal(a.detach().numpy(), b.detach().numpy(), equal_nan=True)
+    assert compiled.source.count("by_blocks(") == tiles
+    return compiled
+
+
+def test_what_a_tile_looks_like() -> None:
+    def function(x: Any, y: Any) -> Any:
+        h = x * y + 1
+        return torch.tanh(h) * x
+
+    compiled = check(function, numbers(60, 200), numbers(60, 200))
+    assert compiled.source == (
+        "one = np.array(1.0, np.float32)\n"
+        "\n"
+        "def function(x, y):\n"
+        "    t1 = np.empty((60, 200), np.float32)\n"
+        "    def tile(x, y, t1):\n"
+        "        # h = x * y + 1\n"
+        "        t2 = x * y\n"
+        "        h = np.add(t2, one, out=t2)\n"
+        "        # return torch.tanh(h) * x\n"
+        "        t2 = np.tanh(h, out=h)\n"
+        "        np.multiply(t2, x, out=t1)\n"
+        "    by_blocks(tile, (12000,), x, y, t1)\n"
+        "    return t1,"
+    )
+    assert compiled.cost.bytes_moved == 3 * 48000, "x, y and the result"
+    assert compiled.cost.eager.bytes_moved == 10 * 48000
+    assert compiled.cost.operations == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_operands_that_are_expanded(dtype: Any) -> None:
+    def function(x: Any, row: Any, line: Any, column: Any, number: Any) -> Any:
+        return ((x * row - line) / column + number).exp() > 1, (x - column) * 2
+
+    operands = [numbers(*s, dtype=dtype) for s in ((60, 200), (200,), (1, 200), (60, 1), ())]
+    check(function, *operands)
+
+
+def test_more_than_two_dimensions() -> None:
+    def function(x: Any, row: Any, column: Any) -> Any:
+        return (x * row + column).sigmoid() * x
+
+    check(function, numbers(20, 3, 200), numbers(200), numbers(20, 3, 1))
+    check(function, numbers(20, 3, 200), numbers(20, 3, 200), numbers(20, 3, 200))
+    check(function, numbers(20, 3, 200), numbers(3, 200), numbers(20, 1, 1))
+    check(function, numbers(12000), numbers(12000), numbers())
+
+
+def test_arrays_that_lie_otherwise_are_left_alone() -> None:
+    def function(x: Any) -> Any:
+        return (x * 2 + 1).exp()
+
+    check(function, numbers(200, 60).t(), tiles=0)
+    check(function, numbers(60, 400)[:, ::2], tiles=1)  # after the first operation
+
+
+def test_gradients_are_part_of_the_tile() -> None:
+    def loss(x: Any, y: Any) -> Any:
+        return (F.silu(x * y) - torch.where(x > 0, x, y.abs()).relu()).pow(2).sum()
+
+    check(grad(loss, argnums=(0, 1)), numbers(60, 200), numbers(60, 200), tiles=1)
+
+
+def test_what_depends_on_a_tile_comes_after_it() -> None:
+    def function(x: Any, y: Any) -> Any:
+        h = x * y + 1
+        total = h.sum()
+        k = x - y * 2
+        m = (k * total).exp()  # which has to wait for the sum
+        return h, m - h, (y @ y.t()).sum() * x
+
+    check(function, numbers(60, 200) / 100, numbers(60, 200) / 100, tiles=2)
+
+
+def test_random_numbers_are_drawn_in_their_order() -> None:
+    def function(x: Any) -> Any:
+        h = x * 2 + 1
+        a = torch.rand(60, 200)
+        h = h * a + x
+        b = torch.rand(60, 200)
+        return h - b * x
+
+    compiled = torch.compile(function, fullgraph=True)
+    x = numbers(60, 200)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expected = function(x)
+        torch.manual_seed(seed)
+        assert compiled(x).tolist() == expected.tolist()
+    assert "by_blocks" in compiled.source
+
+
+def test_state_is_written_after_tiles() -> None:
+    state = torch.zeros(60, 200)
+
+    def step(x: Any) -> Any:
+        h = (x + state) * 2
+        state.mul_(0.5).add_(h)
+        return h - state
+
+    compiled = torch.compile(step, fullgraph=True)
+    x = numbers(60, 200)
+    results = []
+    for run in (step, compiled):
+        state.zero_()
+        results.append([run(x).tolist() for _ in range(4)] + [state.tolist()])
+    assert results[0] == results[1]
+    assert "by_blocks" in compiled.source
+
+
+def test_warnings_and_errors_in_threads_reach_the_caller() -> None:
+    compiled = torch.compile(lambda x: (x * 2).exp() / x, fullgraph=True)
+    compiled(torch.ones(60, 200))
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        compiled(torch.full((60, 200), 100.0))
+
+
+def test_tiles_can_be_saved(tmp_path: Any) -> None:
+    compiled = check(lambda x: (x * 2).sigmoid() + x, numbers(60, 200))
+    compiled.save(tmp_path / "program.py")
+    names: dict[str, Any] = {"__name__": "program"}
+    exec((tmp_path / "program.py").read_text(), names)
+    x = numbers(60, 200)
+    (found,) = names["_lambda_"](x.numpy())
+    assert np.array_equal(found, compiled(x).numpy())
+
+
+def test_kernels_by_name_are_operations() -> None:
+    assert torch.nn.functional.gelu(torch.ones(1)).shape == (1,), "which loads its module"
+    assert TABLE.keys() >= _tiles.BY_ELEMENT
