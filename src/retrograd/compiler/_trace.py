@@ -218,7 +218,7 @@ class Trace:
             return Nest([self.template(leaf, what) for leaf in leaves], shape)
         if id(x) in self.watch._seen or isinstance(x, (type, arrays.dtypes.dtype)):
             return Fixed(x)
-        if type(x).__module__.startswith("retrograd.") and not hasattr(x, "__dict__"):
+        if type(x).__module__.split(".")[0] == "retrograd" and not hasattr(x, "__dict__"):
             return Fixed(x)  # a Size, a device
         if self.level.looked is None:
             self.level.look(f"a new {type(x).__name__} that is part of {what}")
@@ -456,7 +456,7 @@ class Trace:
             kind = type(holder)
             if id(holder) in own or kind is types.FrameType or kind is tuple:
                 continue
-            if not kind.__module__.startswith("retrograd."):
+            if kind.__module__.split(".")[0] != "retrograd":
                 self.reason = (
                     "it uses a tensor that is no argument, and neither in its closure, its "
                     f"globals, nor in attributes of objects there, but in a {kind.__name__}. Pass "

@@ -268,7 +268,7 @@ class Watch:
             self._look_into_object(x, path)
 
     def _look_into_object(self, x: Any, path: str) -> None:
-        if isinstance(x, RuleOptimizer) and type(x).__module__.startswith("retrograd."):
+        if isinstance(x, RuleOptimizer) and type(x).__module__.split(".")[0] == "retrograd":
             self._groups.update(map(id, x.param_groups))
             self._kept.append(x.param_groups)
         attributes = getattr(x, "__dict__", None)
@@ -385,10 +385,10 @@ def _is_of_user(kind: type) -> bool:
     """Whether no code but the user's asks objects of a class for attributes by public names."""
     return all(
         base is object
-        or not base.__module__.startswith("retrograd.")
+        or base.__module__.split(".")[0] != "retrograd"
         or base.__name__ in ("Module", "Callable_", "Stateful", "Tree")
         for base in kind.__mro__
-    ) and not kind.__module__.startswith("retrograd.")
+    ) and kind.__module__.split(".")[0] != "retrograd"
 
 
 def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
