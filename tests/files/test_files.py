@@ -432,6 +432,8 @@ def test_where_to_load_to() -> None:
     for place in ("cuda", {"cpu": "cuda"}):
         with pytest.raises(RuntimeError, match="'cuda' is not available"):
             torch.load(io.BytesIO(data), map_location=place)
+    with pytest.raises(RuntimeError, match="load to the CPU"):
+        torch.load(io.BytesIO(data), map_location="meta")
 
 
 def test_results_are_ordinary_tensors() -> None:

@@ -21,7 +21,8 @@ from retrograd.files._format import DTYPES, NARROW, Entry, FileFormatError, Head
 from retrograd.files._narrow import widened
 from retrograd.files._sharing import shared, view_of
 from retrograd.files._trees import Decoder, Encoder, flags_of, is_name
-from retrograd.tensor._tensor import Tensor, device
+from retrograd.tensor._device import check_readable
+from retrograd.tensor._tensor import Tensor
 
 VERSION = 1
 SKELETON = "retrograd"  # the key of the metadata under which the tree is
@@ -205,7 +206,7 @@ def _check_location(location: Any) -> None:
     if isinstance(location, dict):
         location = location.get("cpu")
     if location is not None and not callable(location):
-        device(location)
+        check_readable(location)
 
 
 def _load_path(path: str, mapped: bool, map_location: Any, encoding: str) -> Any:

@@ -14,7 +14,8 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.files._format import NARROW, is_shape
 from retrograd.files._narrow import widened
-from retrograd.tensor._tensor import Tensor, device
+from retrograd.tensor._device import check_readable, device
+from retrograd.tensor._tensor import Tensor
 
 
 class Narrow(NamedTuple):
@@ -115,7 +116,7 @@ class Storage:
 
     def cuda(self, *place: Any, **options: Any) -> Storage:
         """Raises the error that there is no such device."""
-        device("cuda")
+        check_readable("cuda")
         return self
 
 
@@ -195,7 +196,7 @@ def _target(map_location: Any) -> Callable[[Storage], str]:
         return lambda storage: str(map_location.get(storage.location, storage.location))
     if isinstance(map_location, (str, bytes, device)):
         place = map_location.decode() if isinstance(map_location, bytes) else str(map_location)
-        device(place)
+        check_readable(place)
         return lambda storage: place
 
     def asked(storage: Storage) -> str:

@@ -118,6 +118,15 @@ def is_meta(place: Any) -> bool:
     return False
 
 
+def check_readable(place: Any) -> None:
+    """RuntimeError if what is read from a file cannot be put on a device."""
+    if is_meta(place):
+        raise RuntimeError(
+            "files cannot be read to the device 'meta': load to the CPU, and move what you need by "
+            ".to('meta')."
+        )
+
+
 def without_memory(data: Any) -> Any:
     """What a tensor on the meta device holds in place of an array."""
     from retrograd.ops._meta_device import MetaValue
