@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograd.pipeline import (
-    Instruction,
-    Kind,
-    ScheduleError,
-    check,
-    schedules,
-    simulate,
-)
+from retrograd.pipeline import Instruction, Kind, ScheduleError, check, schedules, simulate
 
 PASSES = (Kind.FORWARD, Kind.BACKWARD, Kind.BACKWARD_INPUT, Kind.BACKWARD_WEIGHT)
 

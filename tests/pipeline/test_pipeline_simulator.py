@@ -15,14 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_pipeline_schedules import any_schedule
 
-from retrograd.pipeline import (
-    DeadlockError,
-    Instruction,
-    Kind,
-    ScheduleError,
-    schedules,
-    simulate,
-)
+from retrograd.pipeline import DeadlockError, Instruction, Kind, ScheduleError, schedules, simulate
 
 SIZES = [(p, m) for p in (1, 2, 3, 4, 7, 8) for m in (1, 2, 3, 4, 5, 8, 11, 16, 32)]
 MANY = [(p, m) for p, m in SIZES if m >= p]

@@ -12,12 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from retrograd.arrays import _format
-from retrograd.arrays._format import (
-    format_array,
-    get_printoptions,
-    printoptions,
-    set_printoptions,
-)
+from retrograd.arrays._format import format_array, get_printoptions, printoptions, set_printoptions
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

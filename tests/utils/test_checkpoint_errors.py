@@ -11,11 +11,7 @@ import pytest
 from _recomputing import differing, gradients, recomputing, tensor, wave
 
 import retrograd
-from retrograd.utils.checkpoint import (
-    CheckpointError,
-    checkpoint,
-    set_checkpoint_debug_enabled,
-)
+from retrograd.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_debug_enabled
 
 
 @pytest.fixture(params=["retrograd", "torch"])

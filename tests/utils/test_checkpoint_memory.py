@@ -14,10 +14,7 @@ import pytest
 from _recomputing import counted, tensor, wave
 
 import retrograd
-from retrograd.utils.checkpoint import (
-    checkpoint,
-    checkpoint_sequential,
-)
+from retrograd.utils.checkpoint import checkpoint, checkpoint_sequential
 
 
 @pytest.fixture(params=["retrograd", "torch"])

@@ -22,13 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd._modes import modes, within
-from retrograd.autograd._duals import (
-    become_lifted_view,
-    inner_view,
-    take_in,
-    taking,
-    writable,
-)
+from retrograd.autograd._duals import become_lifted_view, inner_view, take_in, taking, writable
 from retrograd.autograd._forward import call, push_forward
 from retrograd.autograd._levels import as_tensor
 from retrograd.ops import linear

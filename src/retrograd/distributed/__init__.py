@@ -34,14 +34,7 @@ from retrograd.distributed._objects import (
     scatter_object_list,
     send_object_list,
 )
-from retrograd.distributed._point_to_point import (
-    P2POp,
-    batch_isend_irecv,
-    irecv,
-    isend,
-    recv,
-    send,
-)
+from retrograd.distributed._point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from retrograd.distributed._ranks import (
     get_backend,
     get_global_rank,

@@ -28,6 +28,7 @@ from retrograd.distributed._point_to_point import TAGS
 from retrograd.distributed._ranks import in_group
 from retrograd.distributed._reductions import ReduceOp
 from retrograd.distributed._work import More, Steps, Work
+from retrograd.ops._sections import sections
 
 Target = tuple[Any, Callable[[], None]]
 
@@ -75,6 +76,17 @@ def _check_parts(name: str, whole: Any, part: Any, count: int) -> None:
         )
 
 
+_ASYNC = """\
+Args:
+    group: the process group; all processes by default.
+    async_op: return at once, with a ``Work``.
+
+Returns:
+    The ``Work`` if ``async_op``, else None.
+"""
+
+
+@sections(_ASYNC)
 def all_gather(
     tensor_list: list[Any], tensor: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -83,11 +95,6 @@ def all_gather(
     Args:
         tensor_list: tensors to receive into, one for each rank.
         tensor: the tensor of this rank.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-
-    Returns:
-        The ``Work`` if ``async_op``, else None.
 
     Example:
         >>> import retrograd as torch
@@ -116,6 +123,7 @@ def all_gather(
     return run(Call("all_gather", tensor), chosen, move, tensor_list, async_op)
 
 
+@sections(_ASYNC)
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
@@ -124,11 +132,6 @@ def all_gather_into_tensor(
     Args:
         output_tensor: tensor to receive into.
         input_tensor: the tensor of this rank.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-
-    Returns:
-        The ``Work`` if ``async_op``, else None.
 
     Example:
         >>> import retrograd as torch
@@ -292,6 +295,7 @@ def _reducing(
     return run(Call(name, output, (op.value,), op.name), group, move, [output], async_op)
 
 
+@sections(_ASYNC)
 def reduce_scatter(
     output: Any, input_list: list[Any], op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False,
@@ -302,11 +306,6 @@ def reduce_scatter(
         output: tensor to receive into.
         input_list: tensors of this rank, one for each rank.
         op: a ``ReduceOp``.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-
-    Returns:
-        The ``Work`` if ``async_op``, else None.
 
     Example:
         >>> import retrograd as torch
@@ -331,6 +330,7 @@ def reduce_scatter(
     return _reducing("reduce_scatter", output, sources, op, chosen, async_op)
 
 
+@sections(_ASYNC)
 def reduce_scatter_tensor(
     output: Any, input: Any, op: ReduceOp = ReduceOp.SUM, group: Any = None,
     async_op: bool = False,
@@ -341,11 +341,6 @@ def reduce_scatter_tensor(
         output: tensor to receive into.
         input: the tensor of this rank.
         op: a ``ReduceOp``.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-
-    Returns:
-        The ``Work`` if ``async_op``, else None.
 
     Example:
         >>> import retrograd as torch
@@ -400,6 +395,7 @@ def _exchanging(
         written()
 
 
+@sections(_ASYNC)
 def all_to_all(
     output_tensor_list: list[Any], input_tensor_list: list[Any], group: Any = None,
     async_op: bool = False,
@@ -409,11 +405,6 @@ def all_to_all(
     Args:
         output_tensor_list: tensors to receive into, one from each rank.
         input_tensor_list: tensors to send, one to each rank.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-
-    Returns:
-        The ``Work`` if ``async_op``, else None.
 
     Example:
         >>> import retrograd as torch
@@ -445,6 +436,7 @@ def all_to_all(
     return run(call, chosen, move, output_tensor_list, async_op)
 
 
+@sections(_ASYNC)
 def all_to_all_single(
     output: Any, input: Any, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: Any = None, async_op: bool = False,
@@ -456,11 +448,6 @@ def all_to_all_single(
         input: tensor to send.
         output_split_sizes: number of rows from each rank; equal parts by default.
         input_split_sizes: number of rows for each rank; equal parts by default.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-
-    Returns:
-        The ``Work`` if ``async_op``, else None.
 
     Example:
         >>> import retrograd as torch

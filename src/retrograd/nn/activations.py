@@ -8,17 +8,34 @@ from retrograd.nn import functional as F
 from retrograd.nn._options import WithOptions
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
+from retrograd.ops._sections import sections
 from retrograd.tensor._creation import full
 from retrograd.tensor._tensor import Tensor
 
 
-class _Activation(WithOptions):
+class _Pointwise(WithOptions):
+    """An activation. Unless a subclass has a constructor of its own, it takes no options."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__:  # not of a user's
+            sections("Shape:\n    Input and output: any shape.\n")(cls)
+
+
+class _Activation(_Pointwise):
     """An activation that can overwrite its input."""
 
     unless_default: ClassVar[dict[str, Any]] = {"inplace": False}
 
-    def __init__(self, inplace: bool = False, **options: Any) -> None:
-        super().__init__(**options, inplace=inplace)
+    def __init__(self, inplace: bool = False) -> None:
+        WithOptions.__init__(self, inplace=inplace)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__ == __name__:
+            sections("Args:\n    inplace: overwrite the input.\n")(cls)
 
 
 # -- piecewise linear --------------------------------------------------------------------------
@@ -26,12 +43,6 @@ class _Activation(WithOptions):
 
 class ReLU(_Activation):
     """Rectified linear unit: ``max(0, x)``.
-
-    Args:
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -41,18 +52,9 @@ class ReLU(_Activation):
 
     function = "relu"
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace)
-
 
 class ReLU6(_Activation):
     """Rectified linear unit with an upper bound of 6: ``min(max(0, x), 6)``.
-
-    Args:
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -62,19 +64,12 @@ class ReLU6(_Activation):
 
     function = "relu6"
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace)
-
 
 class LeakyReLU(_Activation):
     """Leaky rectified linear unit: ``x`` if ``x > 0``, else ``negative_slope * x``.
 
     Args:
         negative_slope: factor for negative elements.
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -86,7 +81,7 @@ class LeakyReLU(_Activation):
     shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__(inplace, negative_slope=negative_slope)
+        WithOptions.__init__(self, negative_slope=negative_slope, inplace=inplace)
 
 
 class PReLU(Module):
@@ -137,10 +132,6 @@ class RReLU(_Activation):
     Args:
         lower: lower bound of the uniform distribution.
         upper: upper bound of the uniform distribution.
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -154,7 +145,7 @@ class RReLU(_Activation):
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
     ) -> None:
-        super().__init__(inplace, lower=lower, upper=upper)
+        WithOptions.__init__(self, lower=lower, upper=upper, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
@@ -166,10 +157,6 @@ class Threshold(_Activation):
     Args:
         threshold: bound above which elements are kept.
         value: replacement for all other elements.
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -181,7 +168,7 @@ class Threshold(_Activation):
     shown = ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__(inplace, threshold=threshold, value=value)
+        WithOptions.__init__(self, threshold=threshold, value=value, inplace=inplace)
 
 
 class Hardtanh(_Activation):
@@ -190,10 +177,6 @@ class Hardtanh(_Activation):
     Args:
         min_val: lower bound.
         max_val: upper bound, larger than ``min_val``.
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -207,19 +190,13 @@ class Hardtanh(_Activation):
     def __init__(
         self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
     ) -> None:
-        super().__init__(inplace, min_val=min_val, max_val=max_val)
+        WithOptions.__init__(self, min_val=min_val, max_val=max_val, inplace=inplace)
         if not max_val > min_val:
             raise AssertionError("max_val must be larger than min_val")
 
 
-class Hardsigmoid(WithOptions):
+class Hardsigmoid(_Activation):
     """Piecewise linear approximation of the sigmoid: ``min(max(x / 6 + 1 / 2, 0), 1)``.
-
-    Args:
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -228,19 +205,11 @@ class Hardsigmoid(WithOptions):
     """
 
     function = "hardsigmoid"
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+    unless_default: ClassVar[dict[str, Any]] = {}
 
 
-class Hardswish(WithOptions):
+class Hardswish(_Activation):
     """``x * hardsigmoid(x)``, an approximation of ``SiLU``.
-
-    Args:
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -249,14 +218,12 @@ class Hardswish(WithOptions):
     """
 
     function = "hardswish"
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+    unless_default: ClassVar[dict[str, Any]] = {}
 
 
-class _Shrink(WithOptions):
+class _Shrink(_Pointwise):
     def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__(lambd=lambd)
+        WithOptions.__init__(self, lambd=lambd)
 
     def extra_repr(self) -> str:
         return str(self.lambd)
@@ -267,9 +234,6 @@ class Hardshrink(_Shrink):
 
     Args:
         lambd: bound on the absolute value.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -285,9 +249,6 @@ class Softshrink(_Shrink):
 
     Args:
         lambd: how far each element moves towards zero; not negative.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -306,10 +267,6 @@ class ELU(_Activation):
 
     Args:
         alpha: minus the limit for very negative elements.
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -321,7 +278,7 @@ class ELU(_Activation):
     shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(inplace, alpha=alpha)
+        WithOptions.__init__(self, alpha=alpha, inplace=inplace)
 
 
 class CELU(_Activation):
@@ -332,10 +289,6 @@ class CELU(_Activation):
 
     Args:
         alpha: minus the limit for very negative elements.
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -347,7 +300,7 @@ class CELU(_Activation):
     shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(inplace, alpha=alpha)
+        WithOptions.__init__(self, alpha=alpha, inplace=inplace)
 
 
 class SELU(_Activation):
@@ -355,12 +308,6 @@ class SELU(_Activation):
 
     Computes ``scale * x`` if ``x > 0``, else ``scale * alpha * (exp(x) - 1)``, with ``scale``
     1.0507... and ``alpha`` 1.6732..., which keep mean zero and variance one from layer to layer.
-
-    Args:
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -370,18 +317,9 @@ class SELU(_Activation):
 
     function = "selu"
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace)
-
 
 class SiLU(_Activation):
     """Sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
-
-    Args:
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -391,18 +329,9 @@ class SiLU(_Activation):
 
     function = "silu"
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace)
-
 
 class Mish(_Activation):
     """``x * tanh(softplus(x))``.
-
-    Args:
-        inplace: overwrite the input.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -412,19 +341,13 @@ class Mish(_Activation):
 
     function = "mish"
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace)
 
-
-class GELU(WithOptions):
+class GELU(_Pointwise):
     """Gaussian error linear unit: ``x * Phi(x)``, Phi the normal distribution function.
 
     Args:
         approximate: "none" for the exact function, "tanh" for
             ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -436,18 +359,15 @@ class GELU(WithOptions):
     shown = ("approximate",)
 
     def __init__(self, approximate: str = "none") -> None:
-        super().__init__(approximate=approximate)
+        WithOptions.__init__(self, approximate=approximate)
 
 
-class Softplus(WithOptions):
+class Softplus(_Pointwise):
     """Smooth approximation of ReLU: ``log(1 + exp(beta * x)) / beta``.
 
     Args:
         beta: how closely the function follows ReLU.
         threshold: where ``beta * x`` is above it, the result is ``x``.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -459,14 +379,11 @@ class Softplus(WithOptions):
     shown = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__(beta=beta, threshold=threshold)
+        WithOptions.__init__(self, beta=beta, threshold=threshold)
 
 
-class Sigmoid(WithOptions):
+class Sigmoid(_Pointwise):
     """Logistic function: ``1 / (1 + exp(-x))``.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -476,15 +393,9 @@ class Sigmoid(WithOptions):
 
     function = "sigmoid"
 
-    def __init__(self) -> None:
-        super().__init__()
 
-
-class LogSigmoid(WithOptions):
+class LogSigmoid(_Pointwise):
     """Logarithm of the logistic function: ``-log(1 + exp(-x))``.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -494,15 +405,9 @@ class LogSigmoid(WithOptions):
 
     function = "logsigmoid"
 
-    def __init__(self) -> None:
-        super().__init__()
 
-
-class Tanh(WithOptions):
+class Tanh(_Pointwise):
     """Hyperbolic tangent.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -512,15 +417,9 @@ class Tanh(WithOptions):
 
     function = "tanh"
 
-    def __init__(self) -> None:
-        super().__init__()
 
-
-class Tanhshrink(WithOptions):
+class Tanhshrink(_Pointwise):
     """``x - tanh(x)``.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -530,15 +429,9 @@ class Tanhshrink(WithOptions):
 
     function = "tanhshrink"
 
-    def __init__(self) -> None:
-        super().__init__()
 
-
-class Softsign(WithOptions):
+class Softsign(_Pointwise):
     """``x / (1 + abs(x))``.
-
-    Shape:
-        Input and output: any shape.
 
     Example:
         >>> import retrograd as torch
@@ -547,9 +440,6 @@ class Softsign(WithOptions):
     """
 
     function = "softsign"
-
-    def __init__(self) -> None:
-        super().__init__()
 
 
 __all__ = [

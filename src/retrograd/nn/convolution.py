@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn._sections import sections
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
+from retrograd.ops._sections import sections
 from retrograd.tensor._creation import empty
 from retrograd.tensor._tensor import Tensor
 

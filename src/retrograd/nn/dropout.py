@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrograd.nn._options import WithOptions
-from retrograd.nn._sections import sections
+from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 _CHANNELS = """\

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.ops._sections import sections
 from retrograd.ops.piecewise import where
 from retrograd.tensor._creation import empty_like
 
@@ -153,7 +154,17 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 # -- random numbers ----------------------------------------------------------------------------
 
 
+_GENERATOR = """\
+Args:
+    generator: source of random numbers.
+
+Returns:
+    ``tensor``.
+"""
+
+
 @no_grad()
+@sections(_GENERATOR)
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Fill ``tensor`` from the uniform distribution on ``[a, b)``.
 
@@ -161,10 +172,6 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
         tensor: tensor to fill.
         a: lower bound.
         b: upper bound.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -175,6 +182,7 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
 
 
 @no_grad()
+@sections(_GENERATOR)
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Fill ``tensor`` from a normal distribution.
 
@@ -182,10 +190,6 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
         tensor: tensor to fill.
         mean: mean.
         std: standard deviation.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -196,6 +200,7 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 
 
 @no_grad()
+@sections(_GENERATOR)
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Any = None,
@@ -208,10 +213,6 @@ def trunc_normal_(
         std: standard deviation before it is restricted.
         a: lower bound.
         b: upper bound.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -277,16 +278,13 @@ def _fans(tensor: Any) -> tuple[int, int]:
 _calculate_fan_in_and_fan_out = _fans
 
 
+@sections(_GENERATOR)
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Glorot initialization: uniform on ``[-b, b]``, ``b = gain * sqrt(6 / (fan_in + fan_out))``.
 
     Args:
         tensor: weight with at least two dimensions.
         gain: factor, see ``calculate_gain``.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -297,16 +295,13 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> An
     return uniform_(tensor, -bound, bound, generator)
 
 
+@sections(_GENERATOR)
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Glorot initialization: normal, ``std = gain * sqrt(2 / (fan_in + fan_out))``.
 
     Args:
         tensor: weight with at least two dimensions.
         gain: factor, see ``calculate_gain``.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -330,6 +325,7 @@ def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float |
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
+@sections(_GENERATOR)
 def kaiming_uniform_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
@@ -341,10 +337,6 @@ def kaiming_uniform_(
         a: negative slope, for "leaky_relu".
         mode: "fan_in" preserves the variance of values, "fan_out" that of gradients.
         nonlinearity: determines the gain, see ``calculate_gain``.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -358,6 +350,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@sections(_GENERATOR)
 def kaiming_normal_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
@@ -369,10 +362,6 @@ def kaiming_normal_(
         a: negative slope, for "leaky_relu".
         mode: "fan_in" preserves the variance of values, "fan_out" that of gradients.
         nonlinearity: determines the gain, see ``calculate_gain``.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -384,16 +373,13 @@ def kaiming_normal_(
 
 
 @no_grad()
+@sections(_GENERATOR)
 def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     """Fill a matrix with random orthogonal rows or columns, whichever are fewer.
 
     Args:
         tensor: tensor with at least two dimensions; all but the first are flattened.
         gain: factor.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch
@@ -417,6 +403,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
 
 
 @no_grad()
+@sections(_GENERATOR)
 def sparse_(
     tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None
 ) -> Any:
@@ -426,10 +413,6 @@ def sparse_(
         tensor: a matrix.
         sparsity: share of zeros.
         std: standard deviation of the other elements.
-        generator: source of random numbers.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> import retrograd as torch

@@ -9,9 +9,9 @@ from retrograd.arrays import dtypes
 from retrograd.nn import functional as F
 from retrograd.nn import init
 from retrograd.nn._options import WithOptions
-from retrograd.nn._sections import sections
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
+from retrograd.ops._sections import sections
 from retrograd.tensor._creation import empty, ones, tensor, zeros
 from retrograd.tensor._tensor import Tensor
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
-from retrograd.nn._sections import sections
 from retrograd.nn.convolution import sizes
 from retrograd.nn.module import Module
+from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 _ARGUMENTS = """\

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from retrograd.nn import functional as F
 from retrograd.nn._options import WithOptions
-from retrograd.nn._sections import sections
 from retrograd.nn.convolution import sizes
 from retrograd.nn.module import Module
+from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 _MAX = """\

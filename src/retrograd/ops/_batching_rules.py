@@ -12,14 +12,7 @@ from typing import Any, NoReturn
 
 from retrograd.ops import _batching_indices as _batching_indices
 from retrograd.ops import copies, linear
-from retrograd.ops._batching import (
-    Batched,
-    BatchLevel,
-    Rule,
-    definition_on,
-    entry_by_entry,
-    refuse,
-)
+from retrograd.ops._batching import Batched, BatchLevel, Rule, definition_on, entry_by_entry, refuse
 from retrograd.ops._batching_declarations import AllElements, Dims, Leading, Own, Refused, own
 from retrograd.ops._batching_dims import (
     DIMENSIONS,

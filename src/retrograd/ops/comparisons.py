@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.ops._operation import (
-    Constant,
-    elementwise_constant,
-)
-from retrograd.ops._refusals import (
-    kernel,
-)
+from retrograd.ops._operation import Constant, elementwise_constant
+from retrograd.ops._refusals import kernel
 from retrograd.ops.copies import zeros_like
 
 # -- comparisons and logic: constant wherever they have a derivative at all ------------------

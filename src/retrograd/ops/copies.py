@@ -10,14 +10,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import (
-    Constant,
-    Linear,
-    constant,
-    elementwise,
-    linear,
-    raw,
-)
+from retrograd.ops._operation import Constant, Linear, constant, elementwise, linear, raw
 
 
 def is_complex(x: Any) -> bool:

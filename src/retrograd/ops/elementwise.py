@@ -20,12 +20,7 @@ from retrograd.ops._operation import (
     multilinear,
     raw,
 )
-from retrograd.ops._refusals import (
-    both,
-    kernel,
-    no_bool_subtraction,
-    refuses,
-)
+from retrograd.ops._refusals import both, kernel, no_bool_subtraction, refuses
 from retrograd.ops.comparisons import eq, ge, logical_and, logical_or, ne
 from retrograd.ops.copies import imag, is_complex, real, zeros_like
 from retrograd.ops.piecewise import where

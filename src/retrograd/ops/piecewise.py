@@ -10,18 +10,8 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast
-from retrograd.ops._operation import (
-    Elementwise,
-    composite,
-    elementwise,
-    raw,
-)
-from retrograd.ops._refusals import (
-    both,
-    c_name,
-    kernel,
-    refuses,
-)
+from retrograd.ops._operation import Elementwise, composite, elementwise, raw
+from retrograd.ops._refusals import both, c_name, kernel, refuses
 from retrograd.ops.comparisons import eq, ge, gt, le, logical_and, logical_or, lt
 from retrograd.ops.copies import conj, is_complex, real, to_dtype, zeros_like
 

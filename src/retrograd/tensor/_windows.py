@@ -10,6 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._arguments import check_int
 from retrograd.ops._refusals import c_name
+from retrograd.ops._sections import sections
 from retrograd.tensor._creation import new_tensor, numpy_dtype
 from retrograd.tensor._tensor import Tensor
 
@@ -44,6 +45,20 @@ def _window(
     return new_tensor(arrays.copy(points[:length]), requires_grad, device)
 
 
+_OPTIONS = """\
+Args:
+    dtype: The dtype of the result.
+    layout: Accepted for compatibility; every tensor is strided.
+    device: The device of the result. Only the CPU is supported.
+    pin_memory: Accepted for compatibility; it has no effect.
+    requires_grad: Whether operations on the result are recorded for autograd.
+
+Returns:
+    A 1-D tensor.
+"""
+
+
+@sections(_OPTIONS)
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                 layout: Any = None, device: Any = None, pin_memory: bool = False,
                 requires_grad: bool = False) -> Tensor:  # fmt: skip
@@ -52,14 +67,6 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
     Args:
         window_length: The number of elements.
         periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
-        dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
-
-    Returns:
-        A 1-D tensor.
 
     Example:
         >>> import retrograd as torch
@@ -73,6 +80,7 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
     return _window("hann_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
+@sections(_OPTIONS)
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54,
                    beta: float = 0.46, *, dtype: Any = None, layout: Any = None,
                    device: Any = None, pin_memory: bool = False,
@@ -84,14 +92,6 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
         periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
         alpha: The constant term.
         beta: The amplitude of the cosine.
-        dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
-
-    Returns:
-        A 1-D tensor.
 
     Example:
         >>> import retrograd as torch
@@ -105,6 +105,7 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
     return _window("hamming_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
+@sections(_OPTIONS)
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                     layout: Any = None, device: Any = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
@@ -113,14 +114,6 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     Args:
         window_length: The number of elements.
         periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
-        dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
-
-    Returns:
-        A 1-D tensor.
 
     Example:
         >>> import retrograd as torch
@@ -134,6 +127,7 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     return _window("blackman_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
+@sections(_OPTIONS)
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                     layout: Any = None, device: Any = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
@@ -142,14 +136,6 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     Args:
         window_length: The number of elements.
         periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
-        dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
-
-    Returns:
-        A 1-D tensor.
 
     Example:
         >>> import retrograd as torch
@@ -164,6 +150,7 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     return _window("bartlett_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
+@sections(_OPTIONS)
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
                   dtype: Any = None, layout: Any = None, device: Any = None,
                   pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
@@ -173,14 +160,6 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
         window_length: The number of elements.
         periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
         beta: The shape parameter. The larger it is, the narrower is the window.
-        dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
-
-    Returns:
-        A 1-D tensor.
 
     Example:
         >>> import retrograd as torch

@@ -13,13 +13,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import raw
-from retrograd.ops.algebra._matrix import (
-    adjoint,
-    as_column,
-    as_row,
-    diagonal,
-    is_complex,
-)
+from retrograd.ops.algebra._matrix import adjoint, as_column, as_row, diagonal, is_complex
 from retrograd.ops.copies import real
 
 NO_EXPRESSION = "a matrix decomposition: no expression in other operations gives the factors"

@@ -17,13 +17,7 @@ from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import LazyTangent
-from retrograd.ops._operation import (
-    MatrixFunction,
-    Operation,
-    TensorLike,
-    is_differentiated,
-    raw,
-)
+from retrograd.ops._operation import MatrixFunction, Operation, TensorLike, is_differentiated, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import SYSTEMS, of_each, right_sides

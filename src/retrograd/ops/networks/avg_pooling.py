@@ -13,6 +13,7 @@ from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import sections
 from retrograd.ops._words import AVERAGE
 from retrograd.ops.networks._pools import (
     Sizes,
@@ -191,25 +192,29 @@ def avg_pool1d(
     )[0]  # fmt: skip
 
 
+_MEANS = """\
+Args:
+    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: zeros added on both sides; at most half a window.
+    ceil_mode: round the output size up in place of down, so that the last window may reach over
+        the end.
+    count_include_pad: count padding as elements when dividing.
+    divisor_override: divide by this number, not by the number of elements.
+
+Returns:
+    The means of the windows.
+"""
+
+
 @public("functional")
+@sections(_MEANS, 2)
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
     """Average pooling over images.
-
-    Args:
-        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the window, an int, or a tuple of 2.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: zeros added on both sides; at most half a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        count_include_pad: count padding as elements when dividing.
-        divisor_override: divide by this number, not by the number of elements.
-
-    Returns:
-        The means of the windows.
 
     Example:
         >>> import retrograd as torch
@@ -222,24 +227,12 @@ def avg_pool2d(
 
 
 @public("functional")
+@sections(_MEANS, 3)
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
     """Average pooling over volumes.
-
-    Args:
-        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        kernel_size: size of the window, an int, or a tuple of 3.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: zeros added on both sides; at most half a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        count_include_pad: count padding as elements when dividing.
-        divisor_override: divide by this number, not by the number of elements.
-
-    Returns:
-        The means of the windows.
 
     Example:
         >>> import retrograd as torch
@@ -353,23 +346,27 @@ def _norms(means: Any, input: Any, norm_type: float, kernel_size: Any, stride: A
     )
 
 
+_NORMS = """\
+Args:
+    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
+    norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    ceil_mode: round the output size up in place of down.
+
+Returns:
+    The norms of the windows.
+"""
+
+
 @public("functional")
+@sections(_NORMS, 1)
 def lp_pool1d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """Power-average pooling over sequences.
 
     Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
-
-    Args:
-        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
-        norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
-        kernel_size: size of the window, an int.
-        stride: distance between windows; ``kernel_size`` by default.
-        ceil_mode: round the output size up in place of down.
-
-    Returns:
-        The norms of the windows.
 
     Example:
         >>> import retrograd as torch
@@ -380,22 +377,13 @@ def lp_pool1d(
 
 
 @public("functional")
+@sections(_NORMS, 2)
 def lp_pool2d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """Power-average pooling over images.
 
     Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
-
-    Args:
-        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
-        kernel_size: size of the window, an int, or a tuple of 2.
-        stride: distance between windows; ``kernel_size`` by default.
-        ceil_mode: round the output size up in place of down.
-
-    Returns:
-        The norms of the windows.
 
     Example:
         >>> import retrograd as torch
@@ -406,22 +394,13 @@ def lp_pool2d(
 
 
 @public("functional")
+@sections(_NORMS, 3)
 def lp_pool3d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """Power-average pooling over volumes.
 
     Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
-
-    Args:
-        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
-        kernel_size: size of the window, an int, or a tuple of 3.
-        stride: distance between windows; ``kernel_size`` by default.
-        ceil_mode: round the output size up in place of down.
-
-    Returns:
-        The norms of the windows.
 
     Example:
         >>> import retrograd as torch

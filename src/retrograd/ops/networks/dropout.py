@@ -18,6 +18,7 @@ from retrograd.ops._lifted import layout_of
 from retrograd.ops._operation import raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
+from retrograd.ops._sections import sections
 from retrograd.ops.elementwise import add, mul
 
 _ALPHA = 1.7580993408473766  # what a SELU tends to far on the negative side, but for the sign
@@ -129,7 +130,18 @@ for _name, _kind in (
 # -- nn.functional -----------------------------------------------------------------------------
 
 
+_DROPOUT = """\
+Args:
+    training: whether to apply dropout. Otherwise the result equals the input.
+    inplace: overwrite the input.
+
+Returns:
+    A tensor of the shape of ``input``.
+"""
+
+
 @public("functional")
+@sections(_DROPOUT)
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of elements.
 
@@ -139,11 +151,6 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     Args:
         input: the input, of any shape.
         p: probability that an element is zeroed.
-        training: whether to apply dropout. Otherwise the result equals the input.
-        inplace: overwrite the input.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -156,6 +163,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 @public("functional")
+@sections(_DROPOUT)
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Dropout for networks with ``selu``: preserves a mean of zero and a variance of one.
 
@@ -165,11 +173,6 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     Args:
         input: the input, of any shape.
         p: probability that an element is replaced.
-        training: whether to apply dropout. Otherwise the result equals the input.
-        inplace: overwrite the input.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -181,6 +184,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 @public("functional")
+@sections(_DROPOUT)
 def feature_alpha_dropout(
     input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Any:
@@ -189,11 +193,6 @@ def feature_alpha_dropout(
     Args:
         input: the input, of shape ``(N, C, ...)``.
         p: probability that a channel is replaced.
-        training: whether to apply dropout. Otherwise the result equals the input.
-        inplace: overwrite the input.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -205,6 +204,7 @@ def feature_alpha_dropout(
 
 
 @public("functional")
+@sections(_DROPOUT, 1)
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of sequences.
 
@@ -214,11 +214,6 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     Args:
         input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
         p: probability that a channel is zeroed.
-        training: whether to apply dropout. Otherwise the result equals the input.
-        inplace: overwrite the input.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -239,6 +234,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @public("functional")
+@sections(_DROPOUT, 2)
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of images.
 
@@ -248,11 +244,6 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     Args:
         input: the input, of shape ``(N, C, H, W)``.
         p: probability that a channel is zeroed.
-        training: whether to apply dropout. Otherwise the result equals the input.
-        inplace: overwrite the input.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -276,6 +267,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @public("functional")
+@sections(_DROPOUT, 3)
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of volumes.
 
@@ -285,11 +277,6 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     Args:
         input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
         p: probability that a channel is zeroed.
-        training: whether to apply dropout. Otherwise the result equals the input.
-        inplace: overwrite the input.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch

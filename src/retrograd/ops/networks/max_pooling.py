@@ -14,6 +14,7 @@ from retrograd.ops._operation import Linear, Selecting, Selection, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import sections
 from retrograd.ops._words import POOL
 from retrograd.ops.networks._pools import (
     Sizes,
@@ -122,25 +123,29 @@ def _maxima(
     return MAX_POOL[ndim](input, **options, ceil_mode=bool(ceil_mode))
 
 
+_WITH_INDICES = """\
+Args:
+    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: elements of minus infinity added on both sides; at most half a window.
+    dilation: distance between the elements of a window.
+    ceil_mode: round the output size up in place of down, so that the last window may reach over
+        the end.
+    return_indices: no effect.
+
+Returns:
+    A pair: the maxima, and the index of each in its flattened input channel.
+"""
+
+
 @public("torch functional")
+@sections(_WITH_INDICES, 1)
 def max_pool1d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Max pooling over sequences, with the indices of the maxima.
-
-    Args:
-        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
-        kernel_size: size of the window, an int.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: elements of minus infinity added on both sides; at most half a window.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        return_indices: no effect.
-
-    Returns:
-        A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
         >>> import retrograd as torch
@@ -157,24 +162,12 @@ def max_pool1d_with_indices(
 
 
 @public("functional")
+@sections(_WITH_INDICES, 2)
 def max_pool2d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Max pooling over images, with the indices of the maxima.
-
-    Args:
-        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the window, an int, or a tuple of 2.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: elements of minus infinity added on both sides; at most half a window.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        return_indices: no effect.
-
-    Returns:
-        A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
         >>> import retrograd as torch
@@ -188,24 +181,12 @@ def max_pool2d_with_indices(
 
 
 @public("functional")
+@sections(_WITH_INDICES, 3)
 def max_pool3d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Max pooling over volumes, with the indices of the maxima.
-
-    Args:
-        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        kernel_size: size of the window, an int, or a tuple of 3.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: elements of minus infinity added on both sides; at most half a window.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        return_indices: no effect.
-
-    Returns:
-        A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
         >>> import retrograd as torch
@@ -217,26 +198,30 @@ def max_pool3d_with_indices(
     return _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+_MAX_POOL = """\
+Args:
+    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: elements of minus infinity added on both sides; at most half a window.
+    dilation: distance between the elements of a window.
+    ceil_mode: round the output size up in place of down, so that the last window may reach over
+        the end.
+    return_indices: also return the index of each maximum in its flattened input channel, for
+        ``max_unpool{n}d``.
+
+Returns:
+    The maxima, or a pair of maxima and indices if ``return_indices``.
+"""
+
+
 @public("torch functional")
+@sections(_MAX_POOL, 1)
 def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Max pooling over sequences.
-
-    Args:
-        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
-        kernel_size: size of the window, an int.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: elements of minus infinity added on both sides; at most half a window.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        return_indices: also return the index of each maximum in its flattened input channel, for
-            ``max_unpool1d``.
-
-    Returns:
-        The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
         >>> import retrograd as torch
@@ -248,25 +233,12 @@ def max_pool1d(
 
 
 @public("torch functional")
+@sections(_MAX_POOL, 2)
 def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Max pooling over images.
-
-    Args:
-        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the window, an int, or a tuple of 2.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: elements of minus infinity added on both sides; at most half a window.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        return_indices: also return the index of each maximum in its flattened input channel, for
-            ``max_unpool2d``.
-
-    Returns:
-        The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
         >>> import retrograd as torch
@@ -279,25 +251,12 @@ def max_pool2d(
 
 
 @public("torch functional")
+@sections(_MAX_POOL, 3)
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
     """Max pooling over volumes.
-
-    Args:
-        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        kernel_size: size of the window, an int, or a tuple of 3.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: elements of minus infinity added on both sides; at most half a window.
-        dilation: distance between the elements of a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        return_indices: also return the index of each maximum in its flattened input channel, for
-            ``max_unpool3d``.
-
-    Returns:
-        The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
         >>> import retrograd as torch

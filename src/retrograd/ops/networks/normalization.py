@@ -15,13 +15,7 @@ from retrograd.ops._refusals import kernel
 from retrograd.ops._words import NORM
 from retrograd.ops.elementwise import pow_scalar, rsqrt
 from retrograd.ops.networks import avg_pooling, padding
-from retrograd.ops.networks._normal import (
-    by_rows,
-    check_dtypes,
-    check_tensor,
-    normalized,
-    weighted,
-)
+from retrograd.ops.networks._normal import by_rows, check_dtypes, check_tensor, normalized, weighted
 from retrograd.ops.pointwise.scalar_arithmetic import plus
 from retrograd.ops.reductions.basic import in_dtype, widened
 

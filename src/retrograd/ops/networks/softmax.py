@@ -12,6 +12,7 @@ from retrograd.ops._operation import Operation, composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import sections
 from retrograd.ops.copies import to_dtype
 from retrograd.ops.elementwise import add, exp, log
 from retrograd.ops.linear import reshape, scatter_zeros, sum_dim
@@ -95,17 +96,21 @@ def _named_dim(name: str, ndim: int, dim: int | None, stacklevel: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
+_SOFTMAX = """\
+Args:
+    input: the input, of any shape.
+    dim: the dimension along which to normalize.
+    dtype: dtype to convert the input to first.
+
+Returns:
+    A tensor of the shape of ``input``.
+"""
+
+
 @public("torch method", out="same")
+@sections(_SOFTMAX)
 def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
-
-    Args:
-        input: the input, of any shape.
-        dim: the dimension along which to normalize.
-        dtype: dtype to convert the input to first.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -116,18 +121,11 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
 
 
 @public("torch method", out="same")
+@sections(_SOFTMAX)
 def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
 
     It is computed without underflow.
-
-    Args:
-        input: the input, of any shape.
-        dim: the dimension along which to normalize.
-        dtype: dtype to convert the input to first.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -138,16 +136,9 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
 
 
 @public("special.softmax")
+@sections(_SOFTMAX)
 def special_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
-
-    Args:
-        input: the input, of any shape.
-        dim: the dimension along which to normalize.
-        dtype: dtype to convert the input to first.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -158,16 +149,9 @@ def special_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 @public("special.log_softmax")
+@sections(_SOFTMAX)
 def special_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
-
-    Args:
-        input: the input, of any shape.
-        dim: the dimension along which to normalize.
-        dtype: dtype to convert the input to first.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -177,19 +161,23 @@ def special_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return _along(log_softmax_op, input, dim, dtype)
 
 
+_FUNCTIONAL = """\
+Args:
+    input: the input, of any shape.
+    dim: the dimension along which to normalize. Omitting it is deprecated.
+    dtype: dtype to convert the input to first.
+
+Returns:
+    A tensor of the shape of ``input``.
+"""
+
+
 @public("functional.softmax")
+@sections(_FUNCTIONAL)
 def functional_softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Any:
     """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
-
-    Args:
-        input: the input, of any shape.
-        dim: the dimension along which to normalize. Omitting it is deprecated.
-        dtype: dtype to convert the input to first.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -200,18 +188,11 @@ def functional_softmax(
 
 
 @public("functional.log_softmax")
+@sections(_FUNCTIONAL)
 def functional_log_softmax(
     input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Any:
     """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
-
-    Args:
-        input: the input, of any shape.
-        dim: the dimension along which to normalize. Omitting it is deprecated.
-        dtype: dtype to convert the input to first.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch
@@ -222,16 +203,9 @@ def functional_log_softmax(
 
 
 @public("functional")
+@sections(_FUNCTIONAL)
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Softmin: ``softmax(-x)`` along a dimension.
-
-    Args:
-        input: the input, of any shape.
-        dim: the dimension along which to normalize. Omitting it is deprecated.
-        dtype: dtype to convert the input to first.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> import retrograd as torch

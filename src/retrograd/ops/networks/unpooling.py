@@ -14,6 +14,7 @@ from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import sections
 from retrograd.ops.networks._pools import Sizes
 from retrograd.ops.networks.max_pooling import take_in_images
 
@@ -114,24 +115,28 @@ def _options(ndim: int, *values: Any) -> list[Sizes]:
     return [(s * ndim)[:ndim] if len(s) == 1 else s for s in sizes]
 
 
+_UNPOOLING = """\
+Args:
+    input: the maxima, of shape ``(N, C, {input})`` or ``(C, {input})``.
+    indices: the indices of the maxima, from ``max_pool{n}d`` with ``return_indices=True``.
+    kernel_size: size of the window that was pooled, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: padding that was added before pooling.
+    output_size: size of the output; by default the smallest one that pools to the size of the
+        input.
+
+Returns:
+    The output, of shape ``(N, C, {input})`` or ``(C, {input})``, as the input.
+"""
+
+
 @public("functional")
+@sections(_UNPOOLING, 1)
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
     """Partial inverse of ``max_pool1d``: maxima at their indices, zeros elsewhere.
-
-    Args:
-        input: the maxima, of shape ``(N, C, L)`` or ``(C, L)``.
-        indices: the indices of the maxima, from ``max_pool1d`` with ``return_indices=True``.
-        kernel_size: size of the window that was pooled, an int.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: padding that was added before pooling.
-        output_size: size of the output; by default the smallest one that pools to the size of the
-            input.
-
-    Returns:
-        The output, of shape ``(N, C, L)`` or ``(C, L)``, as the input.
 
     Example:
         >>> import retrograd as torch
@@ -149,23 +154,12 @@ def max_unpool1d(
 
 
 @public("functional")
+@sections(_UNPOOLING, 2)
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
     """Partial inverse of ``max_pool2d``: maxima at their indices, zeros elsewhere.
-
-    Args:
-        input: the maxima, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        indices: the indices of the maxima, from ``max_pool2d`` with ``return_indices=True``.
-        kernel_size: size of the window that was pooled, an int, or a tuple of 2.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: padding that was added before pooling.
-        output_size: size of the output; by default the smallest one that pools to the size of the
-            input.
-
-    Returns:
-        The output, of shape ``(N, C, H, W)`` or ``(C, H, W)``, as the input.
 
     Example:
         >>> import retrograd as torch
@@ -181,23 +175,12 @@ def max_unpool2d(
 
 
 @public("functional")
+@sections(_UNPOOLING, 3)
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Any:  # fmt: skip
     """Partial inverse of ``max_pool3d``: maxima at their indices, zeros elsewhere.
-
-    Args:
-        input: the maxima, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        indices: the indices of the maxima, from ``max_pool3d`` with ``return_indices=True``.
-        kernel_size: size of the window that was pooled, an int, or a tuple of 3.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: padding that was added before pooling.
-        output_size: size of the output; by default the smallest one that pools to the size of the
-            input.
-
-    Returns:
-        The output, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``, as the input.
 
     Example:
         >>> import retrograd as torch

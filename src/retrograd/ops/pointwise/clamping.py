@@ -8,18 +8,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.arrays import _pointwise as pointwise
-from retrograd.ops._arguments import (
-    check_tensor,
-    element,
-    invalid_combination,
-    is_number,
-)
-from retrograd.ops._operation import (
-    Elementwise,
-    Linear,
-    elementwise,
-    raw,
-)
+from retrograd.ops._arguments import check_tensor, element, invalid_combination, is_number
+from retrograd.ops._operation import Elementwise, Linear, elementwise, raw
 from retrograd.ops._operation import linear as declare_linear
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses

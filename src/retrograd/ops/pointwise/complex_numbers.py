@@ -7,14 +7,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.arrays import _pointwise as pointwise
-from retrograd.ops._arguments import (
-    check_tensor,
-)
-from retrograd.ops._operation import (
-    Elementwise,
-    elementwise,
-    raw,
-)
+from retrograd.ops._arguments import check_tensor
+from retrograd.ops._operation import Elementwise, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import Check
 from retrograd.ops.comparisons import eq

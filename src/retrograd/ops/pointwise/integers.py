@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from retrograd.arrays import _pointwise as pointwise
-from retrograd.ops._operation import (
-    elementwise_constant,
-)
+from retrograd.ops._operation import elementwise_constant
 from retrograd.ops._refusals import kernel
 
 # -- integers and bits -----------------------------------------------------------------------

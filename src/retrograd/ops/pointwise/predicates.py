@@ -8,18 +8,10 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.arrays import _pointwise as pointwise
 from retrograd.ops import linear
-from retrograd.ops._arguments import (
-    check_operands,
-    check_tensor,
-    is_number,
-)
+from retrograd.ops._arguments import check_operands, check_tensor, is_number
 from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import (
-    constant,
-    elementwise_constant,
-    raw,
-)
+from retrograd.ops._operation import constant, elementwise_constant, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops.comparisons import eq, logical_not

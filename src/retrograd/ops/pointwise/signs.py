@@ -13,11 +13,7 @@ from retrograd.ops._arguments import (
     is_number,
     with_number,
 )
-from retrograd.ops._operation import (
-    Elementwise,
-    elementwise,
-    elementwise_constant,
-)
+from retrograd.ops._operation import Elementwise, elementwise, elementwise_constant
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops.comparisons import eq

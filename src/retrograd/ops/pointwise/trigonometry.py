@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.ops._operation import (
-    Elementwise,
-    elementwise,
-)
-from retrograd.ops._refusals import (
-    kernel,
-)
+from retrograd.ops._operation import Elementwise, elementwise
+from retrograd.ops._refusals import kernel
 from retrograd.ops.comparisons import eq
 from retrograd.ops.copies import is_complex, zeros_like
 from retrograd.ops.elementwise import rsqrt

@@ -15,6 +15,7 @@ from retrograd.ops._operation import Operation, composite, raw, reduction
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
+from retrograd.ops._sections import sections
 from retrograd.ops.comparisons import eq, isnan, logical_not
 from retrograd.ops.copies import conj, to_dtype, zeros_like
 from retrograd.ops.elementwise import exp, sqrt
@@ -151,21 +152,25 @@ def _spread_options(
     return {"dim": dims, "correction": correction, "keepdim": bool(keepdim)}
 
 
+_VARIANCE = """\
+Args:
+    input: the input tensor.
+    dim: dimension or dimensions to reduce; all by default.
+    unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
+        ``correction=0``.
+    keepdim: keep the reduced dimensions, with size 1.
+    correction: number to subtract from the number of elements N in the divisor; 1 by
+        default.
+"""
+
+
 @public("torch method", out="cast")
+@sections(_VARIANCE)
 def var(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
     """The variance of all elements, or of the elements along dimensions.
-
-    Args:
-        input: the input tensor.
-        dim: dimension or dimensions to reduce; all by default.
-        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
-            ``correction=0``.
-        keepdim: keep the reduced dimensions, with size 1.
-        correction: number to subtract from the number of elements N in the divisor; 1 by
-            default.
 
     Returns:
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
@@ -181,20 +186,12 @@ def var(
 
 
 @public("torch method", out="cast")
+@sections(_VARIANCE)
 def std(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation of all elements, or of the elements along dimensions.
-
-    Args:
-        input: the input tensor.
-        dim: dimension or dimensions to reduce; all by default.
-        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
-            ``correction=0``.
-        keepdim: keep the reduced dimensions, with size 1.
-        correction: number to subtract from the number of elements N in the divisor; 1 by
-            default.
 
     Returns:
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
@@ -210,20 +207,12 @@ def std(
 
 
 @public("torch", out="same")
+@sections(_VARIANCE)
 def var_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
     """The variance and the mean of all elements, or along dimensions.
-
-    Args:
-        input: the input tensor.
-        dim: dimension or dimensions to reduce; all by default.
-        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
-            ``correction=0``.
-        keepdim: keep the reduced dimensions, with size 1.
-        correction: number to subtract from the number of elements N in the divisor; 1 by
-            default.
 
     Returns:
         A tuple ``(var, mean)``.
@@ -238,20 +227,12 @@ def var_mean(
 
 
 @public("torch", out="same")
+@sections(_VARIANCE)
 def std_mean(
     input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation and the mean of all elements, or along dimensions.
-
-    Args:
-        input: the input tensor.
-        dim: dimension or dimensions to reduce; all by default.
-        unbiased: whether to divide by N - 1 rather than N: ``correction=1`` or
-            ``correction=0``.
-        keepdim: keep the reduced dimensions, with size 1.
-        correction: number to subtract from the number of elements N in the divisor; 1 by
-            default.
 
     Returns:
         A tuple ``(std, mean)``.

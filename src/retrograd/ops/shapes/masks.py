@@ -16,10 +16,7 @@ from retrograd.ops._words import PADDED
 from retrograd.ops.copies import clone, to_dtype, zeros_like
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.piecewise import clamp, where
-from retrograd.ops.shapes._index_arguments import (
-    check_same_dtype,
-    tensor_argument,
-)
+from retrograd.ops.shapes._index_arguments import check_same_dtype, tensor_argument
 
 
 def _masked_select(self: Raw, mask: Raw) -> Raw:

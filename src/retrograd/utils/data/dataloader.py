@@ -16,12 +16,7 @@ from retrograd.utils.data._iterators import (
     _MultiProcessingDataLoaderIter,
     _SingleProcessDataLoaderIter,
 )
-from retrograd.utils.data._resuming import (
-    Progress,
-    check_state,
-    generators_of,
-    put_back,
-)
+from retrograd.utils.data._resuming import Progress, check_state, generators_of, put_back
 from retrograd.utils.data._utils.collate import default_collate, default_convert
 from retrograd.utils.data._utils.worker import get_worker_info
 from retrograd.utils.data.dataset import IterableDataset, Samples
