@@ -1,4 +1,4 @@
-"""Processes that talk to each other, by MPI, under PyTorch's names.
+"""Communication between processes over MPI, under PyTorch's names.
 
 >>> import retrograd as torch
 >>> import retrograd.distributed as dist

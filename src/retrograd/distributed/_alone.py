@@ -1,7 +1,7 @@
 """A communicator of one process, for programs that run without MPI.
 
-It has the calls of ``mpi4py.MPI.Comm`` that the package uses, on the same arguments, so that
-nothing above asks how many processes there are.
+It has the calls of ``mpi4py.MPI.Comm`` that the package uses, with the same arguments, so that
+no other code needs to know how many processes there are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ IN_PLACE = None  # stands for MPI.IN_PLACE, as None does in mpi4py
 
 
 class Request:
-    """What was asked for, and whether it has been done."""
+    """A request, and whether it is complete."""
 
     def __init__(self, array: Any = None, done: bool = True) -> None:
         self.array = array
@@ -37,8 +37,8 @@ class Alone:
     rank, size = 0, 1
 
     def __init__(self) -> None:
-        self._sent: dict[int, deque[Any]] = {}  # by tag, what nobody has asked for yet
-        self._awaited: dict[int, deque[Request]] = {}  # and those who have asked, for nothing yet
+        self._sent: dict[int, deque[Any]] = {}  # by tag, messages that nobody has received yet
+        self._awaited: dict[int, deque[Request]] = {}  # by tag, receives that wait for a message
 
     def Isend(self, array: Any, place: int, tag: int) -> Request:  # noqa: N802
         if waiting := self._awaited.get(tag):

@@ -1,4 +1,4 @@
-"""Checks of what users pass, in PyTorch's words."""
+"""Checks of arguments, with PyTorch's error messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_dtypes(*tensors: Any) -> None:
 
 
 def check_count(tensors: list[Any], size: int, name: str) -> None:
-    """Refuse a list that has not one tensor for each rank."""
+    """Refuse a list that does not have one tensor for each rank."""
     if len(tensors) != size:
         raise ValueError(
             f"`{name}` must have one tensor for each of the {size} ranks of the group, "
@@ -51,7 +51,7 @@ def check_count(tensors: list[Any], size: int, name: str) -> None:
 
 
 def check_shapes(tensors: list[Any], like: Any, name: str) -> None:
-    """Refuse tensors in a list that are not shaped as the one they stand for."""
+    """Refuse tensors in a list whose shape is not that of the tensor they belong to."""
     for place, tensor in enumerate(tensors):
         if tensor._data.shape != like._data.shape:
             raise ValueError(
@@ -61,7 +61,7 @@ def check_shapes(tensors: list[Any], like: Any, name: str) -> None:
 
 
 def outside(name: str) -> None:
-    """Say that a call was made on a group that this process is not in."""
+    """Warn that a call was made on a group that this process is not in."""
     rank = -1 if world.group is None else world.group.rank()
     warnings.warn(
         f"Running {name} on global rank {rank} which does not belong to the given group.",

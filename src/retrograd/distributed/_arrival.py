@@ -1,9 +1,9 @@
-"""The beginning: waiting for all ranks to come to ``init_process_group``, and saying who has not.
+"""Startup: waiting for all ranks to call ``init_process_group``, and reporting those that do not.
 
-MPI itself cannot say: its first call waits for all processes, in C, and lets no thread of Python
-run. So the ranks of a host first see each other by sockets that have a name and no file, and which
-the system closes with the process. It is Linux that has these. Elsewhere, or where the launcher
-gives the run no name, only what comes after that call has a limit.
+MPI cannot report this itself: its first call waits for all processes in C code, during which no
+Python thread runs. Therefore the ranks of a host first find each other by abstract Unix sockets,
+which the system closes when the process ends. Only Linux has these. Elsewhere, or if the launcher
+does not name the run, the time limit applies only after that call.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from retrograd.distributed._liveness import running, say
 _RUN, _RANK = "PMIX_NAMESPACE", "PMIX_RANK"  # of Open MPI 5, and of others that start by PMIx
 _HERE = "OMPI_COMM_WORLD_LOCAL_SIZE"
 _LIBRARY = "libmpi"
-_TELL = 10.0  # after so many seconds, who is missing is printed
+_TELL = 10.0  # seconds after which missing ranks are printed
 _SCAN = 1.0
 _UNSEEN = 5.0
 
 
 class Arrival:
-    """This process in ``init_process_group``, with a limit in seconds for the others to come."""
+    """This process in ``init_process_group``, with a time limit for the others in seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -37,7 +37,8 @@ class Arrival:
 
     @contextmanager
     def announced(self) -> Iterator[None]:
-        """Start MPI inside of this: wait for the ranks of this host first, visibly for them."""
+        """A context to start MPI in: this rank becomes visible to the ranks of its host, and waits
+        for them."""
         run, rank = os.environ.get(_RUN), os.environ.get(_RANK, "")
         size = _mpi.launched_size()
         if (
@@ -78,8 +79,8 @@ class Arrival:
 
     @contextmanager
     def _limited(self, all_here: bool) -> Iterator[None]:
-        """End this process if ranks on other hosts do not come. MPI cannot be interrupted, and
-        lets no other thread run, so there can be no error to catch."""
+        """End this process if ranks on other hosts do not arrive. MPI cannot be interrupted and
+        lets no other thread run, so no exception can be raised."""
         if all_here:
             yield
             return
@@ -109,7 +110,7 @@ def _name(run: str, rank: int) -> str:
 
 
 class _Missing:
-    """The ranks of this host that have not come yet."""
+    """The ranks of this host that have not arrived yet."""
 
     def __init__(self, run: str, rank: int, size: int, local: int) -> None:
         self.rank = rank
@@ -127,7 +128,7 @@ class _Missing:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as caller:
                 try:
                     caller.connect(_name(self._run, rank))
-                except OSError:  # it is not there yet
+                except OSError:  # it has not arrived yet
                     continue
             self._come.add(rank)
         if time.monotonic() > self._next_scan and (self._is_short() or self._ranks - self._come):
@@ -140,9 +141,9 @@ class _Missing:
         return len(self._ranks) + 1 < self._local
 
     def _scan(self) -> None:
-        """Find the processes. Do not wait for one that has MPI in memory, which has started it
-        before it comes here, nor for one that cannot be seen: in a container of its own, or dead,
-        which the launcher takes care of."""
+        """Find the processes. Do not wait for one that has loaded MPI: it started MPI without
+        coming here. Nor for one that cannot be seen: it is in a container of its own, or dead,
+        which the launcher notices."""
         result = _processes.with_variable(_RUN, self._run, _RANK)
         self._pids = {int(rank): pid for rank, pid in result.items() if rank.isdigit()}
         self._ranks |= set(self._pids) - {self.rank}

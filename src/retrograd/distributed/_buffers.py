@@ -25,7 +25,8 @@ def memory_of(tensor: Any) -> Any:
 
 
 def to_read(tensor: Any) -> Any:
-    """The elements of a tensor in one piece, to be sent: its own memory if it is in one piece."""
+    """The elements of a tensor as a contiguous array to send: its own memory if it is
+    contiguous."""
     return arrays.in_reading_order(memory_of(tensor))
 
 
@@ -43,10 +44,10 @@ def check_writable(tensor: Any) -> Any:
 
 
 def to_write(tensor: Any) -> tuple[Any, Callable[[], None]]:
-    """An array in one piece to receive a tensor's new elements, and what to call when they are
-    there. It holds the present elements."""
+    """A contiguous array to receive a tensor's new elements, and a function to call when they have
+    arrived. It holds the present elements."""
     memory = check_writable(tensor)
-    version_of(tensor).bump()  # what was saved of it is no longer what it was
+    version_of(tensor).bump()  # values saved for backward are outdated now
     array = arrays.in_reading_order(memory)
 
     def written() -> None:
@@ -58,18 +59,18 @@ def to_write(tensor: Any) -> tuple[Any, Callable[[], None]]:
 
 
 def flat(array: Any) -> Any:
-    """An array in one piece, as one dimension."""
+    """A contiguous array as one dimension."""
     return array.reshape(-1)
 
 
 def as_bytes(array: Any) -> Any:
-    """The memory of an array in one piece: MPI need not know what is in it to move it."""
+    """The memory of a contiguous array as bytes: MPI can move it without knowing the dtype."""
     return array.reshape(-1).view("u1")
 
 
 def pieces(array: Any) -> list[Any]:
-    """A flat array, cut where it is too large to be moved at once. Never empty: an array without
-    elements is one piece."""
+    """A flat array, cut into pieces that MPI can move at once. An array without elements is one
+    piece."""
     most = max(LIMITS["bytes"] // array.itemsize, 1)
     if array.size <= most:
         return [array]

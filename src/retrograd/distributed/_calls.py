@@ -1,4 +1,4 @@
-"""What a rank is doing, in words for people and as a number for comparison with other ranks."""
+"""What a rank is doing: as text for messages, and as a number to compare with other ranks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Call:
         self.shape: tuple[int, ...] = () if tensor is None else tensor._data.shape
         self.dtype = "" if tensor is None else tensor._data.dtype.name
         self.detail = detail  # what else must be the same
-        self.words = words  # the same for people, and what need not be
+        self.words = words  # the same as text, and what may differ
         self.source = -1  # the global rank that a received message came from
         self.place = user_place(3)
 
     def fingerprint(self) -> int:
-        """A number that is the same for the same call in any process, and hardly otherwise."""
+        """A hash of the call that is the same in every process."""
         dtype = _DTYPE_NUMBERS.get(self.dtype, -1)
         numbers = (_NUMBERS[self.name], dtype, len(self.shape), *self.shape, *self.detail)
         return hash(numbers) & _POSITIVE

@@ -54,7 +54,7 @@ def barrier(
         outside("barrier")
         return None
     chosen = resolve(group)
-    # That all have made the same call is all there is to it.
+    # Agreeing on the call is the whole barrier.
     return run(Call("barrier"), chosen, lambda: iter(()), [], async_op, timeout)
 
 
@@ -149,7 +149,7 @@ def all_reduce(
 def put_back(
     whole: Any, numbers: Any, back: Callable[[Any], Any], op: ReduceOp, count: int
 ) -> None:
-    """Bring what MPI computed back into the elements of a tensor."""
+    """Copy what MPI computed into the elements of a tensor."""
     reductions.averaged(numbers, op, count)
     if not arrays.may_overlap(whole, numbers):
         arrays.write(whole, back(numbers))

@@ -1,4 +1,4 @@
-"""How a rank's program ends: as it should, by an error, by another rank's end, by a signal."""
+"""How a rank's program ends: normally, by an error, because another rank ended, or by a signal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrograd.distributed._errors import PeerError
 from retrograd.distributed._liveness import Monitor, at_start, leave, running
 from retrograd.distributed._work import Patience, pending, progress
 
-_LINGER = 2.0  # how long one that fails waits for the others to have heard of it
+_LINGER = 2.0  # seconds that a failing rank waits for the others to receive the news
 _FLUSHING = 3.0
 _LONGEST = 2000
 
@@ -46,8 +46,8 @@ def fail(error: BaseException) -> NoReturn:
 
 
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> NoReturn:
-    """Print what happened, tell the others, and end without waiting for anybody: the end of MPI
-    would wait for all ranks."""
+    """Print what happened, tell the others, and exit without waiting: finalizing MPI would wait for
+    all ranks."""
     monitor = running.monitor
     _state.ending = True
     if monitor is None:
@@ -78,7 +78,7 @@ def _place(trace: TracebackType | None) -> str:
 
 
 def _linger(monitor: Monitor) -> None:
-    """Give the others time to say what they have to before the launcher ends them for us."""
+    """Give the others time to print their messages before the launcher kills them."""
     end = time.monotonic() + _LINGER
     others = set(range(monitor.size)) - {monitor.rank}
     while time.monotonic() < end and not others <= set(monitor.news) | set(monitor.where.silent):
@@ -86,7 +86,7 @@ def _linger(monitor: Monitor) -> None:
 
 
 def _out(code: int) -> NoReturn:
-    """End now, with what others have registered for the end, if that does not take long."""
+    """Exit now. Exit handlers of others run, if that does not take long."""
     _state.ending = True
     if _limited(_FLUSHING, code):
         atexit._run_exitfuncs()
@@ -97,10 +97,10 @@ def _out(code: int) -> NoReturn:
 
 
 def _limited(seconds: float, code: int) -> bool:
-    """Whether the program will end in so many seconds, whatever happens."""
+    """Make the program end in at most ``seconds``. Whether that is ensured."""
     try:
         threading.Timer(seconds, os._exit, (code,)).start()
-    except RuntimeError:  # Python 3.12 starts no threads at its own end
+    except RuntimeError:  # Python 3.12 starts no threads while it shuts down
         return False
     return True
 
@@ -108,7 +108,7 @@ def _limited(seconds: float, code: int) -> bool:
 class _State:
     previous_hook: Any = staticmethod(sys.__excepthook__)
     previous_signal: Any = signal.SIG_DFL
-    ending = False  # whatever comes now, the end has begun
+    ending = False  # the exit has begun, whatever happens now
 
 
 _state = _State()
@@ -122,8 +122,8 @@ def _hook(kind: type[BaseException], error: BaseException, trace: TracebackType 
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
-    """SIGTERM: from the launcher because a rank died, from ourselves for the same reason, or from
-    somebody who wants this one to end."""
+    """Handle SIGTERM: sent by the launcher or by this process because a rank died, or by somebody
+    who wants this process to end."""
     monitor = running.monitor
     if monitor is None or monitor.process != os.getpid():
         return _as_before(number, frame)
@@ -150,8 +150,8 @@ def _as_before(number: int, frame: FrameType | None) -> None:
 
 
 def _at_exit() -> None:
-    """The program has come to its end. Stay until the others have, as the end of MPI does, but
-    not for ever."""
+    """The program has ended. Wait until the others have ended, as finalizing MPI does, but only for
+    a limited time."""
     monitor = running.monitor
     if _state.ending or monitor is None or monitor.process != os.getpid():
         return
@@ -160,7 +160,7 @@ def _at_exit() -> None:
     patience = Patience(time.monotonic())
     try:
         while pending() or not all(_is_over(monitor.news.get(rank)) for rank in others):
-            progress()  # lets what was sent go out
+            progress()  # lets pending messages be sent
             for work in pending():
                 monitor.check(work)
             monitor.check_all(f". The program of rank {monitor.rank} had ended")
@@ -178,7 +178,7 @@ def _is_over(item: dict[str, Any] | None) -> bool:
 
 
 def install(monitor: Monitor) -> None:
-    """Take care of this program's end from now on."""
+    """Handle the end of this program from now on."""
     atexit.register(_at_exit)
     _state.previous_hook = sys.excepthook
     sys.excepthook = _hook

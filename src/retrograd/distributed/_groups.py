@@ -42,13 +42,13 @@ class ProcessGroup:
     ) -> None:  # fmt: skip
         self.number = number  # the same in all its members
         self.ranks = list(ranks)  # global ranks, in the order of ranks in the group
-        self.calls = comm  # what ranks are about to do
-        self.data = _mpi.duplicate(comm, wait)  # and the tensors themselves
+        self.calls = comm  # communicator for agreeing on calls
+        self.data = _mpi.duplicate(comm, wait)  # communicator for the tensors
         self.timeout = timeout
         self.issued = 0  # collective calls so far
-        self.turn = 0  # the one that may begin to move tensors
-        self.messages: dict[tuple[str, int, int], int] = {}  # (way, peer, tag) -> how many so far
-        self.lost: list[Work] = []  # operations that an interrupt has ended amid them
+        self.turn = 0  # the number of the call that may move tensors
+        self.messages: dict[tuple[str, int, int], int] = {}  # by (direction, peer, tag)
+        self.lost: list[Work] = []  # operations that an interrupt has cut short
         self._places = {global_rank: place for place, global_rank in enumerate(self.ranks)}
 
     def rank(self) -> int:
@@ -81,7 +81,7 @@ class ProcessGroup:
         return self._places[global_rank]
 
     def count_message(self, way: str, peer: int, tag: int, more: int = 1) -> int:
-        """Count a message with a peer, so that a rank that leaves can say what it took part in.
+        """Count a message with a peer, so that a rank that leaves can report what it took part in.
 
         Args:
             way: "sent" or "received".
@@ -98,8 +98,8 @@ class ProcessGroup:
         return sum(n for (w, _, t), n in self.messages.items() if (w, t) == (way, tag))
 
     def done(self) -> dict[str, Any]:
-        """What this process has done in the group, or will still do by itself. An operation that
-        was lost does not count, and neither does what came after it.
+        """What this process has done in the group, or will complete by itself. An operation that
+        was lost does not count, and neither does anything after it.
 
         Returns:
             A dictionary with the number of collective calls and the numbers of messages.
@@ -120,9 +120,9 @@ class ProcessGroup:
     def agreed(self, call: Call, move: Callable[[], Steps]) -> Steps:
         """Move tensors when all ranks of the group have made the same call.
 
-        MPI pairs the calls of ranks by their order on a communicator. So there is one call for
-        each on ``calls``, made at once, and those on ``data`` are made in turn: a call that makes
-        several, with waits in between, keeps the others back until it has made its last.
+        MPI pairs the calls of ranks by their order on a communicator. Therefore each call makes one
+        MPI call on ``calls`` immediately, and its MPI calls on ``data`` in turn: a call that makes
+        several, with waits in between, holds back the others until it has made its last.
 
         Args:
             call: the call.
@@ -193,15 +193,15 @@ class NonMember:
 
 
 class _World:
-    """What this process belongs to."""
+    """The groups that this process belongs to."""
 
     mpi: Any = None
     comm: Any = None
     group: ProcessGroup | None = None
     groups: list[ProcessGroup]
-    joined: list[ProcessGroup]  # ever, for what this process has done in them
-    created = 0  # groups so far, by all processes alike
-    process = -1  # the process that joined; a fork of it has not
+    joined: list[ProcessGroup]  # all groups ever, for what was done in them
+    created = 0  # number of groups so far, the same in all processes
+    process = -1  # the process that joined; a forked child has not
 
     def __init__(self) -> None:
         self.groups = []
@@ -452,7 +452,7 @@ def new_group(
                 f"(world_size={everyone.size()})"
             )
     call = Call("new_group", detail=tuple(chosen), words=str(chosen))
-    # All have come when this is over, so that what follows does not wait for anybody.
+    # All ranks have arrived when this completes, so that what follows does not wait.
     everyone.agree(call)
     me = everyone.rank()
     member = me in chosen

@@ -1,9 +1,9 @@
-"""Who is still there. No wait outlives the rank it waits for.
+"""Which ranks are alive: no wait outlives the rank it waits for.
 
-A thread listens on the connections to other ranks, and gives a sign of life each second. What it
-hears is put in ``news``, or among the whereabouts of ranks, at which every wait looks. When a rank
-is gone, one that computes and does not wait is interrupted. A rank that is stopped may go on again:
-only those that wait for it are told.
+A thread listens on the connections to other ranks and sends a heartbeat each second. What it
+receives goes to ``news``, or to the whereabouts of ranks; every wait checks both. When a rank is
+gone, the ranks that compute and do not wait are interrupted. A rank that is stopped may continue
+later: only those that wait for it are told.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from retrograd.distributed._errors import PeerError
 from retrograd.distributed._whereabouts import BEAT, Whereabouts, wait_of
 from retrograd.distributed._work import ALL, ANY, Watch, Work, give_up_all
 
-# After the news of a rank's end: how long until whoever computes is interrupted, until the news
-# is printed for a program that cannot be, and until that is ended.
+# Seconds after a rank has ended: until a rank that computes is interrupted, until the news is
+# printed if it cannot be interrupted, and until its process is ended.
 _INTERRUPT, _PRINT, _END = 0.05, 0.2, 7.0
-# What a rank can come to. Whatever stopped because of another is told last; "left" is no fault.
 _ASK_AGAIN = 150  # times, which is about as many microseconds
-_LAST = 1 << 30  # the number of the last news of a rank, which others have to tell
+_LAST = 1 << 30  # stands for the number of a rank's last news, which others relay
+# How a rank can end. Ranks that stopped because of another are reported last; "left" is no fault.
 _ENDS = ("died", "failed", "ended", "stopped")
 _ANSWERS_COME = 0.6
 
 
 class Monitor:
-    """The connections of this rank and what it has heard."""
+    """The connections of this rank and what it has received."""
 
     def __init__(
         self, rank: int, cards: list[dict[str, Any]], made: dict[int, socket.socket],
@@ -49,18 +49,18 @@ class Monitor:
         self.cards = cards
         self.process = os.getpid()
         self.main = threading.current_thread()
-        self.news: dict[int, dict[str, Any]] = {}  # the end of each rank that has come to one
-        self.told = False  # that a rank is gone, to the program, by an error
+        self.news: dict[int, dict[str, Any]] = {}  # how each rank ended, of those that have
+        self.told = False  # whether the program was told, by an error, that a rank is gone
         self.printed = False
-        self.over = False  # this rank's program has come to its end
-        self.blocked: Call | None = None  # inside a call of MPI that cannot be left
-        self.on_signal: Any = None  # what handles SIGTERM for us
+        self.over = False  # this rank's program has ended
+        self.blocked: Call | None = None  # inside an MPI call that cannot be interrupted
+        self.on_signal: Any = None  # the handler of SIGTERM
         self.where = Whereabouts(rank, cards, groups, self.main)
         self._said = 0
         self._questions = dict.fromkeys(range(len(cards)), 0)
         self._answered = 0.0
         self._noticed: set[tuple[str, float]] = set()
-        self.lock = threading.RLock()  # a signal may come amid an announcement, and announce
+        self.lock = threading.RLock()  # a signal handler may announce during an announcement
         free_in_forks(self.lock)
         self._connections = dict(made)
         self._heard = dict.fromkeys(made, b"")
@@ -72,8 +72,8 @@ class Monitor:
         threading.Thread(target=self._listen, name="retrograd-liveness", daemon=True).start()
 
     def _let_go(self) -> None:
-        """In a forked process: close what would keep the connections of its parent open when the
-        parent dies."""
+        """In a forked process: close the connections of the parent, which would stay open when it
+        dies."""
         for connection in self._connections.values():
             connection.close()
         self._selector.close()
@@ -92,7 +92,7 @@ class Monitor:
                 self._hear(key.data)
 
     def _beat(self, passed: float) -> None:
-        """Give a sign of life to the neighbours, and look who gives none."""
+        """Send a heartbeat to the neighbours, and check which of them are silent."""
         self._tell({**self.where.mine(), "kind": "beat"}, but=self.where.silent)
         for item in self.where.judge(list(self._connections), passed):
             self._learn(item, item["rank"])
@@ -100,7 +100,8 @@ class Monitor:
             self._end_blocked(self.blocked)
 
     def _end_blocked(self, call: Call) -> None:
-        """End this process, which is inside MPI and cannot raise, because a rank is stopped."""
+        """End this process because a rank is stopped: it is inside MPI and cannot raise an
+        exception."""
         item = next(iter(self.where.silent.values()))
         text = self.words(item) + f". Rank {self.rank} was in {call}"
         self.say_once(f" at {call.where()}", text)
@@ -122,12 +123,12 @@ class Monitor:
         self._selector.unregister(connection)
         del self._connections[peer]
         connection.close()
-        # A rank whose program ends well says so, and stays until all others' have.
+        # A rank whose program ends normally says so, and stays until all others have ended.
         if not (self.over and self.news.get(peer, {}).get("over")):
             self._learn({"rank": peer, "kind": "died", "number": _LAST}, peer)
 
     def _learn(self, item: dict[str, Any], source: int) -> None:
-        """Take in a piece of news, and pass it on if it is new."""
+        """Note a piece of news, and relay it if it is new."""
         rank = item["rank"]
         if item["kind"] in ("beat", "state", "silent"):
             self._learn_where(item, source)
@@ -140,15 +141,15 @@ class Monitor:
             return
         known = self.news.get(rank)
         if known is not None and (item["number"] <= known["number"] or known["kind"] in _ENDS):
-            return  # it comes by several ways, and who has ended does not end again
+            return  # news comes by several paths, and a rank ends only once
         self.news[rank] = item
         self._tell(item, but=(source,))
         if item["kind"] in _ENDS and self.first_end() is item:
             threading.Thread(target=self._see_to_it, daemon=True).start()
 
     def _learn_where(self, item: dict[str, Any], source: int) -> None:
-        """Take in where a rank is. A sign of life is for neighbours only, unless it is that of one
-        that was silent."""
+        """Note where a rank is. Heartbeats are for neighbours only, except for that of a rank that
+        was silent."""
         was_silent = item["rank"] in self.where.silent
         if self.where.take(item) and (item["kind"] != "beat" or was_silent):
             if item["kind"] == "beat":
@@ -156,7 +157,7 @@ class Monitor:
             self._tell(item, but=(source,))
 
     def _answer(self) -> None:
-        """Tell all where this rank is, unless they have just been told."""
+        """Tell all ranks where this one is, unless that has just been done."""
         if time.monotonic() - self._answered > _ANSWERS_COME / 3:
             self._answered = time.monotonic()
             self._tell(self.where.mine())
@@ -174,15 +175,15 @@ class Monitor:
                 if peer not in but:
                     try:
                         connection.sendall(line)
-                    except OSError:  # it is going itself; the listening thread hears of that
+                    except OSError:  # that rank is ending itself; the listening thread will notice
                         continue
 
     def _see_to_it(self) -> None:
-        """See to it that a program that does not wait for anybody ends, too."""
+        """Make a program end that does not wait for another rank."""
         time.sleep(_INTERRUPT)
         if not self.told and self.main is threading.main_thread():
             if signal.getsignal(signal.SIGTERM) is not self.on_signal:
-                self.say_once("", "")  # the program's own handler will hardly say why
+                self.say_once("", "")  # the program's own handler is unlikely to say why
             signal.pthread_kill(self.main.ident or 0, signal.SIGTERM)
         time.sleep(_PRINT - _INTERRUPT)
         if not self.told:
@@ -194,7 +195,7 @@ class Monitor:
     # -- the program -------------------------------------------------------------------------
 
     def first_end(self) -> dict[str, Any] | None:
-        """The first that was heard of a rank that did not end well, by its own doing if any."""
+        """The first news of a rank that failed; preferably one that failed by itself."""
         ends = [item for item in list(self.news.values()) if item["kind"] in _ENDS]
         return min(ends, key=lambda item: item["kind"] == "stopped", default=None)
 
@@ -204,7 +205,7 @@ class Monitor:
         return f"rank {rank} (pid {card['pid']} on {card['name']})"
 
     def words(self, item: dict[str, Any]) -> str:
-        """A piece of news for people."""
+        """A piece of news as text."""
         if item["kind"] == "stopped":
             return str(item["text"])
         if item["kind"] == "silent":
@@ -218,14 +219,14 @@ class Monitor:
         return f"{self.who(item['rank'])} {what}"
 
     def error(self, item: dict[str, Any], doing: str = "") -> PeerError:
-        """The error for a rank that is gone. From here on the program knows."""
+        """The error for a rank that is gone. The program counts as told from here on."""
         self.told = True
         if item["kind"] == "stopped":
             return PeerError(self.words(item), item["about"])
         return PeerError(self.words(item) + doing, item["rank"])
 
     def say_once(self, where: str, what: str) -> None:
-        """Print one line on the rank that is gone, whoever comes to it first."""
+        """Print one line about the rank that is gone, from whichever thread is first."""
         item = self.first_end()
         what = what or (self.words(item) if item is not None else "")
         if what and not self.printed:
@@ -233,7 +234,7 @@ class Monitor:
             say(f"rank {self.rank} stops{where}: {what}")
 
     def check(self, work: Work) -> None:
-        """Raise if the ranks that an operation needs are not there any more."""
+        """Raise an error if ranks that an operation needs are gone."""
         if self.where.silent:
             self._check_silent(work)
         if not self.news:
@@ -248,7 +249,7 @@ class Monitor:
                 raise self.error(item, _why_in_vain(self.rank, rank, work, item))
 
     def _check_silent(self, work: Work) -> None:
-        """Raise if an operation needs a rank that is stopped."""
+        """Raise an error if an operation needs a rank that is stopped."""
         for rank, item in list(self.where.silent.items()):
             if rank in work.group.ranks and work.peer in (rank, ALL):
                 give_up_all()
@@ -262,7 +263,7 @@ class Monitor:
                 raise self.error(item, f". Rank {self.rank} was in {work.call}")
 
     def check_all(self, doing: str) -> None:
-        """Raise if any rank is gone or stopped, for a call that needs all and is no operation."""
+        """Raise an error if any rank is gone or stopped, for a call that needs all ranks."""
         item = self.first_end() or next(iter(list(self.where.silent.values())), None)
         if item is not None:
             raise self.error(item, doing)
@@ -270,13 +271,13 @@ class Monitor:
     # -- who is late ---------------------------------------------------------------------------
 
     def ask(self) -> None:
-        """Ask all ranks where they are. The answers are among the whereabouts soon."""
+        """Ask all ranks where they are. The answers arrive in the whereabouts."""
         self._questions[self.rank] += 1
         self._tell({"rank": self.rank, "kind": "ask", "number": self._questions[self.rank]})
         self.where.mine()
 
     def notice(self, work: Work, seconds: float) -> None:
-        """Print for whom this rank waits: once for a line of the program and a time."""
+        """Print which ranks this one waits for: once for each line of the program and time."""
         key = (work.call.where(), round(seconds, -1))
         if key not in self._noticed:
             self._noticed.add(key)
@@ -285,12 +286,12 @@ class Monitor:
                 f"{work.call.where()} for {whom}")  # fmt: skip
 
     def notice_end(self, others: list[int]) -> None:
-        """Print for whom this rank waits whose program has ended."""
+        """Print which ranks this one, whose program has ended, waits for."""
         wait = {"call": "its end", "group": -1, "number": 0, "peer": ALL, "ranks": others}
         say(f"rank {self.rank} has ended and waits for {self.where.words(wait, self.who)}")
 
     def late(self, work: Work) -> str:
-        """Whom an operation that has timed out was waiting for."""
+        """The ranks that an operation was waiting for when it timed out."""
         asked = time.monotonic()
         self.ask()
         wait = wait_of(work, self.size)
@@ -310,7 +311,7 @@ def _why_in_vain(me: int, rank: int, work: Work, item: dict[str, Any]) -> str:
 
 
 def _left_before(work: Work, rank: int, item: dict[str, Any], monitor: Monitor) -> bool:
-    """Whether a rank that has left will never do its part of an operation."""
+    """Whether a rank has left without doing its part of an operation."""
     group = work.group
     if not _is_gone(item, group):
         return False
@@ -329,7 +330,7 @@ def _left_before(work: Work, rank: int, item: dict[str, Any], monitor: Monitor) 
 
 
 def _is_gone(item: dict[str, Any], group: Any) -> bool:
-    """Whether a rank that has left will not join a group later, in another world."""
+    """Whether a rank that has left will not join a later world."""
     return bool(item["over"] or group.number < item["created"])
 
 
@@ -340,7 +341,7 @@ def _done_in(item: dict[str, Any], group: Any) -> dict[str, Any]:
 
 
 def _nobody_sends(work: Work, monitor: Monitor) -> bool:
-    """Whether all ranks of a group have left, and one that receives from any is one too many."""
+    """Whether all other ranks of a group have left, so that nobody can send a message any more."""
     group, me = work.group, monitor.rank
     sent = group.messages.get(("sent", me, work.tag), 0)
     for rank in group.ranks:
@@ -353,11 +354,11 @@ def _nobody_sends(work: Work, monitor: Monitor) -> bool:
 
 
 def say(line: str) -> None:
-    """Print a line for people, from any thread and at any moment."""
-    if sys.__stderr__ is not None:  # else 2 may be the number of any file of the program's
+    """Print a line on standard error, from any thread and at any moment."""
+    if sys.__stderr__ is not None:  # otherwise 2 may be any file of the program
         try:
             os.write(2, line.encode(errors="backslashreplace") + b"\n")
-        except OSError:  # whoever was listening is gone; that is no reason to stop
+        except OSError:  # nobody reads it any more, which is no reason to stop
             return
 
 
@@ -370,7 +371,7 @@ _at_start: list[Callable[[Monitor], None]] = []
 
 
 def at_start(function: Callable[[Monitor], None]) -> None:
-    """Call a function once ranks are watched."""
+    """Call a function when the watching of ranks starts."""
     _at_start.append(function)
 
 
@@ -400,7 +401,7 @@ def start(group: Any, groups: Sequence[Any], wait: Callable[[Any], None]) -> Non
 
 @contextmanager
 def blocked_in(call: Call) -> Iterator[None]:
-    """Around a call of MPI that blocks: if a rank is stopped meanwhile, this process ends."""
+    """A context for an MPI call that blocks: if a rank is stopped meanwhile, this process ends."""
     monitor = running.monitor
     if monitor is None:
         yield
@@ -413,7 +414,7 @@ def blocked_in(call: Call) -> Iterator[None]:
 
 
 def leave(groups: list[Any], created: int, over: bool) -> None:
-    """Tell the others that this rank makes no more calls, and how many it has made."""
+    """Tell the others that this rank makes no more calls, and how many it made."""
     monitor = running.monitor
     if monitor is None or monitor.process != os.getpid():
         return

@@ -1,4 +1,4 @@
-"""A barrier that says who has not come."""
+"""A barrier that reports the ranks that do not arrive."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def monitored_barrier(
 
 
 def _await_all(group: ProcessGroup, limit: timedelta, wait_all_ranks: bool) -> None:
-    """Rank 0's part: hear from all, then answer all."""
+    """The part of rank 0: receive from all ranks, then answer all."""
     places = range(1, group.size())
     arrivals = [begin_receiving(_token(), place, group, TAGS) for place in places]
     deadline = time.monotonic() + limit.total_seconds()

@@ -45,8 +45,8 @@ def neighbours(rank: int, size: int) -> list[int]:
 
 
 def _host_mark() -> str:
-    """What tells this host from others, also where names repeat. Containers have a network of
-    their own on the same machine, and cannot reach each other by 127.0.0.1."""
+    """What distinguishes this host from others, even if their names are the same. Containers on one
+    machine have networks of their own, and cannot reach each other by 127.0.0.1."""
     boot, network = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/net")
     if boot.exists() and network.exists():
         return f"{boot.read_text().strip()} {network.stat().st_ino}"
@@ -54,17 +54,17 @@ def _host_mark() -> str:
 
 
 def _addresses() -> list[str]:
-    """Where other hosts may reach this one, the likeliest first."""
+    """The addresses at which other hosts may reach this one, the most likely first."""
     result = [_way_out(), *_of_name(), *_of_interfaces()]
     return list(dict.fromkeys(a for a in result if a and not a.startswith("127.")))
 
 
 def _way_out() -> str:
-    """The address that this host has for the world."""
+    """The address of this host on its route to other networks."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outward:
         try:
-            outward.connect(("192.0.2.1", 9))  # nothing is sent; this only picks a way
-        except OSError:  # a host that sees only its own network
+            outward.connect(("192.0.2.1", 9))  # nothing is sent; this only selects a route
+        except OSError:  # a host without a route to other networks
             return ""
         return str(outward.getsockname()[0])
 
@@ -73,7 +73,7 @@ def _of_name() -> list[str]:
     """The addresses that go with the name of this host."""
     try:
         known = socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
-    except OSError:  # its own name is not known to it
+    except OSError:  # its own name does not resolve
         return []
     return [str(address[0]) for *_, address in known]
 
@@ -89,7 +89,7 @@ def _of_interfaces() -> list[str]:
         for _, name in socket.if_nameindex():
             try:
                 told = fcntl.ioctl(any_, _SIOCGIFADDR, name.encode().ljust(256, b"\0"))
-            except OSError:  # one without an address
+            except OSError:  # an interface without an address
                 continue
             result.append(socket.inet_ntoa(told[20:24]))
     return result
@@ -102,7 +102,7 @@ def until_done(request: Any) -> None:
 
 
 def _exchange(comm: Any, mine: dict[str, Any], wait: Callable[[Any], None]) -> list[dict[str, Any]]:
-    """What every rank says of itself, by MPI."""
+    """Exchange what every rank says about itself, by MPI."""
     text = json.dumps(mine).encode()
     sent = arrays.zeros(_CARD_BYTES, "u1")
     sent[: len(text)] = list(text[:_CARD_BYTES])
@@ -133,7 +133,7 @@ def connect(
         }, wait)  # fmt: skip
         for card, its_host in zip(cards, hosts, strict=True):
             card["host"] = its_host
-        # The lower are called while the higher call, so that nobody waits for its turn.
+        # Lower ranks are called while higher ranks call, so that nobody waits for its turn.
         with ThreadPoolExecutor(1) as aside:
             higher = {peer for peer in near if peer > rank}
             answered = aside.submit(_answer, listener, secret, higher)
@@ -146,8 +146,8 @@ def connect(
 
 
 def _call(card: dict[str, Any], rank: int, same_host: bool, peer: int) -> socket.socket:
-    """Connect with a rank that listens, at the first address where it answers to its secret: the
-    same address may lead to somebody else from here."""
+    """Connect with a rank that listens, at the first address that answers with its secret: from
+    here, an address may belong to another process."""
     deadline = time.monotonic() + _KNOCK_SECONDS
     tried: dict[str, str] = {}
     while time.monotonic() < deadline:
@@ -174,7 +174,7 @@ def _call(card: dict[str, Any], rank: int, same_host: bool, peer: int) -> socket
 
 
 def _answer(listener: socket.socket, secret: str, expected: set[int]) -> dict[int, socket.socket]:
-    """Wait for the ranks that call this one. Others who find the port are sent away."""
+    """Wait for the ranks that call this one. Connections of others are closed."""
     made: dict[int, socket.socket] = {}
     deadline = time.monotonic() + _KNOCK_SECONDS
     while missing := expected - set(made):
@@ -196,14 +196,14 @@ def _answer(listener: socket.socket, secret: str, expected: set[int]) -> dict[in
 
 
 def _caller(connection: socket.socket, secret: str) -> int:
-    """The rank at the other end of a connection, or -1 if it is none."""
+    """The rank at the other end of a connection, or -1 if it is not a rank."""
     connection.settimeout(_TRY_SECONDS)
     try:
         word, _, number = _line(connection).partition(" ")
         if not secrets.compare_digest(word.encode(), secret.encode()):
             return -1
         connection.sendall(_YES)
-    except OSError:  # it says nothing, or went away
+    except OSError:  # it sends nothing, or has closed the connection
         return -1
     return int(number)
 
@@ -219,12 +219,12 @@ def _line(connection: socket.socket) -> str:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Let the system find out when the host at the other end has vanished."""
+    """Let the system detect that the host at the other end has vanished."""
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # Asked every second after two of silence. The limit in milliseconds must lie before the last
-    # question: the system looks at it only when it asks, and would ask once more.
+    # Probes are sent every second after two seconds of silence. The limit in milliseconds must be
+    # before the last probe: the system checks it only when it sends one.
     for name, value in (
         ("TCP_KEEPIDLE", 2), ("TCP_KEEPALIVE", 2), ("TCP_KEEPINTVL", 1),
         ("TCP_KEEPCNT", _SILENT_SECONDS - 2), ("TCP_USER_TIMEOUT", _SILENT_SECONDS * 1000 - 500),

@@ -1,5 +1,5 @@
-"""Any Python objects between ranks, pickled. Only for what ranks that trust each other send: who
-can send a pickle can run code where it is read."""
+"""Any Python objects between ranks, pickled. Use it only between ranks that trust each other:
+whoever sends a pickle can run code where it is loaded."""
 
 from __future__ import annotations
 

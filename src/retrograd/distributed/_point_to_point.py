@@ -1,7 +1,7 @@
 """Sending tensors from one rank to another.
 
-A message is announced before it is sent: what it is, and under which number it comes. The
-receiver looks whether that fits its tensor before anything is written to it.
+A message is announced before it is sent: its dtype, shape and number. The receiver checks these
+against its tensor before anything is written to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retrograd.distributed._work import ANY, Steps, Work
 
 _ANNOUNCED_DIMS = 28
 _ANNOUNCEMENT = _ANNOUNCED_DIMS + 4  # number of the message, dtype, dimensions, elements, sizes
-TAGS = 32767  # every MPI has this many, and one more, for what is not a message of a user
+TAGS = 32767  # every MPI has this many and one more, which is not for messages of users
 _numbers = itertools.count()
 
 
@@ -74,7 +74,7 @@ def _receiving(group: ProcessGroup, tensor: Any, peer: int, tag: int, call: Call
 
 
 class _WithStatus:
-    """A request whose fulfilment is told to a status."""
+    """A request that fills in a status when it completes."""
 
     __slots__ = ("request", "status")
 

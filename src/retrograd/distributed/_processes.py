@@ -1,4 +1,4 @@
-"""What the system tells about processes of this host, where it does: in Linux's ``/proc``."""
+"""Information about processes of this host from ``/proc``, where the system has it (Linux)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _STATE, _USER_TIME, _SYSTEM_TIME, _START = 0, 11, 12, 19  # fields of stat, afte
 
 @dataclass
 class Standing:
-    """How a process is doing."""
+    """The state of a process."""
 
-    state: str  # the letter of the system: R runs, S sleeps, D waits for a disk, T is stopped
-    ticks: int  # of processor time that all its threads have used
-    start: int  # when it began: tells it from a later process with the same number
+    state: str  # the letter in /proc: R runs, S sleeps, D waits for a disk, T is stopped
+    ticks: int  # processor time that all its threads have used
+    start: int  # its start: distinguishes it from a later process with the same number
 
     @property
     def is_stopped(self) -> bool:
@@ -25,18 +25,18 @@ class Standing:
 
 
 def standing(pid: int) -> Standing | None:
-    """How a process of this host is doing; None if that cannot be known."""
+    """The state of a process of this host; None if unknown."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:  # it is gone, or this system has no such files
         return None
-    fields = text.rpartition(")")[2].split()  # the name before may hold anything
+    fields = text.rpartition(")")[2].split()  # the name before it may contain anything
     ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
     return Standing(fields[_STATE], ticks, int(fields[_START]))
 
 
 def beginning(pid: int) -> int:
-    """When a process began, in the system's own units; 0 if that cannot be known."""
+    """When a process started, in units of the system; 0 if unknown."""
     result = standing(pid)
     return 0 if result is None else result.start
 
@@ -67,7 +67,7 @@ def has_loaded(pid: int, library: str) -> bool:
 
 
 def network(pid: int) -> int:
-    """A number for the network that a process of this host sees; 0 if that cannot be known."""
+    """A number for the network namespace of a process of this host; 0 if unknown."""
     try:
         return (_PROC / str(pid) / "ns" / "net").stat().st_ino
     except OSError:  # it has ended, or is somebody else's

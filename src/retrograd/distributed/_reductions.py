@@ -1,4 +1,4 @@
-"""How elements of several ranks become one."""
+"""Reductions of elements across ranks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReduceOp(enum.Enum):
 _BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _OF_COMPLEX = (ReduceOp.SUM, ReduceOp.AVG)
 _IN_MPI = {"AVG": "SUM", "PRODUCT": "PROD"}
-# Of truth values, stored as 0 and 1: "true + true" is true, as in PyTorch.
+# For bools, stored as 0 and 1: True + True is True, as in PyTorch.
 _OF_BOOLS = {"SUM": "MAX", "PRODUCT": "MIN"}
 
 
@@ -65,8 +65,9 @@ def in_mpi(mpi: Any, op: ReduceOp, kind: str) -> Any:
 
 
 def workable(array: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """A flat array as MPI computes on it, and the way back for a result. Complex numbers are
-    pairs, truth values bytes; half precision, which MPI lacks, is added up in single."""
+    """A flat array in a form that MPI can compute on, and a function that converts a result back.
+    Complex numbers become pairs and bools become bytes; float16, which MPI lacks, is computed in
+    float32."""
     dtype = array.dtype
     if dtype.kind == "b":
         return array.view("u1"), lambda result: result.view(dtype)
@@ -78,6 +79,6 @@ def workable(array: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def averaged(array: Any, op: ReduceOp, count: int) -> None:
-    """Divide sums by the number of ranks where an average was asked for."""
+    """Divide sums by the number of ranks for an average."""
     if op is ReduceOp.AVG:
         arrays.write(array, array / count)

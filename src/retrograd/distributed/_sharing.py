@@ -1,7 +1,7 @@
 """Calls that all ranks of a group make together, with a tensor for each rank.
 
-What goes between all ranks at once is moved by way of one array with a row for each rank, in
-stretches that MPI can count.
+What all ranks exchange at once is moved through one array with a row for each rank, in segments
+small enough for MPI's counts.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Target = tuple[Any, Callable[[], None]]
 
 
 def _stretches(row: Any, count: int) -> Iterator[tuple[slice, type[list[Any]]]]:
-    """The stretches of a flat array that are moved at once, if ``count`` of them are, and what
-    their requests are put in."""
+    """The segments of a flat array to move at once, if ``count`` arrays are moved together, and
+    what their requests are collected in."""
     most = max(LIMITS["bytes"] // (row.itemsize * count), 1)
     for start in range(0, max(row.size, 1), most):
         yield slice(start, start + most), More if start + most < row.size else list
@@ -44,7 +44,7 @@ def _stretches(row: Any, count: int) -> Iterator[tuple[slice, type[list[Any]]]]:
 def _gathering(
     source: Any, targets: list[Target], count: int, begin: Callable[[Any, Any], Any]
 ) -> Steps:
-    """Bring the arrays of all ranks into ``targets``; in ranks that have none, only send."""
+    """Gather the arrays of all ranks into ``targets``; ranks without targets only send."""
     row = as_bytes(source)
     for stretch, requests in _stretches(row, count):
         part = row[stretch]
@@ -64,7 +64,7 @@ def _parts(tensor: Any, count: int) -> list[Target]:
 
 
 def _nothing() -> None:
-    """Said once, by another part."""
+    """The first part of a tensor reports that the whole was written; the others do nothing."""
 
 
 def _check_parts(name: str, whole: Any, part: Any, count: int) -> None:
@@ -276,7 +276,7 @@ def _reducing(
     name: str, output: Any, sources: Callable[[], list[Any]], op: ReduceOp, group: ProcessGroup,
     async_op: bool,
 ) -> Work | None:  # fmt: skip
-    """Combine what all ranks have for each rank, and give each its own."""
+    """Reduce what all ranks have for each rank, and give each rank its part."""
     reductions.check(name, op, output._data.dtype.kind)
     array, written = to_write(output)
     rows_given = sources()

@@ -1,9 +1,9 @@
-"""Where each rank is, and whether it is still going.
+"""Where each rank is in its program, and whether it is running.
 
 A thread of every rank tells its neighbours each second where the program is and what it waits for.
-A rank that computes goes on telling; one that is stopped falls silent. Whoever has waited for long
-asks all ranks, and follows from the one it waits for to the one that this waits for, and so on, to
-those that do not wait: they are late.
+A rank that computes keeps sending; one that is stopped falls silent. A rank that has waited for
+long asks all ranks, and follows the chain from the rank it waits for to the rank that one waits
+for, and so on, to the ranks that do not wait: these are late.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from retrograd._source import describe, is_own
 from retrograd.distributed._processes import standing
 from retrograd.distributed._work import ALL, ANY, Work, waiting
 
-BEAT = 1.0  # seconds between signs of life
-_NEAR = 6.0  # a rank on this host that is silent for so long, and uses no processor, is stopped
-_FAR = 60.0  # on another host it may be in one operation that lets no thread run
-_LOOK = 2.0  # before the end of that time: when to look at what the system says for the first time
+BEAT = 1.0  # seconds between heartbeats
+_NEAR = 6.0  # a rank on this host that is silent for so long and uses no processor time is stopped
+_FAR = 60.0  # on another host it may be in an operation that lets no thread run
+_LOOK = 2.0  # how long before that to read its processor time first
 _LIBRARIES = os.path.dirname(os.__file__) + os.sep
 _LONGEST = 300
 
@@ -32,9 +32,9 @@ _WAITING = Work._is_over_in_the_end.__code__
 
 
 def place_of(thread: threading.Thread) -> tuple[str, bool]:
-    """The line of the user's code that a thread is at: the innermost that is neither this
-    package's nor an installed library's, if there is one. And whether it waits for an operation: it
-    does not if other code runs amid that, such as a handler of a signal."""
+    """The line of the user's code that a thread is at: the innermost that is neither this package's
+    nor an installed library's, if there is one. And whether it waits for an operation: not if other
+    code runs during the wait, such as a signal handler."""
     frame = sys._current_frames().get(thread.ident or 0)
     best: FrameType | None = None
     waits = False
@@ -52,12 +52,12 @@ def place_of(thread: threading.Thread) -> tuple[str, bool]:
 
 
 class Whereabouts:
-    """What this rank knows of where the others are."""
+    """What this rank knows about where the others are."""
 
     def __init__(self, rank: int, cards: list[dict[str, Any]], groups: Sequence[Any],
                  main: threading.Thread) -> None:  # fmt: skip
         self.rank = rank
-        self.states: dict[int, dict[str, Any]] = {}  # the last that was heard of each rank
+        self.states: dict[int, dict[str, Any]] = {}  # the last report of each rank
         self.silent: dict[int, dict[str, Any]] = {}  # those that are stopped
         self.came: dict[int, float] = {}  # when it was heard
         self._cards = cards
@@ -70,8 +70,8 @@ class Whereabouts:
     # -- this rank ---------------------------------------------------------------------------
 
     def mine(self) -> dict[str, Any]:
-        """What there is to tell about this rank now."""
-        self._number += 2  # between two of them there is room for "and then it fell silent"
+        """The report on this rank."""
+        self._number += 2  # by twos: the odd numbers mean "and then it fell silent"
         at, in_wait = place_of(self._main)
         waits = next((wait_of(work, len(self._cards)) for work in reversed(waiting)
                       if in_wait or work.waiter != self._main.ident), None)  # fmt: skip
@@ -86,7 +86,7 @@ class Whereabouts:
     # -- the others --------------------------------------------------------------------------
 
     def take(self, item: dict[str, Any]) -> bool:
-        """Take in what was told about a rank. Whether it is new."""
+        """Note a report on a rank. Whether it is new."""
         rank = item["rank"]
         if rank == self.rank or item["number"] <= self.states.get(rank, {"number": 0})["number"]:
             return False
@@ -99,15 +99,15 @@ class Whereabouts:
         return True
 
     def heard(self, peer: int) -> None:
-        """Something came from a neighbour."""
+        """Note that a neighbour sent something."""
         self._quiet[peer] = 0.0
         self._ticks.pop(peer, None)
 
     def judge(self, peers: Iterable[int], passed: float) -> list[dict[str, Any]]:
-        """Find neighbours that have fallen silent, some time after the last look.
+        """Find neighbours that have fallen silent, ``passed`` seconds after the last check.
 
-        A long time means that this rank itself was stopped, and counts little: the others have
-        spoken meanwhile, or were stopped along with it.
+        If these are many, this rank itself was stopped, and they count little: the others have sent
+        something meanwhile, or were stopped along with it.
         """
         result = []
         for peer in peers:
@@ -121,7 +121,7 @@ class Whereabouts:
         return result
 
     def _is_stopped(self, peer: int, quiet: float) -> bool:
-        """Whether a rank that is quiet will not go on by itself, as far as can be known."""
+        """Whether a silent rank is stopped, as far as can be known."""
         card = self._cards[peer]
         known = None
         if card["host"] == self._cards[self.rank]["host"]:
@@ -133,7 +133,7 @@ class Whereabouts:
         if not known.is_stopped:
             before = self._ticks.get(peer)
             self._ticks[peer] = known.ticks
-            if before != known.ticks or known.state == "R":  # it computes: begin to look anew
+            if before != known.ticks or known.state == "R":  # it computes: start over
                 self._quiet[peer] = min(quiet, _NEAR - _LOOK)
                 return False
         return quiet >= _NEAR
@@ -149,7 +149,7 @@ class Whereabouts:
         return "is stopped by a signal" if known.is_stopped else "hangs"
 
     def words_of_silence(self, item: dict[str, Any]) -> str:
-        """What a rank that is stopped has come to."""
+        """What is known about a rank that is stopped."""
         quiet = item["quiet"] + max(time.time() - item["at_time"], 0)
         since = time.strftime("%H:%M:%S", time.localtime(time.time() - quiet))
         last = f", when it was at {item['at']}" if item["at"] else ""
@@ -158,7 +158,7 @@ class Whereabouts:
     # -- whom a wait is for --------------------------------------------------------------------
 
     def needed_by(self, wait: dict[str, Any], rank: int) -> list[int]:
-        """The ranks that somebody who waits needs something of, as far as is known."""
+        """The ranks that a waiting rank needs, as far as is known."""
         ranks = range(len(self._cards)) if wait["ranks"] is None else wait["ranks"]
         others = [other for other in ranks if other != rank]
         if wait["peer"] == ANY:
@@ -178,7 +178,7 @@ class Whereabouts:
         return result
 
     def late(self, wait: dict[str, Any]) -> list[int]:
-        """The ranks at which a chain of waits ends; none if it goes round in a circle."""
+        """The ranks at which a chain of waits ends; none if it is a cycle."""
         seen, result = {self.rank}, []
         following = self.needed_by(wait, self.rank)
         while following:
@@ -194,7 +194,7 @@ class Whereabouts:
         return sorted(result)
 
     def words(self, wait: dict[str, Any], who: Callable[[int], str]) -> str:
-        """Whom a wait is for, and where they are."""
+        """Which ranks a wait is for, and where they are."""
         result = self.late(wait)
         if result:
             return "; ".join(f"{who(rank)}, {self._where(rank)}" for rank in result)
@@ -218,7 +218,7 @@ class Whereabouts:
 
 
 def wait_of(work: Work, size: int) -> dict[str, Any]:
-    """What an operation waits for, to be told to others."""
+    """What an operation waits for, for the report to other ranks."""
     ranks = work.group.ranks
     return {
         "call": str(work.call)[:_LONGEST], "group": work.group.number, "peer": work.peer,

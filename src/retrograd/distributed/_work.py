@@ -1,9 +1,9 @@
-"""Operations under way, and waiting for them.
+"""Operations in progress, and waiting for them.
 
-An operation is a generator: it yields the MPI requests it needs fulfilled before it can go on.
-Nothing blocks inside MPI. Whoever waits goes round all operations under way and lets each take
-its next step, so that they complete in whatever order their peers get to them, and looks at
-whether all peers are still there.
+An operation is a generator: it yields the MPI requests that must complete before it can continue.
+Nothing blocks inside MPI. A thread that waits goes through all operations in progress and advances
+each, so that they complete in whatever order their peers reach them, and checks that all peers are
+alive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retrograd.distributed._calls import Call
 
 Steps = Iterator[Sequence[Any]]
 
-ALL, ANY = -1, -2  # stand for the peer of an operation that needs all, or any, of its group
+ALL, ANY = -1, -2  # the peer of an operation that needs all ranks, or any rank, of its group
 NOT_YET: tuple[Any, ...] = ()  # yielded by an operation whose turn has not come
 
 
@@ -29,36 +29,38 @@ class More(list[Any]):
 
 
 _under_way: list[Work] = []
-waiting: list[Work] = []  # what threads of this process have waited for a while for
+waiting: list[Work] = []  # what threads of this process have been waiting for
 _given_up: list[Work] = []
 _lock = threading.RLock()
 free_in_forks(_lock)
 _yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
 
-# How waiting goes over from asking all the time to asking now and then: a short wait is over
-# soonest if nobody sleeps, and a long one should leave the processor to those that compute.
+# How polling slows down: a short wait ends soonest without sleeping, and a long one should leave
+# the processor to those that compute.
 _STEP_ASIDE = 400
 _NAPS = ((900, 50e-6), (3000, 200e-6))  # up to so many turns, so many seconds each
 _LONG_NAP = 1e-3
 _NEWS_COMES = 1.0
-# After so many seconds of waiting, all ranks are asked where they are; a second later that is told.
+# After so many seconds of waiting, all ranks are asked where they are; a second later it is
+# printed.
 _ASK = (9.0, 59.0, 599.0)
 _TELL = 1.0
 
 
 class Watch:
-    """Looks after the peers while somebody waits. The liveness module puts its checks here, and
-    how often to ask again at once: seldom, where ranks must share processors."""
+    """Checks the peers during a wait. The liveness module sets its checks here, and how often to
+    poll without a pause: seldom, if ranks must share processors."""
 
     check: Callable[[Work], None] = staticmethod(lambda work: None)
-    ask: Callable[[], None] = staticmethod(lambda: None)  # all ranks where they are
-    tell: Callable[[Work, float], None] = staticmethod(lambda work, seconds: None)  # who is late
-    late: Callable[[Work], str] = staticmethod(lambda work: "")  # the same for an error
+    ask: Callable[[], None] = staticmethod(lambda: None)  # asks all ranks where they are
+    # Prints which ranks are late; the same as text for an error.
+    tell: Callable[[Work, float], None] = staticmethod(lambda work, seconds: None)
+    late: Callable[[Work], str] = staticmethod(lambda work: "")
     ask_again = 5
 
 
 class Patience:
-    """When somebody who waits should say for whom."""
+    """When a waiting thread should print which ranks it waits for."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -66,7 +68,7 @@ class Patience:
         self._next = self._began + self._steps[0][0]
 
     def is_over(self, now: float) -> bool:
-        """Whether it is time to say so. Asks all ranks where they are some time before."""
+        """Whether it is time to print it. Asks all ranks where they are some time before."""
         if now < self._next:
             return False
         _, tells = self._steps.pop(0)
@@ -112,7 +114,7 @@ class Work:
         self._error: BaseException | None = None
         self._done = False
         self.timed_out = False
-        self.waiter = 0  # the thread that has waited for a while for it
+        self.waiter = 0  # the thread that has been waiting for it
         with _lock:
             try:
                 if not self._advance():
@@ -124,7 +126,7 @@ class Work:
             raise self._error
 
     def _advance(self) -> bool:
-        """Take as many steps as can be taken now. Whether the operation is over."""
+        """Advance as far as possible now. Whether the operation is over."""
         while True:
             requests = self._requests
             try:
@@ -140,7 +142,7 @@ class Work:
                 self._error = _explained(self, error)
                 self._done = True
                 return True
-            except BaseException as error:  # an interrupt, after which it cannot go on
+            except BaseException as error:  # an interrupt, after which it cannot continue
                 self._error = error
                 self._done = True
                 self.group.lost.append(self)
@@ -236,7 +238,7 @@ class Work:
             turn += 1
             if turn <= ask_again:
                 continue
-            # To step aside may take long where others want the processor: it counts as waiting.
+            # Yielding may take long if others want the processor: it counts as waiting.
             began = began or time.monotonic()
             if turn > _STEP_ASIDE:
                 return self._is_over_in_the_end(began, seconds)
@@ -244,7 +246,7 @@ class Work:
         return True
 
     def _is_over_in_the_end(self, began: float, seconds: float) -> bool:
-        """The same for a wait that takes longer, with naps. Others can see it."""
+        """The same for a longer wait, with pauses. It is reported to other ranks."""
         turn, now = _STEP_ASIDE, time.monotonic()
         deadline, patience = began + seconds, Patience(began)
         self.waiter = threading.get_ident()
@@ -267,8 +269,8 @@ class Work:
 
 
 def _explained(work: Work, error: Exception) -> Exception:
-    """The error to raise for one: where MPI says only that something failed, the reason may be a
-    rank that is gone, of which there will be news in a moment."""
+    """The error to raise: if MPI says only that something failed, the reason may be a rank that is
+    gone, about which news will arrive in a moment."""
     if not type(error).__module__.startswith("mpi4py"):
         return error
     end = time.monotonic() + _NEWS_COMES
@@ -283,8 +285,8 @@ def _explained(work: Work, error: Exception) -> Exception:
 
 
 def progress() -> None:
-    """Let every operation under way take the steps it can take. Raises what went wrong in one of
-    them: its peers may have stopped for it, and who waits for another would wait in vain."""
+    """Advance every operation in progress as far as possible. Raises the error of one that failed:
+    its peers may have stopped because of it, so that waiting for another would never end."""
     with _lock:
         if len(_under_way) == 1:
             work = _under_way[0]
@@ -299,18 +301,18 @@ def progress() -> None:
 
 
 def pending() -> list[Work]:
-    """What is under way, but for what somebody has waited for in vain."""
+    """The operations in progress, except those whose wait has failed."""
     return [work for work in _under_way if not work.timed_out]
 
 
 def finish_all() -> None:
-    """Wait for everything under way."""
+    """Wait for all operations in progress."""
     while waiting := pending():
         waiting[0].wait()
 
 
 def give_up_all() -> None:
-    """Take no more steps: peers are gone. What MPI may still write to stays where it is."""
+    """Stop all operations: peers are gone. Memory that MPI may still write to is kept."""
     with _lock:
         _given_up.extend(_under_way)
         _under_way.clear()

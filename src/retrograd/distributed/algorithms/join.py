@@ -1,7 +1,7 @@
 """Training where some ranks have more batches than others.
 
-A rank that has none left stays, and makes the calls that those who go on need of it. To know
-whether anybody does, all ranks add up before each batch: one for each that has a batch.
+A rank that has none left makes the calls that the others need it to make. To know whether there are
+any, all ranks count before each batch how many have one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class JoinHook:
 class _Settings(NamedTuple):
     enable: bool = False
     throws: bool = False
-    counts: bool = False  # the first of several does so for all of them
+    counts: bool = False  # the first of several does it for all of them
 
 
 class Joinable(ABC):
@@ -92,7 +92,7 @@ class Join:
                 joinable._join_settings = _Settings()
 
     def _stay(self) -> None:
-        """Do the part of this rank in what the others still do."""
+        """Make the calls that the others still need from this rank."""
         last = True
         while _total(0.0, self._group):
             if self._throws:
