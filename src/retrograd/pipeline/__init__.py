@@ -26,7 +26,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when first used: the command line asks this package for its options only."""
+    """Names are loaded on first use: the command line imports this package only for its options."""
     import importlib
 
     if name == "schedules":

@@ -1,13 +1,12 @@
 """A backward pass in two halves: first the gradients of a stage's inputs, later its weights'.
 
-Only the gradients of the inputs have another stage waiting for them. A node on the way from the
-outputs to the inputs is run in the first half for the gradients that go further that way. Where it
-leads to a weight too, the gradient that has arrived at it is kept, and the second half starts from
-there: it runs such a node again, for the other gradients alone. Nodes that can only compute all
-their gradients at once do so in the first half, and those for weights are kept. So every rule of
-every node is evaluated once, and both halves together cost what one pass does.
-
-The saved values of nodes that the second half does not need are let go after the first.
+Other stages wait only for the gradients of the inputs. The first half runs a node on a path from
+the outputs to the inputs only for the gradients that continue on such a path. If the node also
+leads to a weight, the gradient that has arrived at it is kept, and the second half starts there: it
+runs the node again, for the other gradients only. Nodes that can only compute all their gradients
+at once do so in the first half, and those for weights are kept. Thus every rule of every node is
+evaluated once, and both halves together cost as much as one pass. Saved values of nodes that the
+second half does not need are freed after the first.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from retrograd.utils.checkpoint import CheckpointFunction
 
 
 class Split:
-    """What is left to do for the weights after the first half."""
+    """The second half of a backward pass: what remains to be done for the weights."""
 
     def __init__(self, roots: list[Root], nodes: set[Node]) -> None:
         self._roots = roots
-        self._nodes = nodes  # those between the places where the halves part and the weights
+        self._nodes = nodes  # those between the nodes where the halves meet and the weights
 
     def run(self) -> None:
         """The second half: add to the ``.grad`` of the weights."""
@@ -42,10 +41,9 @@ class Split:
 def backward_inputs(
     outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any]
 ) -> tuple[list[Any], Split] | None:
-    """The first half: the gradients of ``inputs``, which are leaves, and the second half to be
-    run later. None if the pass had better not be parted, because there are hooks that would see
-    half of what they expect, or values that would be recomputed for each half; then nothing has
-    been done.
+    """The first half: the gradients of ``inputs``, which are leaves, and the second half to be run
+    later. None if the pass cannot be divided, because there are hooks that would see only half of
+    what they expect, or values that would be recomputed for each half; then nothing has been done.
 
     >>> import retrograd as torch
     >>> x, w = torch.ones(2, requires_grad=True), torch.tensor([3.0, 4.0], requires_grad=True)
@@ -89,12 +87,12 @@ def backward_inputs(
 
 
 def _parting(path: set[Node]) -> tuple[set[Node], set[Node]]:
-    """The nodes of a path from which ways lead off it: those whose gradients can be had one by
-    one, in two runs, and those that are run once, for all."""
+    """The nodes of a path that also lead elsewhere: those whose gradients can be computed
+    separately, in two runs, and those that are run once, for all."""
     parting = {node for node in path if _elsewhere(node, path)}
     once = {node for node in parting if not _divisible(node)}
     while True:
-        # What one of them sends gradients to ahead of time must not get others later on.
+        # A node that has received gradients early must not receive others later.
         ahead = {n for node in once for n in _elsewhere(node, path)}
         more = {n for n in parting - once if not ahead.isdisjoint(_elsewhere(n, path))}
         if not more:
@@ -122,13 +120,13 @@ def _elsewhere(node: Node, path: set[Node]) -> list[Node]:
 
 
 def _recomputes(node: Node) -> bool:
-    """Whether a node is of a checkpoint, or keeps its values by other hooks."""
+    """Whether a node belongs to a checkpoint, or saves its values by other hooks."""
     packed = node.extras is not None and node.extras.packed
     return packed or getattr(node, "function", None) is CheckpointFunction
 
 
 def _is_watched(node: Node) -> bool:
-    """Whether somebody looks at the gradients of a node, who would see them twice or in parts."""
+    """Whether a hook observes the gradients of a node: it would see them twice or in parts."""
     extras = node.extras
     return extras is not None and bool(
         extras.tensor_hooks or extras.retained or extras.pre_hooks or extras.post_hooks

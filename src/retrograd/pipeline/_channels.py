@@ -2,13 +2,12 @@
 
 There is a channel for each link and direction. A message is an envelope of fixed size, then the
 form of what is sent if it is new (see ``_values``), then the memory of each tensor as it is. The
-receiver learns shapes and dtypes from the form, so buffers always fit what comes. The envelope
-says which message this is; one that is not what the receiver's schedule expects is an error there
-and not a hang.
+receiver learns shapes and dtypes from the form, so buffers always fit. The envelope says which
+message this is; if the receiver's schedule expects another, that is an error there and not a hang.
 
 Receives are posted ahead: the envelope of the next message at all times, and the buffers for its
-tensors as soon as it is there, which ``progress`` looks after between layers. So what another
-stage has sent arrives while this one computes.
+tensors as soon as it has arrived; ``progress`` does this between layers. Thus messages arrive while
+this stage computes.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ from retrograd.autograd._wrap import wrap
 from retrograd.pipeline._stats import Stats
 from retrograd.pipeline._values import Form
 
-MAGIC = 0x50495045  # tells a pipeline's envelope from stray messages
-FIELDS = 6  # magic, step, micro-batch, place of the form, bytes of a new form, tensors
+MAGIC = 0x50495045  # distinguishes a pipeline's envelope from other messages
+FIELDS = 6  # magic, step, micro-batch, index of the form, bytes of a new form, tensors
 FORMS = 64  # how many forms a channel remembers
-AHEAD = 2  # messages that are received before they are asked for
+AHEAD = 2  # messages that are received ahead of time
 TAGS = 3  # of a channel: envelopes, forms, tensors
 
 Message = tuple[Form, list[Any]]
 
 
 class Sender:
-    """One end of a channel: what it has sent is kept until it has gone."""
+    """The sending end of a channel. What is being sent is kept alive until it has been sent."""
 
     def __init__(self, peer: int, tag: int, group: Any, stats: Stats) -> None:
         self.peer, self.tag, self.group, self.stats = peer, tag, group, stats
-        self.known: dict[str, int] = {}  # forms that the other end knows, and their places
+        self.known: dict[str, int] = {}  # forms that the other end knows, and their indices
         self.under_way: deque[tuple[Any, Any]] = deque()
 
     def send(self, step: int, microbatch: int, form: str, tensors: Sequence[Any]) -> None:
-        """Start sending. The tensors must not be written until they have gone."""
+        """Start sending. The tensors must not be written to until they have been sent."""
         slot, text = self.known.get(form), b""
         if slot is None:
             text = form.encode()
             slot = len(self.known) % FORMS
             if slot == 0:
-                self.known.clear()  # the other end puts new forms in the places of old ones
+                self.known.clear()  # the other end overwrites old forms with new ones
             self.known[form] = slot
         envelope = [MAGIC, step, microbatch, slot, len(text), len(tensors)]
         self._start(torch.tensor(envelope, dtype=torch.int64), 0)
@@ -64,18 +63,18 @@ class Sender:
         self.stats.bytes += buffer.numel() * buffer.element_size()
 
     def progress(self) -> None:
-        """Let go of what has gone."""
+        """Release what has been sent."""
         while self.under_way and self.under_way[0][0].is_completed():
             self.under_way.popleft()
 
     def flush(self) -> None:
-        """Wait until everything has gone."""
+        """Wait until everything has been sent."""
         while self.under_way:
             self.under_way.popleft()[0].wait()
 
 
 class _Incoming:
-    """A message on its way."""
+    """A message that is being received."""
 
     def __init__(self, envelope: list[int], form: Form, buffers: list[Any], works: list[Any]):
         self.envelope, self.form, self.buffers, self.works = envelope, form, buffers, works
@@ -88,7 +87,7 @@ class _Incoming:
 
 
 class Receiver:
-    """The other end: the messages of a batch in the order in which they were sent."""
+    """The receiving end: the messages of a batch in the order in which they were sent."""
 
     def __init__(self, peer: int, tag: int, group: Any, stats: Stats, says: str) -> None:
         self.peer, self.tag, self.group, self.stats, self.says = peer, tag, group, stats, says
@@ -98,7 +97,7 @@ class Receiver:
         self.arriving: deque[_Incoming] = deque()
 
     def expect(self, messages: int) -> None:
-        """How many messages the coming batch brings."""
+        """Set how many messages the next batch has."""
         self.expected = messages
         self._post()
 
@@ -112,7 +111,7 @@ class Receiver:
         return distributed.irecv(buffer, self.peer, group=self.group, tag=self.tag + kind)
 
     def progress(self) -> None:
-        """Post receives for the tensors of a message that has announced itself."""
+        """Post receives for the tensors of a message whose envelope has arrived."""
         while self.envelope is not None and self.envelope[0].is_completed():
             self._open()
 
@@ -167,11 +166,11 @@ class Handover:
         self.messages: deque[Message] = deque()
 
     def expect(self, messages: int) -> None:
-        """What a batch has left that ended with an error is not part of the coming one."""
+        """Discard what a batch that ended with an error has left."""
         self.messages.clear()
 
     def send(self, step: int, microbatch: int, form: str, tensors: Sequence[Any]) -> None:
-        # Copies, as other ranks get them: a layer may write into what it is given.
+        # Copies, as between ranks: a layer may write into its input.
         self.messages.append((Form(form), [x.detach().clone() for x in tensors]))
 
     def receive(self, step: int, microbatch: int) -> Message:
@@ -204,19 +203,19 @@ class Channels:
         self._far_receivers = [x for x in self.receivers.values() if isinstance(x, Receiver)]
 
     def expect(self, messages: dict[tuple[int, int], int]) -> None:
-        """How many messages of a batch come over each link."""
+        """Set how many messages of the next batch each link has."""
         for link, receiver in self.receivers.items():
             receiver.expect(messages.get(link, 0))
 
     def progress(self) -> None:
-        """Look after what is under way; to be called often."""
+        """Advance pending sends and receives; to be called often."""
         for receiver in self._far_receivers:
             receiver.progress()
         for sender in self._far_senders:
             sender.progress()
 
     def flush(self) -> None:
-        """Wait until all that was sent has gone."""
+        """Wait until everything has been sent on all channels."""
         with self.stats.timed("communication"):
             for sender in self._far_senders:
                 sender.flush()

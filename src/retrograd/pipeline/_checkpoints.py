@@ -1,7 +1,7 @@
 """Checkpoints of a pipeline: a file for each stage, in a folder that appears when all are written.
 
-Everything is kept by its name in the whole model, so that it does not matter which stage it was
-on. ``step-0000000100/stage-0-of-4.safetensors`` has the parameters and buffers of a stage and the
+Everything is stored under its name in the whole model, independent of the stage it was on.
+``step-0000000100/stage-0-of-4.safetensors`` has the parameters and buffers of a stage and the
 optimizer's state for each, and ``random-0-0.safetensors`` the random generators of a rank, by stage
 and replica. All are ordinary files of ``retrograd.files``.
 """
@@ -47,7 +47,7 @@ def save(pipe: Pipeline, folder: str, keep: int | None, values: dict[str, Any]) 
     name = _name(pipe.steps, number)
     partial, final = os.path.join(folder, f".{name}.partial"), os.path.join(folder, name)
     if grid.rank == 0:
-        for left in os.listdir(folder):  # by runs that were killed
+        for left in os.listdir(folder):  # left by runs that were killed
             if left.startswith(".step-") and left.endswith(".partial"):
                 shutil.rmtree(os.path.join(folder, left))
         os.mkdir(partial)
@@ -73,7 +73,7 @@ def _name(step: int, number: int) -> str:
 
 
 def _check_sees(grid: Grid, path: str) -> None:
-    """A folder that rank 0 has, all ranks must have."""
+    """Check that all ranks see a folder that rank 0 has."""
     end = time.monotonic() + _PATIENCE
     while not os.path.isdir(path):
         if time.monotonic() > end:
@@ -104,7 +104,7 @@ def _contents(pipe: Pipeline, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names_by_identity(pipe: Pipeline) -> dict[int, str]:
-    """The name that each parameter goes by, the same on all ranks that have it."""
+    """The name under which each parameter is stored, the same on all ranks that have it."""
     return {id(p): pipe._first_name.get(name, name) for name, p in pipe.named_parameters()}
 
 
@@ -124,7 +124,7 @@ def _optimizer_state(pipe: Pipeline) -> dict[str, Any]:
 
 
 def load(pipe: Pipeline, folder: str) -> dict[str, Any]:
-    """Put a pipeline back to where it was. All is checked before anything is changed."""
+    """Restore a pipeline. Everything is checked before anything is changed."""
     grid = pipe.grid
     chosen = (-1, 0)
     if grid.rank == 0 and os.path.isdir(folder):
@@ -163,8 +163,8 @@ def load(pipe: Pipeline, folder: str) -> dict[str, Any]:
 
 
 def _read(path: str, keep: Container[str] | None = None) -> list[dict[str, Any]]:
-    """The files of all stages. Of their tensors, only those by the names to ``keep`` stay in
-    memory: a rank need not have room for the whole model."""
+    """The files of all stages. Only tensors whose names are in ``keep`` stay in memory: a rank need
+    not have room for the whole model."""
     matches = [match for match in map(_STAGE.fullmatch, sorted(os.listdir(path))) if match]
     count = int(matches[0][2]) if matches else 0
     if not count or sorted(int(match[1]) for match in matches) != list(range(count)):
@@ -209,7 +209,7 @@ def _new_optimizer_state(pipe: Pipeline, stages: list[Any], path: str) -> dict[s
 
 
 def _random_file(path: str, pipe: Pipeline, layout: dict[str, int]) -> dict[str, Any]:
-    """The generators of this rank; where ranks were others then, those of the first."""
+    """The generators of this rank; those of the first rank if the ranks were different then."""
     same = (layout["stages"], layout["replicas"]) == (pipe.grid.stages, pipe.replicas)
     rank = f"{pipe.stage}-{pipe.replica}" if same else "0-0"
     states: dict[str, Any] = files.load(os.path.join(path, f"random-{rank}.safetensors"))

@@ -16,8 +16,8 @@ Numbers = Number | Sequence[Number]
 class Costs:
     """Costs of every virtual stage and link, in ticks: the largest time that divides them all.
 
-    A number for a whole stage is shared equally by its chunks. A message is as large wherever it
-    is cut, so ``communication`` is not.
+    A number for a whole stage is shared equally by its chunks. ``communication`` is not divided: a
+    message has the same size wherever the model is cut.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Costs:
     def _split(
         self, whole: list[Fraction], inputs: Numbers | None, weights: Numbers | None
     ) -> tuple[list[Fraction], list[Fraction]]:
-        """What of a backward pass is for inputs, and what for weights."""
+        """The parts of a backward pass for inputs and for weights."""
         first = None if inputs is None else self._shared(inputs, "backward_input")
         second = None if weights is None else self._shared(weights, "backward_weight")
         if first is None and second is None:
@@ -125,7 +125,7 @@ class Costs:
     def _links(
         self, given: Numbers | Mapping[tuple[int, int], Number]
     ) -> dict[tuple[int, int] | None, Fraction]:
-        """What a message takes on each link; under ``None`` for links that are not named."""
+        """The cost of a message on each link; under ``None`` for links that are not named."""
         name = "communication"
         if isinstance(given, Mapping):
             return {(a, b): self._exact(cost, name) for (a, b), cost in given.items()}

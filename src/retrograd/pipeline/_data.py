@@ -61,7 +61,7 @@ class Items:
 
     @contextlib.contextmanager
     def own_random_numbers(self) -> Iterator[None]:
-        """What is drawn inside does not change the user's stream."""
+        """A context in which random numbers do not change the user's stream."""
         default_generator.exchange(self.own)
         try:
             yield
@@ -70,7 +70,7 @@ class Items:
 
     def item(self, microbatch: int) -> tuple[Any, Any]:
         """Inputs and targets of a micro-batch, made with the user's random numbers."""
-        if self.reader is None:  # the last stage, where nobody asks for a loss
+        if self.reader is None:  # the last stage, if no loss is wanted
             return None, None
         default_generator.exchange(self.own)
         try:
@@ -90,6 +90,6 @@ class Items:
         return item, None
 
     def _add(self, targets: Any) -> None:
-        """Take targets into the checksum, which tells whether two ranks read the same data."""
+        """Add targets to the checksum, which tells whether two ranks read the same data."""
         self._summed += 1
         self.checksum = checksum(tensors_of(targets), max(self.checksum, 0))

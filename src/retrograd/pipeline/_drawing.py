@@ -23,7 +23,7 @@ Number = int | float | Fraction
 
 
 class Look(NamedTuple):
-    """How something that a rank does is shown. The colours are told apart by everybody."""
+    """How an activity of a rank is shown. The colours are safe for colour-blind readers."""
 
     letter: str
     name: str
@@ -54,7 +54,7 @@ def look_of(kind: Kind) -> Look:
 
 
 def short(value: Number) -> str:
-    """A number as it is said.
+    """A number as readable text.
 
     >>> short(37.5), short(Fraction(100, 3)), short(33), short(123456.7)
     ('37.5', '33.3', '33', '123457')
@@ -67,7 +67,7 @@ def short(value: Number) -> str:
 
 
 def in_bytes(size: Number) -> str:
-    """A size as it is said.
+    """A size in bytes as readable text.
 
     >>> in_bytes(512), in_bytes(3 * 2**20), in_bytes(1.5 * 2**30)
     ('512 B', '3 MB', '1.5 GB')
@@ -84,7 +84,7 @@ def in_bytes(size: Number) -> str:
 
 
 def text(timeline: Timeline, width: int) -> str:
-    """A cell for each unit of time if that fits; else a letter; else how busy the stages are."""
+    """A cell for each unit of time if that fits, else a letter, else how busy the stages are."""
     schedule = timeline.schedule
     unit = _unit(timeline)
     units = timeline.length // unit if unit else 0
@@ -134,7 +134,7 @@ def _cells(events: Sequence[Event], units: int, unit: int, size: int) -> str:
             cell = label.ljust(width - 1, fill) + " "
             row[start // unit : end // unit] = [
                 cell[i : i + size] for i in range(0, width, size)
-            ]  # as many pieces as units, so that places stay what they are
+            ]  # as many pieces as units, so that positions stay the same
     return "".join(row)
 
 
@@ -143,7 +143,7 @@ def _letters(timeline: Timeline) -> str:
 
 
 def _looks(timeline: Timeline) -> list[Look]:
-    """What occurs, in the order of a legend."""
+    """The activities that occur, in the order of the legend."""
     kinds = {event.kind for events in timeline.ticks for event in events}
     result = {look_of(kind) for kind in kinds}
     order = [*LOOKS.values(), MESSAGE]
@@ -166,7 +166,7 @@ Shares = list[dict[Look, float]]
 
 
 def _shares(timeline: Timeline, columns: int, rows: int) -> tuple[list[Shares], float]:
-    """For rows of stages and columns of time: what share of it goes to what. Also the width of a
+    """For rows of stages and columns of time: the share of each activity. Also the width of a
     column, in ticks; the last one may be narrower.
 
     A column is a whole number of rounds, forward and backward of a micro-batch, so that a
@@ -285,7 +285,7 @@ def _boxes(
 
 
 def _areas(shares: Shares, edges: Sequence[float], y: float, height: float) -> Iterator[Area]:
-    """One above the other: how much of each column goes to what."""
+    """Stacked areas: the share of each activity in each column."""
     floor = [0.0] * len(shares)
     for look in (FORWARD, BACKWARD, INPUT, WEIGHT, MESSAGE):
         if not any(look in column for column in shares):

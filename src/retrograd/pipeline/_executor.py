@@ -40,7 +40,7 @@ class Executor:
             stage.between = self.progress
             if ranks > 1:
                 stage.watch_backward(self.progress)
-        # What waits for the instruction that uses it, by chunk and micro-batch.
+        # Values that wait for the instruction that uses them, by chunk and micro-batch.
         self.loaded: dict[tuple[int, int], Any] = {}
         self.arrived: dict[tuple[int, int], dict[int, Arrived]] = {}
         self.outgoing: dict[tuple[int, int], dict[int, Any]] = {}
@@ -74,7 +74,7 @@ class Executor:
         self.channels.flush()
 
     def _forget(self) -> None:
-        """Begin without what a batch may have left that ended with an error."""
+        """Discard what a batch that ended with an error may have left."""
         for waiting in (self.loaded, self.arrived, self.outgoing, self.received, self.returning):
             waiting.clear()
         for stage in self.stages:
@@ -82,7 +82,7 @@ class Executor:
         self.stats.live_activations = 0
 
     def progress(self) -> None:
-        """Look after what is under way, between layers and between instructions."""
+        """Advance pending messages, between layers and between instructions."""
         self.channels.progress()
         self.reducer.progress()
 
@@ -130,7 +130,7 @@ class Executor:
     def send_activation(self, at: Instruction, stage: Stage) -> None:
         form, tensors = self.outgoing[at.chunk, at.microbatch].pop(at.peer)
         # What was not computed here can be a layer's buffer or the user's data, which may be
-        # written to before it has gone.
+            # written to before it has been sent.
         own = [x if x.requires_grad else x.clone() for x in tensors]
         self._send((form, own), at, stage)
 

@@ -1,4 +1,4 @@
-"""The grid of ranks: stages of a pipeline one way, replicas of it the other."""
+"""The grid of ranks: stages of a pipeline in one direction, replicas in the other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Grid:
             )
         self.stages, self.replicas = stages, replicas
         self.stage, self.replica = divmod(self.rank, replicas)
-        # A group of its own, so that no message is taken for one of the user's.
+        # A group of its own, so that messages are not confused with the user's.
         self.everybody = distributed.new_group(list(range(self.ranks)))
 
     def rank_at(self, stage: int, replica: int) -> int:
@@ -50,18 +50,18 @@ class Grid:
     # -- agreeing ------------------------------------------------------------------------------
 
     def agreed(self, numbers: Sequence[int]) -> list[int]:
-        """What rank 0 says."""
+        """The value that rank 0 has."""
         words = [(n >> 32, n & 0xFFFFFFFF) for n in numbers]
         shared = torch.tensor(words, dtype=torch.int64)
         distributed.broadcast(shared, 0, group=self.everybody)
         return [high << 32 | low for high, low in shared.tolist()]
 
     def gathered(self, numbers: Sequence[int]) -> list[list[int]]:
-        """What each rank says: the same number of numbers."""
+        """The integers of each rank; all have the same number of them."""
         return self._gathered(torch.tensor(list(numbers), dtype=torch.int64))
 
     def gathered_floats(self, numbers: Sequence[float]) -> list[list[float]]:
-        """The same for numbers that are not whole."""
+        """The same for floats."""
         return self._gathered(torch.tensor(list(numbers), dtype=torch.float64))
 
     def _gathered(self, own: Any) -> list[list[Any]]:
@@ -84,7 +84,7 @@ class Grid:
         return [bytes(x._data)[:n].decode() for x, n in zip(result, lengths, strict=True)]
 
     def check_same(self, **settings: Any) -> None:
-        """Error on the first rank that was given other settings than rank 0."""
+        """Raise an error on the first rank whose settings differ from those of rank 0."""
         said = [json.loads(text) for text in self.texts(json.dumps(settings))]
         for rank, other in enumerate(said):
             for name, value in said[0].items():
@@ -96,8 +96,9 @@ class Grid:
                     )
 
     def check_weights(self, sums: Sequence[int]) -> None:
-        """Error on the first rank whose model is not that of rank 0, given a checksum for each
-        layer. Each rank keeps some of the layers, and they must be of one model."""
+        """Raise an error on the first rank whose model differs from that of rank 0, given a
+        checksum for each layer. Each rank keeps some of the layers, which must belong to one
+        model."""
         said = self.gathered(sums)
         for rank, other in enumerate(said):
             for layer, (own, first) in enumerate(zip(other, said[0], strict=True)):
@@ -110,8 +111,8 @@ class Grid:
                     )
 
     def check_batch(self, said: Sequence[Sequence[int]]) -> None:
-        """Error if ranks are about to do different things. Each says what it calls, how many
-        steps and calls it has done, and whether it has data: 1, 0, or 2 if it reads none."""
+        """Raise an error if ranks are about to do different things. Each passes what it calls, how
+        many steps and calls it has done, and whether it has data: 1, 0, or 2 if it reads none."""
         names = {1: "train_batch", 2: "eval_batch"}
         for rank, (kind, steps, calls, _) in enumerate(said):
             first_kind, first_steps, first_calls, _ = said[0]
@@ -135,8 +136,8 @@ class Grid:
             )  # fmt: skip
 
     def check_data(self, checksums: Sequence[float], steps: int) -> None:
-        """Error if the first and the last stage of a replica did not read the same data. Ranks
-        that read none say -1."""
+        """Raise an error if the first and the last stage of a replica did not read the same data.
+        Ranks that read none pass -1."""
         for replica in range(self.replicas):
             first, last = self.rank_at(0, replica), self.rank_at(self.stages - 1, replica)
             if -1 not in (checksums[first], checksums[last]) and (

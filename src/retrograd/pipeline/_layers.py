@@ -83,7 +83,7 @@ def named_layers(given: Any) -> list[Named]:
 
 
 def _example_of_a_list(module: nn.Module) -> str:
-    """How the list of layers of a module may look."""
+    """An example of a list of layers of a module, for an error message."""
     several = (nn.Sequential, nn.ModuleList)
     parts = [
         f"*model.{name}" if isinstance(child, several) else f"model.{name}"
@@ -93,7 +93,7 @@ def _example_of_a_list(module: nn.Module) -> str:
 
 
 def parameters_of(layer: Any) -> dict[str, Any]:
-    """The parameters of a layer by name, each name of one that is there twice."""
+    """The parameters of a layer by name, under each of its names if it has several."""
     if isinstance(layer, Lazy):
         raise TypeError(
             'partition="parameters" counts the parameters of layers that exist; of lazy ones it '
@@ -105,13 +105,13 @@ def parameters_of(layer: Any) -> dict[str, Any]:
 
 
 def call(layer: Callable[..., Any], value: Any, skipped: Iterable[Any] = ()) -> Any:
-    """A layer is given what the layer before it gave, and what skips to it."""
+    """Call a layer with the result of the layer before it and with what skips to it."""
     return layer(value, *skipped)
 
 
 def sums_of(layers: Iterable[Named]) -> list[int]:
     """A checksum for each layer, of the beginnings of its parameters and buffers. It tells whether
-    two ranks have made the same model."""
+    two ranks have created the same model."""
     return [
         checksum(layer.state_dict().values()) if isinstance(layer, nn.Module) else 0
         for _, layer in layers
@@ -130,8 +130,8 @@ def checksum(tensors: Iterable[Any], start: int = 0) -> int:
 
 
 def ties_of(layers: Sequence[Named], given: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Names of parameters that are one and the same: those that layers share, and those that a
-    user says are. The first name of each is the one it goes by."""
+    """Names of parameters that are the same tensor: those that layers share, and those that the
+    user declares. The first name of each is the one it is stored under."""
     by_identity: dict[int, list[str]] = {}
     for name, layer in layers:
         if isinstance(layer, nn.Module):

@@ -100,7 +100,7 @@ class Pipeline:
         del layers
         ties = ties_of(named, list(tied))
         make = _schedules.get(schedule) if isinstance(schedule, str) else schedule
-        make(stages, microbatches, chunks)  # so that mistakes come to light before messages do
+        make(stages, microbatches, chunks)  # so that mistakes are found before messages are sent
         self.grid = grid = Grid(stages, replicas)
         self.seed = grid.agreed([torch.initial_seed() if seed is None else seed])[0]
         pairs = _pairs(skips)
@@ -124,8 +124,8 @@ class Pipeline:
         self.microbatches, self.chunks = microbatches, chunks
         self.steps = 0  # training steps done
         self.stats = Stats()
-        self._generator = torch.Generator()  # of the random numbers that layers draw
-        self._calls = 0  # batches of both kinds, by which messages are told apart
+        self._generator = torch.Generator()  # the seed of the random numbers of layers
+        self._calls = 0  # batches of both kinds, which number the messages
         self._make_stages(named, checkpoint)
         del named
         self._make_executor(self._tie(ties))
@@ -160,8 +160,8 @@ class Pipeline:
         self._stages = stages
 
     def _tie(self, ties: list[tuple[str, ...]]) -> list[tuple[Any, Any]]:
-        """Make parameters one that go by several names: here by assignment, between ranks by the
-        same beginning and, ever after, the same gradient. Gives back those that other ranks have
+        """Tie parameters that have several names: on this rank by assignment, between ranks by
+        equal initial values and, in each step, equal gradients. Returns those that other ranks have
         too, with the group of these ranks."""
         grid = self.grid
         own = dict(self.module.named_parameters(remove_duplicate=False))
@@ -191,7 +191,7 @@ class Pipeline:
         return shared
 
     def _make_executor(self, shared: list[tuple[Any, Any]]) -> None:
-        """What runs batches: channels to other stages, and what adds up gradients."""
+        """The executor of batches, with channels to other stages and the reducer of gradients."""
         grid = self.grid
         self._replicas = grid.group_of_replicas()
         if self._replicas is not None:
@@ -211,8 +211,8 @@ class Pipeline:
         )
 
     def _check_optimizer(self) -> None:
-        """An optimizer of parameters that are not in use here would do nothing, and keep them in
-        memory."""
+        """Refuse an optimizer of parameters that are not used here: it would do nothing, and keep
+        them in memory."""
         if self.optimizer is None:
             return
         own = {id(p) for p in self.parameters()}
@@ -364,7 +364,7 @@ class Pipeline:
         return (shown, given) if outputs else shown
 
     def _begin(self, iterator: Iterable[Any] | None, kind: int) -> Items:
-        """Make sure that all ranks are about to do the same, with data or without."""
+        """Check that all ranks are about to do the same, with data or without."""
         reader = None
         if self.reads_data:
             reader = Reader(iterator, self.microbatches, self.grid.rank)
@@ -398,7 +398,8 @@ class Pipeline:
         return total, batch.outputs
 
     def _moment(self, kind: int) -> Callable[[int], tuple[int, ...]]:
-        """What random numbers depend on beside the layer: not on how the ranks are arranged."""
+        """What random numbers depend on besides the layer; the arrangement of ranks is not part of
+        it."""
         return lambda microbatch: (kind, self.steps, microbatch * self.replicas + self.replica)
 
     def _update(self) -> None:
@@ -463,7 +464,7 @@ class Pipeline:
 
 
 def _check_functions(**given: Any) -> None:
-    """What is to be called later can be called."""
+    """Check that arguments that will be called are callable."""
     for name, function in given.items():
         if function is not None and not callable(function):
             argument = {"optimizer": "parameters", "scheduler": "optimizer"}.get(name)

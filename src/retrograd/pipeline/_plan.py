@@ -1,4 +1,4 @@
-"""Schedules compared for a pipeline that is planned, and what to make of it, in plain words."""
+"""A comparison of schedules for a pipeline that is being planned, and advice."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WHY = {
     "zb-h1": "Gradients for weights, which nobody waits for, are computed when a stage would "
     "otherwise wait.",
 }
-AFFORDABLE = 500_000  # passes in a simulation that may be run to answer a question
-REPEATABLE = 60_000  # and in one that may be run several times
+AFFORDABLE = 500_000  # the most passes of a simulation that is run once
+REPEATABLE = 60_000  # and of one that is run several times
 
 
 class Row(NamedTuple):
@@ -65,7 +65,7 @@ class Needed(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What was asked for."""
+    """What to compare: schedules, stages, micro-batches, costs and limits."""
 
     names: Sequence[str]
     stages: int
@@ -99,8 +99,8 @@ def _needed(plan: Plan, timeline: Timeline, run: Callable[[int], Timeline]) -> N
     """How many micro-batches bring the bubble down to the target.
 
     Once a pipeline is full, every further group of micro-batches adds the same work and the same
-    pauses. So two simulations tell what all larger ones do, up to a few micro-batches, and these
-    are found by trying if that does not take long.
+    pauses. So two simulations predict all larger ones, up to a few micro-batches; these are found
+    by trying, if that does not take long.
     """
     passes = 2 * plan.stages * timeline.schedule.chunks  # for each micro-batch
     few = 2 * plan.stages if passes * 4 * plan.stages <= AFFORDABLE else plan.stages
@@ -111,7 +111,7 @@ def _needed(plan: Plan, timeline: Timeline, run: Callable[[int], Timeline]) -> N
     second = _waits(timeline if many == plan.microbatches else run(many))
     more_pauses = (second[0] - first[0]) / (many - few)
     more_work = (second[1] - first[1]) / (many - few)
-    once = first[0] - more_pauses * few  # what filling and draining cost, for any number
+    once = first[0] - more_pauses * few  # the cost of filling and draining, for any number
     gain = plan.target * more_work - more_pauses
     if once <= 0 and gain >= 0:
         guess = 1

@@ -1,5 +1,5 @@
-"""Gradients added up between ranks: of replicas of a stage in buckets, as the backward pass
-produces them, and of parameters that several stages share."""
+"""Sums of gradients across ranks: for replicas of a stage in buckets, as the backward pass produces
+them, and for parameters that several stages share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BUCKET = 8 << 20  # bytes
 
 
 class Bucket:
-    """Gradients that are reduced as one array. It is in its last places that ranks say which of
-    them they have: what none has stays None."""
+    """Gradients that are reduced as one array. In its last elements, each rank marks which
+    gradients it has; a gradient that no rank has stays None."""
 
     def __init__(self, parameters: Sequence[Any], group: Any) -> None:
         self.parameters, self.group = list(parameters), group
@@ -23,7 +23,7 @@ class Bucket:
         self.work: Any = None
 
     def start(self) -> None:
-        """Start to reduce, with what there is."""
+        """Start to reduce what has been computed."""
         total = sum(p.numel() for p in self.parameters)
         count = len(self.parameters)
         self.flat = torch.zeros(total + count, dtype=self.parameters[0].dtype)
@@ -36,7 +36,7 @@ class Bucket:
         self.work = distributed.all_reduce(self.flat, group=self.group, async_op=True)
 
     def finish(self) -> None:
-        """Wait for the sums, and put them in the places of the gradients."""
+        """Wait for the sums, and store them in the gradients."""
         self.work.wait()
         total, at = sum(p.numel() for p in self.parameters), 0
         with torch.no_grad():
@@ -55,9 +55,9 @@ class Bucket:
 class Reducer:
     """Reduces the gradients of a rank.
 
-    ``passes`` says for each parameter how many backward passes of a batch reach it: after the
-    last, its bucket may go. Buckets are started in the same order on all ranks, which is that of
-    the backward pass, and what has not been started when the passes are through is started then.
+    ``passes`` says for each parameter how many backward passes of a batch reach it: after the last,
+    its bucket may be reduced. Buckets are started in the same order on all ranks, that of the
+    backward pass; the remaining ones are started after the passes.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Reducer:
         self._hooks = [p.register_post_accumulate_grad_hook(self._arrived) for p in own]
 
     def begin(self) -> None:
-        """A batch begins."""
+        """Prepare for a batch."""
         self.left = dict(self.passes)
         self.started = 0
 
     def _arrived(self, parameter: Any) -> None:
         key = id(parameter)
         if not self.left:
-            return  # a backward pass of the user's own
+            return  # a backward pass by the user
         self.left[key] -= 1
         if self.left[key] < 0:
             raise RuntimeError(
@@ -98,13 +98,13 @@ class Reducer:
                 self.started += 1
 
     def progress(self) -> None:
-        """Look after what is under way."""
+        """Advance the reductions in progress."""
         for bucket in self.buckets[: self.started]:
             if bucket.work is not None:
                 bucket.work.is_completed()
 
     def finish(self) -> None:
-        """Reduce what is left, and wait for all of it."""
+        """Reduce what is left, and wait for all reductions."""
         self.left = {}
         for bucket in (*self.buckets[self.started :], *self.ties):
             bucket.start()
@@ -113,7 +113,7 @@ class Reducer:
 
 
 def _in_buckets(parameters: Sequence[Any]) -> list[list[Any]]:
-    """Parameters in order, a bucket full at a time, each of one dtype."""
+    """The parameters in order, divided into buckets of one dtype each."""
     result: list[list[Any]] = []
     size = 0
     for p in parameters:

@@ -1,9 +1,9 @@
 """Schedules: in which order each stage of a pipeline does its forward and backward passes.
 
-A schedule is data. It knows nothing of processes, tensors or messages that are really sent, so it
-can be printed, checked, simulated and compared, and the same instructions are what a pipeline
-runs. A schedule has to say one thing only, the order of passes on a rank
-(:meth:`Schedule.passes`). What is loaded, received and sent around each pass follows.
+A schedule is data. It is independent of processes, tensors and messages, so it can be printed,
+checked, simulated and compared; a pipeline runs the same instructions. A schedule defines only the
+order of passes on a rank (:meth:`Schedule.passes`). What is loaded, received and sent around each
+pass follows from it.
 
 >>> from retrograd.pipeline import schedules
 >>> schedule = schedules.get("1f1b")(stages=2, microbatches=2)
@@ -39,9 +39,9 @@ Pass = tuple[Kind, int, int]  # which pass, of which micro-batch, on which chunk
 class Schedule:
     """The order in which ``stages`` ranks do ``microbatches`` micro-batches.
 
-    ``chunks`` is how many parts of the model each rank holds. ``links`` are the pairs of virtual
-    stages that exchange activations beside neighbours, for skip connections: ``(0, 2)`` sends
-    something from virtual stage 0 directly to 2.
+    ``chunks`` is how many parts of the model each rank holds. ``links`` are pairs of virtual stages
+    that exchange activations besides neighbours, for skip connections: ``(0, 2)`` sends something
+    from virtual stage 0 directly to 2.
     """
 
     name: ClassVar[str] = ""
@@ -82,10 +82,9 @@ class Schedule:
         raise NotImplementedError
 
     def instructions(self, rank: int) -> Iterator[Instruction]:
-        """What a rank does, in order, each made when it is asked for.
-
-        Results are sent as soon as they are there, and what a pass needs is received right before
-        it. So a rank waits only for what it cannot go on without.
+        """The instructions of a rank in order, generated lazily. Results are sent as soon as they
+        are computed, and what a pass needs is received right before it. So a rank waits only for
+        what it needs to continue.
         """
         if not 0 <= rank < self.stages:
             raise ValueError(f"there is no rank {rank} in a pipeline of {self.stages} stages")
@@ -109,7 +108,7 @@ class Schedule:
                 for peer in self._after[here]:
                     yield Instruction(Kind.RECEIVE_GRADIENT, microbatch, chunk, peer)
                 yield Instruction(kind, microbatch, chunk)
-                # The nearest stage first: it is the one that the others wait for.
+                # The nearest stage first, since the others wait for it.
                 for peer in reversed(self._before[here]):
                     yield Instruction(Kind.SEND_GRADIENT, microbatch, chunk, peer)
         if self.trains:
@@ -189,7 +188,7 @@ class Interleaved(Schedule):
     A micro-batch goes round the ranks once for each chunk, so the pipeline fills in a fraction of
     the time, for more messages and more activations in flight. Micro-batches go round in groups
     of ``stages``. Where ``microbatches`` is not a multiple of that, groups are larger, the larger
-    ones first: a smaller group would have ranks wait for each other in a circle.
+    ones first: with a smaller group, ranks would wait for each other in a cycle.
     """
 
     name = "interleaved"
@@ -199,7 +198,7 @@ class Interleaved(Schedule):
         p, v = self.stages, self.chunks
         sizes = _groups(self.microbatches, p)
         if v == 1:
-            ahead = p - rank - 1  # no chunk to go on with: 1F1B
+            ahead = p - rank - 1  # only one chunk: 1F1B
         else:
             # The first backward pass follows all chunks of a group. To and from the last rank a
             # micro-batch takes one step a rank, and in each of those a rank needs other work.
@@ -236,9 +235,9 @@ def _groups(microbatches: int, stages: int) -> list[int]:
 class ZeroBubbleH1(Schedule):
     """ZB-H1 (Qi et al., 2024): gradients for inputs first, those for weights to fill the gaps.
 
-    Only the gradients for a stage's inputs have somebody waiting for them. Rank ``r`` puts its
-    weights' gradients off for ``r`` micro-batches, which is when the ranks behind it in 1F1B would
-    have nothing to do. No rank keeps more micro-batches than the first one does in 1F1B.
+    Other stages wait only for the gradients of a stage's inputs. Rank ``r`` postpones the gradients
+    of its weights by ``r`` micro-batches, to when the ranks behind it would be idle in 1F1B. No
+    rank keeps more micro-batches than the first one does in 1F1B.
     """
 
     name = "zb-h1"
@@ -275,9 +274,8 @@ class Forward(Schedule):
 
 
 class Written(Schedule):
-    """Instructions that somebody wrote down: a list of them for each rank.
-
-    For schedules that are tried out, and to look at what is wrong with one.
+    """A schedule given by its instructions, a list for each rank: for experiments, and to find out
+    what is wrong with a schedule.
     """
 
     name = "written"

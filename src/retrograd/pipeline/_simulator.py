@@ -2,8 +2,8 @@
 
 Ranks are followed one instruction at a time. What a rank may do next depends on its own clock and
 on the messages it has been sent, never on what others do at the same moment. So each rank can be
-run until it needs a message that is not there yet, and the times come out exactly, in one visit
-per instruction. If all ranks that are left wait, they wait for each other: a deadlock.
+run until it needs a message that has not been sent yet, and the times are exact with one visit per
+instruction. If all remaining ranks wait, they wait for each other: a deadlock.
 
 Times are whole numbers of ticks. Costs are fractions (a float is the decimal number it is written
 as), and a tick is their common measure. Nothing is ever rounded.
@@ -33,7 +33,7 @@ _FREES = frozenset({Kind.BACKWARD, Kind.BACKWARD_WEIGHT})
 
 
 class DeadlockError(ScheduleError):
-    """Ranks wait for each other in a circle, or for a message that nobody sends.
+    """Ranks wait for each other in a cycle, or for a message that nobody sends.
 
     ``cycle`` has the ranks and the instructions they wait at, each for the next one.
     """
@@ -57,7 +57,7 @@ def simulate(
     activation_bytes: Numbers | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Timeline:
-    """Run a schedule on paper.
+    """Simulate a schedule.
 
     Costs are times in any unit. A single number is for a whole stage, shared equally by its
     chunks; a list has one for each rank, or one for each virtual stage, taken as it is.
@@ -114,7 +114,7 @@ def simulate(
 
 
 class _Rank:
-    """One rank: how far it has come."""
+    """One rank and its progress."""
 
     __slots__ = (
         "blocked",
@@ -146,13 +146,13 @@ class _Simulation:
         self.contention = contention
         self.buffers = buffers
         self.ranks = [_Rank(r, schedule.instructions(r)) for r in range(schedule.stages)]
-        self.arrivals: dict[Message, tuple[int, int]] = {}  # when sent, and when there
+        self.arrivals: dict[Message, tuple[int, int]] = {}  # when it was sent, and when it arrives
         self.awaited: dict[Message, _Rank] = {}  # who waits for a message
-        self.offered: dict[Message, _Rank] = {}  # who waits for somebody to take it
-        self.handed_over: dict[Message, tuple[int, int]] = {}  # from when to when it was taken
+        self.offered: dict[Message, _Rank] = {}  # who waits for a receiver
+        self.handed_over: dict[Message, tuple[int, int]] = {}  # when receiving began and ended
         self.sent: dict[tuple[int, int], int] = {}  # how many, from rank to rank
         self.taken: dict[tuple[int, int], list[int]] = {}  # when each of them was received
-        self.crowded: dict[tuple[int, int], _Rank] = {}  # who waits for room
+        self.crowded: dict[tuple[int, int], _Rank] = {}  # who waits for a free buffer
         self.free_from: dict[tuple[int, int], int] = {}  # when a connection is free again
         self.runnable = deque(self.ranks)
         self.passes = 0
@@ -174,7 +174,7 @@ class _Simulation:
             progress(1.0)
 
     def _advance(self, rank: _Rank) -> bool:
-        """Run a rank until it has to wait, which is false, or to its end."""
+        """Run a rank until it has to wait (False) or to its end (True)."""
         stages, number, trains = self.schedule.stages, rank.number, self.schedule.trains
         duration, sizes = self.costs.duration, self.costs.bytes_kept
         instruction = rank.blocked
@@ -216,7 +216,7 @@ class _Simulation:
     # -- messages ------------------------------------------------------------------------------
 
     def _send(self, rank: _Rank, instruction: Instruction, message: Message) -> bool:
-        """Send, or give back false if the rank has to wait first."""
+        """Send, or return False if the rank has to wait first."""
         here, there = rank.number, instruction.peer % self.schedule.stages
         if message in self.arrivals:
             raise ScheduleError(f"rank {here} sends {_sentence(message)} twice")
@@ -246,7 +246,7 @@ class _Simulation:
         return True
 
     def _transfer(self, start: int, message: Message, pair: tuple[int, int]) -> int:
-        """When a message that is sent at ``start`` is there."""
+        """When a message that is sent at ``start`` arrives."""
         is_gradient, source, target, _ = message
         occupied = self.costs.transfer((target, source) if is_gradient else (source, target))
         if self.contention:
@@ -255,7 +255,7 @@ class _Simulation:
         return start + occupied + self.costs.latency
 
     def _receive(self, rank: _Rank, instruction: Instruction, message: Message) -> bool:
-        """Receive, or give back false if the message has not been sent yet."""
+        """Receive, or return False if the message has not been sent yet."""
         here, there = rank.number, instruction.peer % self.schedule.stages
         result = self.arrivals.pop(message, None)
         if result is None:
@@ -277,7 +277,7 @@ class _Simulation:
         return True
 
     def _meet(self, rank: _Rank, instruction: Instruction, message: Message) -> bool:
-        """A send without buffers: both sides are there, and both stay until it is done."""
+        """A send without buffers: both ranks take part until it is done."""
         result = self.handed_over.pop(message, None)
         if result is None:
             receiver = self.awaited.pop(message, None)
@@ -293,7 +293,7 @@ class _Simulation:
 
     @staticmethod
     def _wait(rank: _Rank, instruction: Instruction, start: int, end: int) -> None:
-        """Wait until ``end``. From ``start`` on a message was on its way, which is noted."""
+        """Wait until ``end``. A message was in transit from ``start`` on, which is recorded."""
         if end > rank.clock:
             start = max(start, rank.clock)
             if start < end:
@@ -304,7 +304,7 @@ class _Simulation:
     # -- deadlocks -----------------------------------------------------------------------------
 
     def _deadlock(self) -> DeadlockError:
-        """Each rank that is left waits for one other. Following that leads into the circle."""
+        """Each remaining rank waits for one other; following these waits leads into the cycle."""
         rank = next(rank for rank in self.ranks if rank.blocked is not None)
         seen: dict[int, tuple[int, Instruction]] = {}
         while rank.number not in seen:
@@ -324,7 +324,7 @@ class _Simulation:
         )
 
     def _cannot_come(self, rank: _Rank, blocked: Instruction, other: _Rank) -> str | None:
-        """Why what a rank waits for never comes, if the other rank is not the one to blame."""
+        """Why a rank waits for a message that is never sent, if the other rank is not at fault."""
         here = blocked.chunk * self.schedule.stages + rank.number
         partner = PARTNERS[blocked.kind]
         if blocked.kind in SENDS and self.buffers:
@@ -343,7 +343,7 @@ class _Simulation:
 
 
 def _rest(rank: _Rank) -> list[Instruction]:
-    """What a rank has still to do. It is listed once and kept."""
+    """The instructions that a rank still has to run, listed once."""
     rest = list(rank.rest)
     rank.rest = iter(rest)
     return rest if rank.blocked is None else [rank.blocked, *rest]

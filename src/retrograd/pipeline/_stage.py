@@ -1,7 +1,7 @@
-"""A stage: some layers in a row, run forward and backward for one micro-batch after the other.
+"""A stage: consecutive layers, run forward and backward for one micro-batch after the other.
 
-A stage knows nothing of processes. It is handed what arrived, hands out what is to be sent, and
-keeps what it needs for the backward pass of each micro-batch in between.
+A stage is independent of processes. It is given what arrived, returns what is to be sent, and keeps
+what it needs for the backward pass of each micro-batch in between.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Recompute = int | Callable[[Any], bool] | None
 
 
 class Routes:
-    """What goes from which virtual stage to which: after every stage but the last its output, and
-    what skips, ``(i, j)`` for what layer ``i`` gives and layer ``j`` is given. Layer -1 gives the
-    inputs of the model."""
+    """What is sent between virtual stages: the output of every stage but the last to the next, and
+    skip connections, ``(i, j)`` for a result of layer ``i`` that layer ``j`` receives. The result
+    of layer -1 is the input of the model."""
 
     def __init__(self, boundaries: Sequence[int], skips: Sequence[tuple[int, int]]) -> None:
         self.boundaries = list(boundaries)
@@ -64,8 +64,8 @@ class Routes:
 
 
 class _Enter(Function):
-    """Where a gradient leaves the graph of a stage. Layers get a result and not the leaf itself,
-    so that they may write into it, as they may in the middle of a model."""
+    """Where gradients leave the graph of a stage. Layers are given a result and not the leaf
+    itself, so that they may write into it, as in the middle of a model."""
 
     @staticmethod
     def forward(ctx: Any, leaf: Any) -> Any:
@@ -102,8 +102,8 @@ class Arrived:
 
 
 class Kept:
-    """What skips to a later layer. It must be as it was when it gets there: whether a layer in
-    between writes into it or into a copy would depend on where the model is cut."""
+    """A value that skips to a later layer. It must not be changed in between: whether a layer
+    writes into it or into a copy would depend on where the model is cut."""
 
     def __init__(self, layer: int, value: Any) -> None:
         self.layer, self.value = layer, value
@@ -127,8 +127,8 @@ class InFlight:
     """A micro-batch between its forward and its backward pass."""
 
     arrived: dict[int, Arrived]
-    # By target, the places in the graph of the tensors that went there. The tensors themselves
-    # need not be kept.
+    # By target, the positions in the graph of the tensors that were sent there. The tensors
+    # themselves need not be kept.
     sent: dict[int, list[Any]] = field(default_factory=dict)
     loss: Any = None
     weights: Split | None = None  # the second half of its backward pass
@@ -177,8 +177,8 @@ class Stage:
         return self.number == self.routes.last
 
     def watch_backward(self, progress: Callable[[], None]) -> None:
-        """Call a function in backward passes too: when the gradient of a module's first parameter
-        is done. More often would take longer than what is waited for."""
+        """Call a function in backward passes too, when the gradient of a module's first parameter
+        has been computed. Calling it more often would cost more than it saves."""
         layers = [layer for layer in self.layers if isinstance(layer, nn.Module)]
         firsts = (next(m.parameters(recurse=False), None) for x in layers for m in x.modules())
         for parameter in {id(p): p for p in firsts if p is not None and p.requires_grad}.values():
@@ -194,7 +194,7 @@ class Stage:
         first stage. What is to be sent is given back by the stage it goes to; in the last stage,
         the outputs and the loss as ``{-1: (outputs, loss)}``.
 
-        ``moment`` are numbers, such as the step, that random numbers depend on beside the layer.
+        ``moment`` holds numbers, such as the step, that random numbers depend on besides the layer.
         """
         value = inputs
         stash: dict[int, Kept] = {}
@@ -210,7 +210,7 @@ class Stage:
             value, made = self._segment(start, end, recomputed, value, stash, moment)
             stash |= made
         for message in arrived.values():
-            message.values = []  # whoever needs them later has saved them
+            message.values = []  # nodes that need them have saved them
         record = InFlight(arrived)
         if self.is_last:
             result: dict[int, Any] = {-1: (value, self._loss(value, targets, moment))}
@@ -237,7 +237,7 @@ class Stage:
         self, start: int, end: int, recomputed: bool, value: Any, stash: dict[int, Kept],
         moment: tuple[int, ...],
     ) -> tuple[Any, dict[int, Kept]]:  # fmt: skip
-        """Run some of the layers, by checkpoint if they are to be recomputed."""
+        """Run some of the layers, with a checkpoint if they are to be recomputed."""
         skips = [(i, j) for i, j in self.routes.skips if start <= j - self.first_layer < end]
         taken = {i: stash[i].unchanged() for i, _ in skips if i in stash}
 
@@ -255,7 +255,7 @@ class Stage:
 
         if not recomputed:
             return run(value, *taken.values())
-        # Random numbers need not be kept for the second run: layers are seeded each time.
+        # The state of the generator need not be kept: layers are seeded each time.
         modules = [layer for layer in self.layers[start:end] if isinstance(layer, nn.Module)]
         result: tuple[Any, dict[int, Kept]] = checkpoint(
             run, value, *taken.values(), use_reentrant=False, preserve_rng_state=False,
@@ -293,8 +293,9 @@ class Stage:
     # -- backward ------------------------------------------------------------------------------
 
     def backward(self, microbatch: int, received: dict[int, Sequence[Any]]) -> dict[int, list[Any]]:
-        """Go back through a micro-batch. ``received`` are the gradients of what was sent, by the
-        stage it went to; the gradients of what had arrived are given back by where it came from."""
+        """Run the backward pass of a micro-batch. ``received`` are the gradients of what was sent,
+        by the stage it went to; returns the gradients of what had arrived, by the stage it came
+        from."""
         record = self.in_flight.pop(microbatch)
         outputs, gradients = self._roots(record, received)
         if outputs:
@@ -360,13 +361,13 @@ class Stage:
 
 
 def _nothing() -> None:
-    """What is done between layers unless somebody has something to do."""
+    """The default for what is done between layers."""
 
 
 @contextlib.contextmanager
 def _copied_buffers(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Let modules write to copies of their buffers: statistics, such as those of a normalization,
-    count a micro-batch once, although it is computed twice."""
+    """A context in which modules write to copies of their buffers, so that statistics such as those
+    of a normalization count a micro-batch once, although it is computed twice."""
     owners = {id(owner): owner for module in modules for owner in module.modules()}.values()
     kept = [(owner, dict(owner._buffers)) for owner in owners if owner._buffers]
     try:

@@ -1,4 +1,4 @@
-"""What comes out of a simulation: when each rank does what, and what follows from it."""
+"""The result of a simulation: when each rank does what, and figures derived from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Number = int | float | Fraction
 
 
 class Event(NamedTuple):
-    """A rank is busy with a pass, or only with a message, from start to end.
+    """A pass or a message that occupies a rank from start to end.
 
     Args:
         start: when it begins.

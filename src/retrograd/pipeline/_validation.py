@@ -92,7 +92,7 @@ class _Rank:
         self._complete()
 
     def _known(self, instruction: Instruction) -> None:
-        """Whether the instruction makes sense here at all."""
+        """Check that the instruction is possible on this rank."""
         kind, microbatch, chunk, peer = instruction
         here = chunk * self.schedule.stages + self.rank
         if not 0 <= microbatch < self.schedule.microbatches:
@@ -111,7 +111,7 @@ class _Rank:
                 raise self._error(f"{instruction}, but there is no link {link}")
 
     def _needed(self, instruction: Instruction, here: int) -> Iterator[Instruction]:
-        """What must have been done before."""
+        """The instructions that must have been run before this one."""
         kind, microbatch, chunk, _ = instruction
         if kind is Kind.FORWARD:
             if here in (0, self.last):
@@ -131,7 +131,7 @@ class _Rank:
                 yield Instruction(Kind.BACKWARD_INPUT, microbatch, chunk)
 
     def _complete(self) -> None:
-        """Whether nothing is left out, and no backward pass is done in two ways."""
+        """Check that nothing is missing, and that no backward pass is both whole and divided."""
         trains = self.schedule.trains
         for chunk in range(self.schedule.chunks):
             here = chunk * self.schedule.stages + self.rank

@@ -1,5 +1,6 @@
 """What passes between layers: tensors, or tuples, lists and dictionaries of tensors and of plain
-values. ``taken_apart`` splits one into its tensors and a text that says how they go together."""
+values. ``taken_apart`` splits a value into its tensors and a text that describes how to reassemble
+it."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def tensors_of(value: Any) -> list[Any]:
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """The value with ``function`` of each tensor in its place."""
+    """The value with each tensor replaced by ``function`` of it."""
     if isinstance(value, torch.Tensor):
         return function(value)
     if type(value) in (tuple, list):
@@ -82,7 +83,7 @@ class Form:
 
 
 def put_together(text: str, tensors: Sequence[Any]) -> Any:
-    """The value that ``taken_apart`` took apart, with ``tensors`` in the places of its own."""
+    """The value that ``taken_apart`` split, with ``tensors`` in place of its own."""
     return Form(text).put_together(tensors)
 
 

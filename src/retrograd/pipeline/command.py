@@ -119,7 +119,7 @@ def _costs(text: str) -> Fraction | list[Fraction]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plan. Whatever is the user's to put right is a ``UserError``."""
+    """Run the command. What the user can correct is a ``UserError``."""
     try:
         return _run(options)
     except BrokenPipeError:
@@ -185,7 +185,7 @@ def _asked(options: argparse.Namespace) -> Plan:
 
 
 def _check_drawable(path: str) -> None:
-    """Before anything is simulated, since that may take a while."""
+    """Check the output file before the simulation, which may take a while."""
     if os.path.splitext(path)[1].lower() not in ENDINGS:
         raise UserError(f"{path}: a timeline is drawn as {', '.join(ENDINGS)}")
     folder = os.path.dirname(path)
@@ -237,7 +237,7 @@ def _columns() -> int:
 
 
 class _Progress:
-    """Says how far a simulation is, on a terminal, once it has taken two seconds."""
+    """Prints the progress of a simulation on a terminal, once it has taken two seconds."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
