@@ -40,7 +40,7 @@ AS_OPERATORS: dict[str, ast.operator] = {
 }  # fmt: skip
 FACTORS = {"alpha", "beta", "value", "scale", "input_scale"}  # options that are one by default
 # Questions whose answer is known for a reader: nothing is hidden, all gradients are wanted.
-FALSE = {"hidden", "isinstance", "is_differentiated"}
+FALSE = {"is_lifted", "isinstance", "is_differentiated"}
 TRUE = {"is_raw"}
 
 

@@ -70,23 +70,22 @@ def _threshold(self: Raw, threshold: float, value: float) -> Raw:
     return arrays.networks.threshold(self, threshold, value)
 
 
-def _general_threshold_backward(grad_output: Raw, self: Raw, threshold: float) -> Raw:
+def _threshold_backward(grad_output: Raw, self: Raw, threshold: float) -> Raw:
     return arrays.networks.keep_above(grad_output, self, threshold)
 
 
-general_threshold_backward = _backward_of(
+threshold_backward = _backward_of(
     "general_threshold_backward",
     lambda grad_output, self, threshold: where(le(self, threshold), zero(self), grad_output),
-    _general_threshold_backward,
+    _threshold_backward,
 )  # fmt: skip
 threshold_op = elementwise(
     "threshold", _threshold,
-    lambda g, self, threshold: general_threshold_backward(g, self, threshold=threshold),
+    lambda g, self, threshold: threshold_backward(g, self, threshold=threshold),
     check=_not_for("threshold_cpu", "bc"),
 )  # fmt: skip
 _written_as(
-    threshold_op,
-    lambda g, self, threshold: general_threshold_backward(g, self, threshold=threshold),
+    threshold_op, lambda g, self, threshold: threshold_backward(g, self, threshold=threshold),
     "ThresholdBackward1",
 )  # fmt: skip
 
