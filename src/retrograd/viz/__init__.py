@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retrograd.viz._draw import draw as draw
 
-# Loaded when first used: each needs more than the others do.
+# Loaded on first use: each needs modules that the others do not.
 _PLACES = {
     "draw": "_draw",
     "explore": "_explore",

@@ -1,5 +1,5 @@
-"""Rearranging expressions so that they read as in a book: squares for products of the same, and
-products for sums of multiples."""
+"""Simplifying expressions for readers: squares for products of equal factors, and products for sums
+of multiples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import copy
 
 
 def simple(expression: ast.expr) -> ast.expr:
-    """An expression with squares for products of the same, and products for sums of multiples."""
+    """An expression with squares for products of equal factors, and products for sums of
+    multiples."""
 
     class Simplifier(ast.NodeTransformer):
         def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
@@ -45,7 +46,7 @@ def same(a: ast.expr, b: ast.expr) -> bool:
 
 
 def factors(node: ast.expr) -> list[ast.expr]:
-    """What a product consists of."""
+    """The factors of a product."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return [*factors(node.left), *factors(node.right)]
     is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)

@@ -1,7 +1,7 @@
 """Colours of pictures: yellow data, green leaves, brown results, blue operations.
 
-The green leans to blue and the kinds differ in lightness and shape too, so that those who cannot
-tell red from green can tell these."""
+The green is bluish, and the kinds also differ in lightness and shape, so that colour-blind readers
+can distinguish them."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ DARK = {
     "operation": Palette("#193766", "#7db0ff", "#dfebff"),
     "group": Palette("#332d5e", "#a79bf0", "#e9e5ff"),
 }
-EDGE = "#8a93a5"  # can be seen on white and on black
+EDGE = "#8a93a5"  # visible on white and on black

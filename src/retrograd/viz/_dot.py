@@ -1,4 +1,4 @@
-"""A graph in the DOT language, for Graphviz and whatever else reads it."""
+"""A graph in the DOT language, for Graphviz and other programs."""
 
 from __future__ import annotations
 

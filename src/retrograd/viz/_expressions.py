@@ -1,8 +1,8 @@
 """A derivative rule as one expression: the source of its function, with local names filled in.
 
-A rule is a lambda or a short function. The expression of a lambda is its body. In a function,
-what local names stand for is put in their place, and ``if`` becomes a choice between two
-expressions. A function with loops, or one that would become too long, has no such expression.
+A rule is a lambda or a short function. The expression of a lambda is its body. In a function, local
+names are replaced by their values, and ``if`` becomes a conditional expression. A function with
+loops, or one that would become too long, has no such expression.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
-LONGEST = 400  # parts of an expression that are still worth reading
+LONGEST = 400  # the most nodes of an expression that is still readable
 
 
 class TooLongError(Exception):
-    """What is more than an expression."""
+    """The function cannot be written as one expression."""
 
 
 def expression_of(function: Callable[..., Any]) -> ast.expr | None:
@@ -42,8 +42,8 @@ def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def definition_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef | None:
-    """The piece of source that a function was made from. None if the file does not hold it any
-    longer: what is shown is what runs, not what somebody has written there since."""
+    """The piece of source that a function was made from. None if the file has been edited since:
+    what is shown is the code that runs."""
     function = getattr(function, "written_as", function)
     code = function.__code__
     if code not in _compiled(code.co_filename):
@@ -57,7 +57,7 @@ def definition_of(function: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef 
     ]
     if len(candidates) < 2:
         return candidates[0] if candidates else None
-    # Several on one line: that of which the code covers the same piece. Columns count bytes.
+    # Several on one line: the one whose code has the same columns, which count bytes.
     positions = [p for p in code.co_positions() if None not in p and p[3]]
     first = min(((p[0] or 0, p[2] or 0) for p in positions), default=(0, 0))
     for node in candidates:
@@ -103,7 +103,7 @@ def _definitions(file: str) -> dict[int, list[ast.Lambda | ast.FunctionDef]]:
 
 
 def _run(statements: list[ast.stmt], known: dict[str, ast.expr]) -> ast.expr:
-    """What is returned by statements that begin with some local names known."""
+    """The value that statements return, given the values of some local names."""
     known = dict(known)
     for i, statement in enumerate(statements):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -145,7 +145,7 @@ def _parts(value: ast.expr, count: int) -> list[ast.expr]:
     """The values that are unpacked from one."""
     if isinstance(value, ast.Tuple) and len(value.elts) == count:
         return value.elts
-    if isinstance(value, ast.GeneratorExp):  # the same done to each of several
+    if isinstance(value, ast.GeneratorExp):  # the same expression for each of several
         loop = value.generators[0]
         over, target = loop.iter, loop.target
         if isinstance(over, ast.Tuple) and isinstance(target, ast.Name) and not loop.ifs:
@@ -195,6 +195,6 @@ class _Filler(ast.NodeTransformer):
 
 
 def filled(expression: ast.expr, known: Mapping[str, ast.expr]) -> ast.expr:
-    """An expression with names replaced by what they stand for."""
+    """An expression with names replaced by their values."""
     result: ast.expr = _Filler(known).visit(copy.deepcopy(expression))
     return result

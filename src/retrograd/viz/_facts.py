@@ -1,8 +1,8 @@
-"""What a node of a graph knows by itself: its name, shapes, constants, options, memory.
+"""What can be read off a node of a graph: its name, shapes, constants, options and memory.
 
-A node never refers to its output, and keeps of its inputs only what its rules need. So shapes come
-from wherever they are still known: the user of a result, saved values, a recording of the forward
-run. Nothing here unpacks, frees or changes anything.
+A node never refers to its output, and keeps only those inputs that its rules need. So shapes come
+from wherever they are known: the consumers of a result, saved values, or a recording of the forward
+pass. Nothing here unpacks, frees or changes anything.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Input(NamedTuple):
 class Constant(NamedTuple):
     """A value that needs no gradient and that a node keeps, or a recording saw."""
 
-    key: Any  # the same for the same value
+    key: Any  # equal for the same value
     position: int
     info: Info | None
     value: Any  # a raw array, or None
@@ -49,7 +49,7 @@ class Saved(NamedTuple):
     """A value that a node keeps for its rule."""
 
     name: str
-    value: Any  # a raw array; None where it is packed away
+    value: Any  # a raw array; None if it is packed
     bytes: int
 
 
@@ -76,12 +76,12 @@ def inputs_of(node: Node) -> Iterator[Input]:
 
 
 def is_leaf(node: Node) -> bool:
-    """Whether a node is where the gradient of a leaf ends."""
+    """Whether a node accumulates the gradient of a leaf."""
     return isinstance(node, AccumulateGrad)
 
 
 def is_freed(node: Node) -> bool:
-    """Whether a backward pass has let the node's saved values go."""
+    """Whether a backward pass has freed the node's saved values."""
     return node.saved is FREED
 
 
@@ -98,7 +98,7 @@ def info(shape: Any, dtype: Any) -> Info:
 
 
 def array_of(value: Any) -> Any:
-    """A raw array that can be looked at, or None: under a transform there is none."""
+    """A raw array whose values can be read; None under a transform."""
     return value if arrays.is_raw(value) and not isinstance(value, Lifted) else None
 
 
@@ -151,7 +151,7 @@ def memory(nodes: list[Node]) -> list[int | None]:
 
 
 def constants_of(node: Node) -> list[Constant]:
-    """The inputs that need no gradient, as far as anybody knows of them."""
+    """The inputs that need no gradient, as far as they are known."""
     recorded = recorded_info(node)
     if recorded is not None:
         return [
@@ -208,11 +208,11 @@ def options_of(node: Node) -> list[str]:
     return words
 
 
-_USUAL = {("alpha", "1"), ("beta", "1"), ("ignore_index", "-100")}  # what goes without saying
+_USUAL = {("alpha", "1"), ("beta", "1"), ("ignore_index", "-100")}  # the default
 
 
 def _option(value: Any) -> str | None:
-    """An option in few characters; None where it is more, or says nothing."""
+    """An option as short text; None if it is too long or uninformative."""
     if value is None or value is False:
         return None
     if isinstance(value, (bool, str)):
@@ -273,12 +273,12 @@ def _one_output(node: OperationNode) -> dict[int, Info]:
 
 
 def _given(node: OperationNode) -> list[Info]:
-    """Shapes of the inputs, where the node was told."""
+    """Shapes of the inputs, if the node has them."""
     return [info(*i) for i in _infos(node) if i is not None and i[1] is not None]
 
 
 def _infos(node: OperationNode) -> tuple[Any, ...]:
-    """Shapes and raw dtypes of the inputs: as given, or as gradients are to be brought to."""
+    """Shapes and raw dtypes of the inputs: as given, or those that gradients are brought to."""
     fit = node.extras.fit if node.extras is not None else None
     return getattr(node, "infos", None) or fit or ()
 
@@ -332,8 +332,8 @@ def keeps_shape(node: Node) -> bool:
 
 
 def _alone(node: OperationNode) -> bool:
-    """Whether nothing but inputs with a history can have given the shape: a constant may be
-    larger, a number is not."""
+    """Whether only inputs with a history can determine the shape: a constant may be larger, a
+    number is not."""
     if len(node.next_nodes) == 1:
         return True
     names = node.operation.inputs

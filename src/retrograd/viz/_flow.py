@@ -1,4 +1,4 @@
-"""How gradients flow: the norm of each parameter's gradient, backward pass after backward pass."""
+"""Gradient flow: the norm of each parameter's gradient in each backward pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrograd.nn.module import Module
 VANISHING = 1e-6  # of the largest norm in the same pass
 EXPLODING = 100.0  # times the median of the passes before,
 USUAL = 100  # of so many of them
-ENOUGH = 5  # passes before a median says something
+ENOUGH = 5  # the fewest passes for a median
 NOT_FINITE = {"nan": math.isnan, "inf": math.isinf}
 BLOCKS = "▁▂▃▄▅▆▇█"
 FORMATS = ("png", "svg", "json", "csv")
@@ -29,11 +29,11 @@ FORMATS = ("png", "svg", "json", "csv")
 
 @dataclass(frozen=True)
 class Mark:
-    """Something remarkable about the gradients of a parameter."""
+    """A notable property of the gradients of a parameter."""
 
     name: str
     kind: str  # "nan", "inf", "exploding", "vanishing", "zero", "never" or "frozen"
-    step: int | None  # the pass where it was seen first, or since when it is so; None: always
+    step: int | None  # the first pass in which it was seen; None: always
 
     def __str__(self) -> str:
         words = {"nan": "NaN", "inf": "infinite", "never": "no gradient"}
@@ -50,7 +50,7 @@ class GradientFlow:
     - ``steps``: the number of each backward pass that was noted, from 0.
     - ``norms(name)``, ``weight_norms(name)``: a number for each of ``steps``; None where the pass
       did not reach the parameter.
-    - ``marks``: what is remarkable.
+    - ``marks``: what is notable.
     """
 
     def __init__(self, parameters: Mapping[str, Any], every: int, watch: bool) -> None:
@@ -93,8 +93,7 @@ class GradientFlow:
         return len(self._columns) - 1
 
     def step(self) -> None:
-        """Note every ``.grad`` as it is now, for code that does so itself: with ``watch=False``,
-        and after clipping, for example."""
+        """Record every ``.grad`` as it is now: with ``watch=False``, for example after clipping."""
         with self._lock:
             column = self._new_column()
         if column is not None:
@@ -104,7 +103,7 @@ class GradientFlow:
         return [None if p.grad is None else _norms_of(p) for p in self._parameters]
 
     def remove(self) -> None:
-        """Stop watching. What has been noted stays."""
+        """Stop recording. What has been recorded is kept."""
         for handle in self._handles:
             handle.remove()
 
@@ -117,7 +116,7 @@ class GradientFlow:
     # -- what was found ----------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Where no pass was seen, what is there counts: one look after one backward."""
+        """If no pass was seen, record the current gradients."""
         if not self._columns:
             now = self._now()
             if any(entry is not None for entry in now):
@@ -138,15 +137,15 @@ class GradientFlow:
         return self._series(name, 1)
 
     def ratio(self, name: str) -> float | None:
-        """The latest norm of the gradient, in norms of the parameter. Times the learning rate of
-        plain SGD it is by how much a step changes the parameter."""
+        """The latest norm of the gradient, relative to that of the parameter. Times the learning
+        rate of plain SGD, it is the relative change of the parameter in a step."""
         pairs = zip(self.norms(name), self.weight_norms(name), strict=True)
         known = [(g, w) for g, w in pairs if g is not None and w is not None]
         return known[-1][0] / known[-1][1] if known and known[-1][1] else None
 
     @property
     def marks(self) -> list[Mark]:
-        """What is remarkable, by parameter: see ``gradient_flow``."""
+        """What is notable, by parameter: see ``gradient_flow``."""
         self._settle()
         largest = [
             max((e[0] for e in column if e is not None and math.isfinite(e[0])), default=0.0)
@@ -189,11 +188,11 @@ class GradientFlow:
     # -- showing -----------------------------------------------------------------------------
 
     def text(self, rows: int = 40) -> str:
-        """A table: the latest norm of each parameter, its course, its ratio to the weights."""
+        """A table: the latest norm of each parameter, its history, and its ratio to the weights."""
         self._settle()
         marks = self.words()
         shown = self.names
-        if len(shown) > rows:  # what is marked must not be left out before the rest is
+        if len(shown) > rows:  # marked rows are left out last
             kept = set([*marks, *shown][:rows])
             shown = [name for name in shown if name in kept]
         width = min(40, max((len(name) for name in shown), default=0))
@@ -241,7 +240,8 @@ class GradientFlow:
         return picture(self, kind)
 
     def to_json(self) -> dict[str, Any]:
-        """All that was noted. Numbers that JSON lacks are strings, as in the files of pictures."""
+        """All that was recorded. Numbers that JSON lacks are strings, as in the files of
+        pictures."""
         self._settle()
         return {
             "steps": list(self.steps),
@@ -337,7 +337,7 @@ def _norms_of(parameter: Any) -> tuple[float, float]:
 
 
 def _kind(norm: float, before: list[float], largest: float) -> str | None:
-    """What is remarkable about one norm, given those before and the largest of its pass."""
+    """What is notable about one norm, given the previous ones and the largest of its pass."""
     if norm == 0:
         return "zero"
     if norm < VANISHING * largest:
@@ -358,7 +358,7 @@ def _course(norms: list[float | None], width: int = 16) -> str:
     if not logs:
         return ""
     low, high = min(logs), max(logs)
-    spread = max(high - low, 1.0)  # what hardly changes looks flat
+    spread = max(high - low, 1.0)  # small changes look flat
     return "".join(_bar(x, low, spread) for x in tops)
 
 

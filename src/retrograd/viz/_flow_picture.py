@@ -14,7 +14,7 @@ from retrograd.viz._text import shortened
 PLAIN, TROUBLE, NOTHING = "#4477aa", "#cc3311", "#dddddd"
 MOST_COLUMNS = 400
 ROW = 0.19  # inches
-TALLEST = 60.0  # inches; beyond it, rows get thinner and not every one has a name
+TALLEST = 60.0  # inches; with more rows, they get thinner and only some have a name
 LONGEST_NAME = 44
 
 
@@ -54,7 +54,7 @@ def _label_rows(axes: Any, names: list[str]) -> None:
     every = max(1, math.ceil(len(names) * 0.12 / TALLEST))
     axes.set_yticks(range(0, len(names), every), names[::every])
     for label in axes.get_yticklabels():
-        label.set_parse_math(False)  # a dollar in a name is a dollar
+        label.set_parse_math(False)  # a dollar sign is not mathematical text
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.5, -0.5)
 
@@ -83,7 +83,7 @@ def _heat_map(figure: Any, axes: Any, flow: Any, matplotlib: Any) -> None:
 
 
 def _binned(norms: list[float | None]) -> list[float | None]:
-    """At most so many numbers as a picture has place for: the largest of each few."""
+    """At most as many numbers as the picture has room for: the largest of each bin."""
     size = -(-len(norms) // MOST_COLUMNS)
     parts = [norms[i : i + size] for i in range(0, len(norms), size)]
     return [_largest([x for x in part if x is not None]) for part in parts]
@@ -112,7 +112,7 @@ def _bars(axes: Any, flow: Any) -> None:
         if marked is not None:
             axes.annotate(marked, (x or left, row), xytext=(3, 0), textcoords="offset points",
                           va="center", color=TROUBLE, fontsize=7)  # fmt: skip
-            if x is not None:  # the words need place, too
+            if x is not None:  # room for the labels
                 right = max(right, left * (x / left) ** (3 if "," in marked else 2))
     _logarithmic(axes, left, min(right, 1e300))
     axes.set_xlabel("latest norm")
@@ -129,7 +129,7 @@ def _ratios(axes: Any, flow: Any) -> None:
 def _logarithmic(axes: Any, left: float, right: float) -> None:
     axes.set_xscale("log")
     axes.set_xlim(left, right)
-    if right / left < 300:  # too few powers of ten to read a scale by
+    if right / left < 300:  # too few powers of ten for a readable scale
         powers = range(math.floor(math.log10(left)), math.ceil(math.log10(right)) + 1)
         digits = (1, 2, 5) if right / left < 30 else (1, 3)
         ticks = [d * 10.0**k for k in powers for d in digits]

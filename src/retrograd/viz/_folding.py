@@ -1,11 +1,9 @@
-"""Folding: a long list of operations as a short one, of groups that can be opened.
+"""Folding: a long list of operations as a short list of groups that can be opened.
 
-Every group is an interval of the operations in the order they were made. A path in the graph only
-goes on to what was made later, so no path leaves such a group and comes back: whatever is folded,
-the picture stays one without cycles.
-
-Groups are the calls of Modules where these are known, runs of the same structure ("×1000"), and,
-where nothing else helps, so and so many operations in a row.
+Every group is an interval of the operations in the order in which they were recorded. A path in the
+graph only leads to operations recorded later, so no path leaves a group and comes back: however
+much is folded, the picture has no cycles. Groups are calls of Modules where these are known, runs
+of the same structure ("×1000") and, if nothing else helps, intervals of equal length.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ class Group:
     kind: str = ""  # of the module
     times: int = 1  # how often its structure is repeated
     abridged: bool = False  # whether only the first repetition is among the children
-    part: tuple[int, int, int] | None = None  # repetitions first to last of so many
+    part: tuple[int, int, int] | None = None  # first and last repetition, and how many there are
     ends: tuple[str, str] | None = None  # the modules of the first and the last repetition
 
     def __len__(self) -> int:
@@ -35,9 +33,9 @@ class Group:
 
 @dataclass
 class Operations:
-    """What folding has to know of the operations, in the order they were made."""
+    """The operations in the order in which they were recorded, as folding needs them."""
 
-    strict: Sequence[int]  # equal numbers: the same operation, wired in the same way
+    strict: Sequence[int]  # equal numbers: the same operation with the same inputs
     loose: Sequence[int]  # equal numbers: the same operation
     modules: Sequence[str]
     kinds: Sequence[tuple[str, ...]]  # class names along the path
@@ -95,8 +93,8 @@ class _Folder:
         self.numbers: dict[tuple[int, ...], int] = {}
 
     def shorten(self, group: Group) -> None:
-        """Leave a group at most ``limit`` children. (Calls itself for the pieces of what is
-        repeated, of which each is at most half as long.)"""
+        """Reduce a group to at most ``limit`` children. (Recursive for repeated pieces, each of
+        which is at most half as long.)"""
         if len(group.children) <= self.limit and not any(
             isinstance(child, Group) for child in group.children
         ):
@@ -109,12 +107,12 @@ class _Folder:
             group.children = self.runs(group.children)
             if len(group.children) == before:
                 break
-        self.dissolve(group)  # there may be room now
+        self.dissolve(group)  # there may be room for them now
         group.children = self.in_parts(group.children)
 
     def dissolve(self, group: Group) -> None:
-        """Show what is in small groups directly, as long as there is room: all groups of the same
-        structure, or none of them."""
+        """Show the contents of small groups directly, as long as there is room: of all groups of
+        the same structure, or of none."""
         alike: dict[tuple[int, int], list[Group]] = defaultdict(list)
         for child in group.children:
             if isinstance(child, Group) and child.times == 1 and child.part is None:
@@ -156,7 +154,7 @@ class _Folder:
         loose = list(map(self.loose, children))
         result: dict[int, tuple[int, int]] = {}  # start: period, times
         taken = bytearray(len(children) + 1)
-        # The longest first, so that a loop in a loop does not eat into the outer one.
+        # The longest first, so that an inner loop does not break up the outer one.
         for start, period, times in sorted(repetitions(strict), key=lambda r: -r[1] * r[2]):
             end = start + period * times
             if taken[start] or taken[end - 1]:
@@ -264,12 +262,12 @@ def repetitions(symbols: list[int], candidates: int = 16) -> Iterator[tuple[int,
 
 
 def _may_match(symbols: list[int], start: int, period: int) -> bool:
-    """Whether a few places agree with those a period later; most candidates fail here."""
+    """Whether a few elements equal those a period later; most candidates fail here."""
     return all(symbols[start + k] == symbols[start + k + period] for k in (period - 1, period // 2))
 
 
 def matching(symbols: list[int], start: int, period: int) -> int:
-    """For how many places from ``start`` on a list equals itself ``period`` later."""
+    """For how many elements from ``start`` on a list equals itself ``period`` later."""
     count, step = 0, max(period, 16)
     while step:
         low = start + count
@@ -279,7 +277,7 @@ def matching(symbols: list[int], start: int, period: int) -> int:
             step *= 2
         elif step > 1:
             step //= 2
-            # From here on the steps only get smaller: what is left is shorter than the last.
+            # From here on, steps only get smaller: the rest is shorter than the last step.
             while step:
                 low = start + count
                 right = symbols[low + period : low + period + step]

@@ -1,7 +1,7 @@
-"""Expressions as people write them: ``g - g * (result * result)`` is grad · (1 − result²).
+"""Expressions in mathematical notation: ``g - g * (result * result)`` is grad · (1 − result²).
 
-What only matters to the machine is left out (dtypes, hidden values, the choice of a faster way),
-short helpers are replaced by what they do, sums with a common factor are written as products, and
+What readers need not know is left out (dtypes, values under transforms, the choice of a faster
+path), short helper functions are inlined, sums with a common factor are written as products, and
 operators get their usual signs.
 """
 
@@ -16,14 +16,14 @@ from retrograd.ops._operation import Operation
 from retrograd.viz._algebra import simple
 from retrograd.viz._expressions import TooLongError, expression_of, filled, parameters_of
 
-CHOICE, SUM, PRODUCT, SIGN, POWER, ATOM = range(6)  # how strongly parts hold together
+CHOICE, SUM, PRODUCT, SIGN, POWER, ATOM = range(6)  # precedence of operators
 Text = tuple[str, int]
 
 SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 CONSTANTS = {"_LN2": "ln 2", "_LN10": "ln 10", "math.pi": "π", "_DEGREE": "(π / 180)",
              "_TWO_OVER_ROOT_PI": "(2 / √π)", "_ROOT_2_PI": "√(2π)", "math.nan": "nan",
              "math.log(2)": "ln 2"}  # fmt: skip
-# Calls that change nothing that a reader would ask about: what they are called on.
+# Calls that do not matter to readers: shown as their argument.
 SAME = {"raw", "to_dtype", "kept", "as_value", "_constant", "asarray", "tuple", "_in_dtype_of",
         "_as_it_is", "cast", "conj_physical_or_same"}  # fmt: skip
 ZERO = {"zeros_like", "new_zeros", "zeros"}
@@ -39,7 +39,7 @@ AS_OPERATORS: dict[str, ast.operator] = {
     "over": ast.Div(),
 }  # fmt: skip
 FACTORS = {"alpha", "beta", "value", "scale", "input_scale"}  # options that are one by default
-# Questions whose answer is known for a reader: nothing is hidden, all gradients are wanted.
+# Conditions whose value is known: no transform is active, and all gradients are needed.
 FALSE = {"is_lifted", "isinstance", "is_differentiated"}
 TRUE = {"is_raw"}
 
@@ -55,7 +55,7 @@ class Printer:
         complex_numbers: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.globals = names  # what names mean where the rule was written
+        self.globals = names  # the global names of the rule
         self.of = of  # the input that the rule is for
         self.outputs = outputs
         self.known = Known(complex_numbers, options or {})
@@ -66,7 +66,7 @@ class Printer:
     # -- before writing ----------------------------------------------------------------------
 
     def meaning(self, function: ast.expr) -> Any:
-        """What is called: a function or an operation, if it is to be had."""
+        """The function or operation that is called, if it can be resolved."""
         if isinstance(function, ast.Name):
             return self.globals.get(function.id)
         if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
@@ -74,7 +74,7 @@ class Printer:
         return None
 
     def inlined(self, expression: ast.expr, depth: int = 3) -> ast.expr:
-        """An expression with short helpers replaced by what they do."""
+        """An expression with short helper functions inlined."""
         printer = self
 
         class Inliner(ast.NodeTransformer):
@@ -110,7 +110,7 @@ class Printer:
             return None
 
     def means_the_same(self, body: ast.expr) -> bool:
-        """Whether what a helper calls is called the same where the rule is."""
+        """Whether the names that a helper uses mean the same where the rule is."""
         called = [n.func for n in ast.walk(body) if isinstance(n, ast.Call)]
         return all(name_of(f) for f in called)
 
@@ -121,14 +121,14 @@ class Printer:
         return (self.code(node), ATOM) if writer is None else writer(node)
 
     def code(self, node: ast.expr) -> str:
-        """A part that there is no better way to write than as code."""
+        """A part that is shown as code."""
         try:
             return ast.unparse(filled(node, {"g": ast.Name("grad", ast.Load())}))
         except TooLongError:
             return "…"
 
     def inside(self, node: ast.expr, level: int) -> str:
-        """A part of something that holds together as strongly as ``level``."""
+        """A part, in parentheses if its precedence is lower than ``level``."""
         text, own = self.text(node)
         return text if own >= level else f"({text})"
 
@@ -265,7 +265,7 @@ class Printer:
         return self.plain_call(node), ATOM
 
     def plain_call(self, node: ast.Call) -> str:
-        """A call as it is, without saying twice what an option is called."""
+        """A call, without the names of options that equal their values."""
         given = [self.text(x)[0] for x in node.args if not isinstance(x, ast.Starred)]
         for keyword in node.keywords:
             value = self.text(keyword.value)[0]
@@ -295,14 +295,14 @@ def name_of(function: ast.expr) -> str:
 
 
 class Known:
-    """What is known of a node: whether its numbers are complex, and simple options."""
+    """What is known about a node: whether its numbers are complex, and simple options."""
 
     def __init__(self, complex_numbers: bool, options: Mapping[str, Any]) -> None:
         self.complex_numbers = complex_numbers
         self.options = options
 
     def ones(self, expression: ast.expr) -> ast.expr:
-        """An expression without the names of options that are one: a factor of one says nothing."""
+        """An expression without options that are one: a factor of one can be left out."""
         ones = {n: ast.Constant(1) for n, v in self.options.items() if type(v) is int and v == 1}
         in_calls = {
             k.arg for n in ast.walk(expression) if isinstance(n, ast.Call) for k in n.keywords
@@ -310,7 +310,7 @@ class Known:
         return filled(expression, {n: v for n, v in ones.items() if n in FACTORS - in_calls})
 
     def answer(self, test: ast.expr) -> bool | None:
-        """What a question comes to where nothing special is on; None if that depends."""
+        """The usual value of a condition; None if it depends."""
         text = ast.unparse(test)
         if text.endswith((".kind == 'c'", ".kind == 'c')")):
             return self.complex_numbers
@@ -331,7 +331,7 @@ class Known:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self.answer(test.operand)
             if inner is None and ast.unparse(test.operand).endswith("shape"):
-                return False  # a tensor without dimensions: the same formula, written apart
+                return False  # a tensor without dimensions: the same formula in another form
             return None if inner is None else not inner
         if isinstance(test, ast.BoolOp):
             answers = [self.answer(v) for v in test.values]
@@ -347,12 +347,12 @@ class Known:
 
 
 def located(test: ast.expr) -> ast.expr:
-    """A piece of source as it can be compiled."""
+    """An expression that can be compiled."""
     return ast.fix_missing_locations(copy.deepcopy(test))
 
 
 def pruned(expression: ast.expr, known: Known) -> ast.expr:
-    """An expression without choices that only the machine has to make."""
+    """An expression without branches that do not matter to readers."""
 
     class Pruner(ast.NodeTransformer):
         def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
@@ -395,7 +395,7 @@ def pruned(expression: ast.expr, known: Known) -> ast.expr:
 
 
 def formula(expression: ast.expr, names: Mapping[str, Any], **about: Any) -> str:
-    """An expression as people write it. ``names``: what they mean in it; ``about``: as for
+    """An expression in mathematical notation. ``names``: what they mean in it; ``about``: as for
     ``Printer``.
 
     >>> formula(ast.parse("g - g * (result * result)", mode="eval").body, {})
@@ -405,7 +405,7 @@ def formula(expression: ast.expr, names: Mapping[str, Any], **about: Any) -> str
 
 
 def names_in(function: Callable[..., Any]) -> dict[str, Any]:
-    """What names mean inside a function."""
+    """The global names of a function."""
     names = dict(function.__globals__)
     closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     names.update((name, cell.cell_contents) for name, cell in closed)

@@ -1,8 +1,8 @@
-"""Which group an item is in.
+"""Assigning items to groups.
 
-An operation is where folding put it. A result is with its operation, or, if only others use it,
-between the groups that make and use it. A leaf or constant is in a group that it belongs to. And
-where many tensors go the same way, they make a group of their own.
+An operation is in the group that folding put it in. A result is in the group of its operation or,
+if only others use it, between the groups that make and use it. A leaf or constant is in the group
+that it belongs to. Many tensors with the same edges form a group of their own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from retrograd.viz._model import Item
 if TYPE_CHECKING:
     from retrograd.viz._items import Maker
 
-MAX_CROSSING = 6  # results shown between groups; where more cross, they stay inside
+MAX_CROSSING = 6  # results shown between groups; if there are more, they stay inside
 MAX_ALIKE = 16  # tensors with the same maker and the same users that are shown one by one
 _WORDS = {"leaf": "leaves", "data": "constants", "intermediate": "results"}
 
 
 def place_in_groups(maker: Maker) -> None:
-    """Say of each item which group it is in."""
+    """Assign each item to a group."""
     placer = _Placer(maker)
     placer.place_operations()
     placer.place_results()
@@ -62,14 +62,15 @@ class _Placer:
         return result[::-1]
 
     def around(self, user: int) -> list[int]:
-        """The groups around an operation; a group that stands for operations is one of them."""
+        """The groups around an operation, including a group that stands for operations."""
         item = self.items[user]
         return self.chain(user if item.kind == "group" else item.group)
 
     # -- results -----------------------------------------------------------------------------
 
     def place_results(self) -> None:
-        """From the inside out, results that nobody in a group uses leave it, if they are few."""
+        """Move results out of groups in which nobody uses them, from the inside out, if they are
+        few."""
         here: dict[int | None, list[Item]] = defaultdict(list)
         for item in self.items:
             if item.kind == "intermediate" and item.id in self.makers:
@@ -94,7 +95,7 @@ class _Placer:
                 item.group = self.innermost(item)
 
     def innermost(self, item: Item) -> int | None:
-        """How far into groups a leaf or constant belongs: not where it comes from outside."""
+        """The innermost group that a leaf or constant belongs to."""
         chains = [self.around(user) for user in self.users[item.id]]
         result = None
         for level in zip(*chains, strict=False):
@@ -105,8 +106,8 @@ class _Placer:
         return result
 
     def belongs(self, item: Item, group: Group) -> bool:
-        """Whether a leaf or constant, used only in a group, is the group's own: a parameter of the
-        Module; in a repeated structure, one that each repetition has another of."""
+        """Whether a leaf or constant that is used only in a group belongs to it: a parameter of the
+        Module or, in a repeated structure, one that differs between repetitions."""
         if group.times > 1:
             return self.differs(item.id, group)
         if group.module and item.name is not None:
@@ -114,7 +115,7 @@ class _Placer:
         return True
 
     def differs(self, item: int, group: Group) -> bool:
-        """Whether the next repetition has another leaf or constant in the place of this one."""
+        """Whether the next repetition has a different leaf or constant at this position."""
         nodes, period = self.graph.nodes, len(group) // group.times
         for i in range(group.low, group.low + period):
             for position, key in self.fixed(nodes[i]):
@@ -137,7 +138,7 @@ class _Placer:
     # -- many alike --------------------------------------------------------------------------
 
     def bundle(self) -> None:
-        """Where one operation has hundreds of inputs, these are one box."""
+        """Show the inputs of an operation that has hundreds of them as one box."""
         alike: dict[Any, list[Item]] = defaultdict(list)
         for item in self.items:
             if item.kind in _WORDS and not item.root and self.users[item.id]:

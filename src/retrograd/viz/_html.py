@@ -6,7 +6,7 @@ from retrograd.viz._model import Graph
 from retrograd.viz._scene import Scene, groups_with_inside, scene_of
 from retrograd.viz._svg import svg, text
 
-MAX_INSIDES = 40  # groups whose inside the page shows
+MAX_INSIDES = 40  # groups whose contents the page shows
 
 _STYLE = """
 :root { color-scheme: light dark; }

@@ -1,4 +1,4 @@
-"""Making the items of a graph."""
+"""Creates the items of a graph."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Maker:
         self.detail = detail
         self.source = Source()
         self.owner: dict[int, Group] = {}  # of each operation that gets an item
-        self.closed: list[Group] = []  # groups whose inside is left out
+        self.closed: list[Group] = []  # groups whose contents are left out
         self.opened: list[Group] = []
         self.group_items: dict[int, int] = {}
         self.groups: dict[int, Group] = {}  # by item
@@ -65,8 +65,8 @@ class Maker:
     # -- what gets an item -------------------------------------------------------------------
 
     def choose(self) -> None:
-        """Open groups from the outside in until there are as many operations as may be shown in
-        detail; later ones stay closed."""
+        """Open groups from the outside in until as many operations are shown as may be shown in
+        detail; later groups stay closed."""
         graph, budget = self.graph, max(self.detail, len(self.top.children))
         representative = list(range(len(graph.nodes)))
         runs: list[Group] = []
@@ -100,7 +100,7 @@ class Maker:
                 self.root_tensors[self.graph._index[node], number or 0] = root
 
     def find_shapes(self, kept: list[int]) -> None:
-        """Shapes of results: as their operations know them, then as their users do."""
+        """Shapes of results: from their operations, then from their consumers."""
         index, nodes, shapes = self.graph._index, self.graph.nodes, self.shapes
         for i in kept:
             for number, info in _facts.outputs_of(nodes[i]).items():
@@ -231,14 +231,14 @@ class Maker:
         return None
 
     def retained(self, node: Node, number: int) -> Any:
-        """The gradient that a result keeps because somebody called ``retain_grad``."""
+        """The gradient that a result keeps because ``retain_grad`` was called."""
         kept = node.extras.retained if node.extras is not None else None
         tensor = kept[number]() if kept and number in kept else None
         return None if tensor is None or tensor._meta is None else tensor._meta.grad
 
     def assigned(self, i: int, number: int) -> str | None:
-        """The variable that a result was assigned to. A call that is several operations has but one
-        result: the last. A loop around one operation assigns them all."""
+        """The variable that a result was assigned to. A call that consists of several operations
+        has one result, the last. A loop around one operation assigns them all."""
         return self.source.assigned(self.graph.nodes[i], number) if self.is_last(i) else None
 
     def is_last(self, i: int) -> bool:
@@ -258,7 +258,7 @@ class Maker:
         return None if result is None else self.graph.files.place(result[0], result[1][0])
 
     def add_roots_without_graph(self) -> None:
-        """Tensors asked for that are leaves, or constants: no operation leads to them."""
+        """Requested tensors that are leaves or constants: no operation leads to them."""
         graph = self.graph
         for root in self.roots:
             node, number = locate(root)
@@ -320,7 +320,7 @@ class Maker:
         return graph._hiding(at) if result is None else result
 
     def add_edges_of_closed(self) -> None:
-        """A group that is not looked into stands for its operations."""
+        """Add the edges of closed groups, which stand for their operations."""
         graph = self.graph
         edges: dict[tuple[int, int], None] = {}
         for group in self.closed:
@@ -338,7 +338,7 @@ class Maker:
         graph.edges += edges
 
     def add_hidden_root(self, at: int, root: Any, edges: dict[tuple[int, int], None]) -> None:
-        """A tensor asked for whose operation is in a group that is not looked into."""
+        """Add a requested tensor whose operation is in a closed group."""
         tensor = root if is_tensor(root) else None
         shape, dtype = (info_of(tensor._data) if tensor is not None else None) or (None, None)
         name = self.names.tensors.get(id(root))
@@ -370,7 +370,7 @@ def _group_label(group: Group, inside: Counter[str]) -> tuple[str, str | None]:
 
 
 def _contents(inside: Counter[str], times: int) -> tuple[str, ...]:
-    """What a group consists of, in a line."""
+    """The contents of a group in one line."""
     words = [f"{label} ×{n // times:,}" if n // times > 1 else label
              for label, n in inside.most_common(4)]  # fmt: skip
     more = len(inside) - len(words)

@@ -1,7 +1,8 @@
-"""Where boxes go: layers from inputs to results, few crossings, short edges.
+"""Positions of boxes: layers from inputs to results, with few crossings and short edges.
 
-Layers and coordinates are found here, where the sizes of boxes are known. The order within layers,
-the hard part, is igraph's: the layered method of Sugiyama, Tagawa and Toda, with its barycenters.
+Layers and coordinates are computed here, where the sizes of boxes are known. The order within
+layers, the hard part, comes from igraph: the layered method of Sugiyama, Tagawa and Toda, with its
+barycenters.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 Point = tuple[float, float]
-GAP, BEND_GAP, ROW_GAP = 24.0, 12.0, 25.0  # beside boxes, beside edges, between rows
-BEND = 2.0  # the room that an edge takes where it passes a row
+GAP, BEND_GAP, ROW_GAP = 24.0, 12.0, 25.0  # gaps beside boxes, beside edges, and between rows
+BEND = 2.0  # the width of an edge where it passes a row
 SWEEPS, STRAIGHTENINGS = 30, 8
 MAX_BENDS = 4000
 PATIENCE = 30_000  # vertices times sweeps: large pictures get fewer
-CLOSE = 8.0  # what is nearer than the head of an arrow is long
+CLOSE = 8.0  # a shorter distance than the head of an arrow
 LARGE = 1e9
 
 
@@ -61,8 +62,8 @@ def lay_out(sizes: tuple[tuple[float, float], ...], edges: tuple[tuple[int, int]
 
 
 def layers(count: int, edges: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """For each vertex how long the longest way to it is, and the layer to show it in: as far up as
-    can be, then closer to its users where that makes edges shorter on the whole."""
+    """For each vertex the length of the longest path to it, and the layer to show it in: as far up
+    as possible, then closer to its consumers if that makes edges shorter in total."""
     after: list[list[int]] = [[] for _ in range(count)]
     before: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
@@ -71,7 +72,7 @@ def layers(count: int, edges: Sequence[tuple[int, int]]) -> tuple[list[int], lis
     waiting = [len(b) for b in before]
     order = [v for v in range(count) if not waiting[v]]
     level = [0] * count
-    for v in order:  # grows while it is walked over
+    for v in order:  # grows during the iteration
         for user in after[v]:
             level[user] = max(level[user], level[v] + 1)
             waiting[user] -= 1
@@ -127,8 +128,8 @@ class _Grid:
             self.above[lower].append((upper, weight))
 
     def too_long(self) -> set[int]:
-        """The longest edges, where there would be too many bends: they go behind the boxes. Nobody
-        can follow single edges in such a picture, and to find ways for them takes minutes."""
+        """The longest edges, if there would be too many bends: they are drawn behind the boxes.
+        Nobody can follow single edges in such a picture, and routing them takes minutes."""
         spans = [(self.level[b] - self.level[a], k) for k, (a, b) in enumerate(self.edges)]
         room, direct = MAX_BENDS, set()
         for span, number in sorted(spans):
@@ -145,14 +146,14 @@ class _Grid:
                     yield number, upper, lower
 
     def longest_ways(self, depths: list[int]) -> set[int]:
-        """The edges that carry on the longest way to where they lead: one for each box, and no two
-        from the same box. These make the backbone of a picture."""
+        """The edges on longest paths: one into each box, and no two from the same box. They form
+        the backbone of a picture."""
         best: dict[int, tuple[int, int]] = {}
         for number, (source, target) in enumerate(self.edges):
             if target not in best or depths[source] > best[target][0]:
                 best[target] = (depths[source], number)
         longest: dict[int, int] = {}
-        below = [0] * self.boxes  # how long the way on is
+        below = [0] * self.boxes  # the length of the rest of the path
         for v in sorted(range(self.boxes), key=lambda v: -depths[v]):
             if v in best:
                 source = self.edges[best[v][1]][0]
@@ -178,7 +179,7 @@ class _Grid:
         return (self.widths[left] + self.widths[right]) / 2 + gap
 
     def find_columns(self) -> None:
-        """Centres of all vertices: each as near to its neighbours as its row allows."""
+        """Compute the centres of all vertices: each as near to its neighbours as its row allows."""
         for row in self.rows:
             at = 0.0
             for k, v in enumerate(row):
@@ -212,7 +213,7 @@ class _Grid:
     # -- straight lines ----------------------------------------------------------------------
 
     def straighten(self) -> None:
-        """Put what belongs to one line under each other, where its rows have room for that."""
+        """Align the vertices of one line vertically, where their rows have room for that."""
         lines = self.lines()
         position = {v: (row, k) for row in self.rows for k, v in enumerate(row)}
         for _ in range(min(STRAIGHTENINGS, max(3, PATIENCE // len(self.level) // 2))):
@@ -220,8 +221,9 @@ class _Grid:
                 self.straighten_line(line, position)
 
     def lines(self) -> list[list[int]]:
-        """Vertices that should stand under each other: the bends of an edge, boxes that have only
-        each other, and the backbone. The most important come last, and have the last word."""
+        """Vertices that should be aligned vertically: the bends of an edge, boxes that are
+        connected only with each other, and the backbone. The most important come last and take
+        precedence."""
         following: dict[int, int] = {}
         taken: set[int] = set()
         for _, upper, lower in sorted(self.straight_pairs(), reverse=True):
@@ -239,7 +241,7 @@ class _Grid:
         return sorted(lines, key=len)
 
     def straight_pairs(self) -> Iterator[tuple[int, int, int]]:
-        """Neighbours that should stand under each other, and how much."""
+        """Neighbours that should be aligned vertically, and with what weight."""
         for number, upper, lower in self.links():
             bends = (upper >= self.boxes) + (lower >= self.boxes)
             alone = len(self.below[upper]) == len(self.above[lower]) == 1
@@ -261,7 +263,7 @@ class _Grid:
             start = end
 
     def room(self, v: int, position: dict[int, tuple[list[int], int]]) -> tuple[float, float]:
-        """Between which columns a vertex can be moved."""
+        """The range of columns that a vertex can be moved in."""
         row, k = position[v]
         low = self.x[row[k - 1]] + self.spacing(row[k - 1], v) if k else -LARGE
         high = self.x[row[k + 1]] - self.spacing(v, row[k + 1]) if k + 1 < len(row) else LARGE
@@ -284,7 +286,7 @@ class _Grid:
         heights = [0.0] * len(self.rows)
         for v in range(self.boxes):
             heights[self.level[v]] = max(heights[self.level[v]], self.sizes[v][1])
-        widest = [0.0] * len(self.rows)  # the longest way aside between a row and the next
+        widest = [0.0] * len(self.rows)  # the largest shift between a row and the next
         for _, upper, lower in self.links():
             row = self.level[upper]
             widest[row] = max(widest[row], abs(self.x[upper] - self.x[lower]))
@@ -306,8 +308,9 @@ class _Grid:
     def routes(
         self, corners: list[Point], tops: list[float], heights: list[float], left: float
     ) -> list[list[Point]]:
-        """From the lower side of a box to the upper side of another: straight down within rows,
-        where other boxes are, and aside only between them. Edges that meet at a box keep apart."""
+        """The routes of edges, from the lower side of a box to the upper side of another: straight
+        down within rows, where other boxes are, and sideways only between rows. Edges that meet at
+        a box are kept apart."""
         leaving = self.ports(self.below, lower=True)
         arriving = self.ports(self.above, lower=False)
         routes = []
@@ -345,7 +348,7 @@ class _Grid:
         return centers
 
     def middle_port(self, box: int, ends: list[tuple[float, int]]) -> float:
-        """Which of a box's edges gets the middle: one that comes straight down, if there are
+        """Which edge of a box gets the middle port: one that comes straight down, if there are
         others on both sides or few."""
         for k, (x, number) in enumerate(ends):
             if number in self.spine and abs(x - self.x[box]) < 1.0 and len(ends) <= 5:

@@ -1,9 +1,9 @@
-"""What deserves a look in a story: numbers that are none, gradients that explode or vanish, tensors
-that were cut off, parameters that nothing used, and what a graph keeps in memory.
+"""What is notable in a story: NaN and infinity, gradients that explode or vanish, tensors that were
+detached, unused parameters, and what a graph keeps in memory.
 
-Thresholds compare the Euclidean norm of the gradient that comes to a node with that of the gradient
-that the pass began with. Norms, unlike elements, hardly change with sums and means: a sum over n
-elements makes the norm √n times as large, a mean √n times smaller.
+Thresholds compare the Euclidean norm of the gradient that arrives at a node with that of the
+gradient that the pass began with. Norms, unlike elements, hardly change with sums and means: a sum
+over n elements makes the norm √n times as large, a mean √n times smaller.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MUCH = 2**20  # bytes kept by a graph that are worth a mark
 
 @dataclass(slots=True)
 class Mark:
-    """Something to point at."""
+    """Something notable, and where it is."""
 
     kind: str
     text: str
@@ -53,7 +53,7 @@ def marks_of(story: Story) -> list[Mark]:
 
 
 def once(marks: list[Mark]) -> list[Mark]:
-    """What several passes have in common is said of the first, and how many they are."""
+    """Marks that several passes have in common are reported for the first, with their number."""
     passes: dict[Any, list[Mark]] = {}
     for mark in marks:
         passes.setdefault((mark.kind, mark.about), []).append(mark)
@@ -65,7 +65,7 @@ def once(marks: list[Mark]) -> list[Mark]:
 
 
 def called(story: Story, node: Node) -> str:
-    """A node as a reader knows it: a leaf by its name, an operation with the Module it is in."""
+    """A node as text: a leaf by its name, an operation with the Module it is in."""
     if isinstance(node, AccumulateGrad):
         return story.names.tensors.get(id(node.variable), "a leaf")
     info = recorded_info(node)
@@ -87,13 +87,13 @@ def listed(names: list[str]) -> str:
 
 
 def bad(values: list[Value | None], kind: str) -> int:
-    """How many elements are not numbers, or not finite."""
+    """How many elements are NaN or infinite."""
     return sum(getattr(v, kind) for v in values if v is not None)
 
 
 def in_forward(story: Story) -> list[Mark]:
-    """Where NaN and Inf first appear in the forward run. Where that was not recorded, it is told by
-    what nodes have saved of it."""
+    """Where NaN and Inf first appear in the forward pass. If that was not recorded, the values that
+    nodes have saved are used."""
     saved = {step.node: step.saved for record in story.passes for step in record.steps}
     result = []
     for kind, word in WORDS.items():
@@ -111,7 +111,7 @@ def in_forward(story: Story) -> list[Mark]:
 
 
 def _in_info(story: Story, node: Node, info: NodeInfo, kind: str) -> str | None:
-    """Whether an operation was given or gave numbers that are none, in words."""
+    """Whether an operation received or produced NaN or Inf, as text."""
     outputs = [d for d in info.outputs if bad([d.value], kind)]
     if not outputs:
         return None
@@ -196,7 +196,7 @@ def sizes(story: Story, number: int, record: PassRecord) -> Iterator[Mark]:
             leaf = isinstance(record.steps[k].node, AccumulateGrad)
             if norm:
                 (leaves if leaf else operations).append(k)
-            elif leaf:  # an operation that gets nothing but zeros is none that makes them small
+            elif leaf:  # an operation that receives only zeros does not cause them
                 zeros.append(k)
         for some in (operations[:1], leaves):
             if some:
@@ -234,7 +234,7 @@ def _of_size(
 
 
 def cuts(story: Story) -> list[Mark]:
-    """Inputs of the graph that had a history, and were cut off from it."""
+    """Inputs of the graph that were detached from their history."""
     result: dict[Any, Mark] = {}
     for node in story.nodes:
         info = recorded_info(node)
@@ -273,7 +273,7 @@ def unused(story: Story) -> list[Mark]:
 
 
 def memory(story: Story) -> list[Mark]:
-    """The operation that keeps most, where a graph keeps much."""
+    """The operation that keeps most memory, if a graph keeps much."""
     kept = story.kept()
     total = sum(size for _, size in kept)
     if total < MUCH:

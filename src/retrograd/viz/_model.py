@@ -1,7 +1,7 @@
-"""A graph as things that can be drawn: operations, tensors, and groups of them.
+"""A graph as items that can be drawn: operations, tensors, and groups of them.
 
 ``Graph.of`` walks a graph from some tensors back to its leaves, once and without recursion, folds
-it so that no picture has too many boxes, and makes an item of everything that is to be seen.
+it so that no picture has too many boxes, and creates an item for everything that is shown.
 ``Graph.to_json`` is the form in which files, pages and tests have it.
 """
 
@@ -24,7 +24,7 @@ from retrograd.viz._values import Value
 from retrograd.viz._views import Views
 
 MAX_NODES = 80  # operations and groups in one picture
-DETAIL = 4000  # operations of which every one can be looked at
+DETAIL = 4000  # operations that are shown individually
 
 
 @dataclass(slots=True)
@@ -45,10 +45,10 @@ class Item:
     grad: Value | None = None
     count: int | None = None  # groups: how many operations, or, without any, tensors it holds
     times: int | None = None  # groups of operations: how often a structure is repeated
-    root: bool = False  # whether the picture was asked for of this tensor
+    root: bool = False  # whether this tensor was passed to draw()
     details: tuple[str, ...] = ()  # options of an operation, what a group consists of
     saved: tuple[str, ...] = ()  # names of the values that an operation keeps for backward
-    freed: bool = False  # whether a backward pass has let them go
+    freed: bool = False  # whether a backward pass has freed them
 
     def to_json(self) -> dict[str, Any]:
         """As files and pages have it, by the names above."""
@@ -87,7 +87,7 @@ class Files:
         return os.path.basename(self.paths[number])
 
     def text(self, place: tuple[int, int]) -> str:
-        """The line at a place."""
+        """The text of a line."""
         return linecache.getline(self.paths[place[0]], place[1]).strip()
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -147,10 +147,9 @@ class Graph:
         return graph
 
     def item_of(self, node: Node) -> int:
-        """The item that stands for a node: an operation, a leaf, or the group that hides it.
-
-        Of a structure that is repeated very often only the first repetition has items; they stand
-        for the others."""
+        """The item that represents a node: an operation, a leaf, or the group that contains it. Of
+        a structure that is repeated very often, only the first repetition has items, which
+        represent the others."""
         if node in self._leaf_items:
             return self._leaf_items[node]
         index = self._index.get(node)
@@ -186,7 +185,7 @@ class Graph:
 
     @cached_property
     def _first_uses(self) -> dict[Node, tuple[Node, int]]:
-        """For each leaf the operation that uses it first, and as which input."""
+        """For each leaf, the operation that uses it first, and the position of the input."""
         result: dict[Node, tuple[Node, int]] = {}
         for node in self.nodes:
             for position, origin in enumerate(node.next_nodes):
@@ -195,8 +194,8 @@ class Graph:
         return result
 
     def let_go(self) -> None:
-        """Forget the nodes, so that a picture keeps no graph in memory; ``item_of`` then knows none
-        any more."""
+        """Drop the nodes, so that a picture keeps no graph in memory; ``item_of`` cannot be used
+        afterwards."""
         self.nodes, self.leaves, self.stand_ins = [], [], {}
         self._index, self._leaf_items, self._representative = {}, {}, []
         self.__dict__.pop("_first_uses", None)
@@ -275,8 +274,8 @@ def folded(graph: Graph, names: Names, max_nodes: int, detail: int) -> Group:
 
 
 def signatures(nodes: list[Node], index: dict[Node, int]) -> tuple[list[int], list[int]]:
-    """A number for each operation, equal where the operation and its wiring are; and one that is
-    equal where the operation is."""
+    """For each operation a number that is equal if the operation and its inputs are, and one that
+    is equal if the operation is."""
     strict: list[int] = []
     loose: list[int] = []
     numbers: dict[Any, int] = {}

@@ -1,4 +1,5 @@
-"""The Module that each operation belongs to: as recorded, or as names of parameters tell."""
+"""The Module that each operation belongs to: as recorded, or inferred from the names of
+parameters."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def modules_of(
 
 
 def _by_parameters(nodes: list[Node], names: Names) -> list[str]:
-    """An operation that uses ``layers.0.weight`` belongs to ``layers.0``. What stands between two
-    of the same Module is in it too, and so on: see ``between``."""
+    """An operation that uses ``layers.0.weight`` belongs to ``layers.0``. Operations between two of
+    the same Module are in it too, and so on: see ``between``."""
     known = [_module_of(node, names) for node in nodes]
     before: list[str | None] = []
     last: str | None = None
@@ -63,8 +64,8 @@ def _module_of(node: Node, names: Names) -> str | None:
 
 
 def between(earlier: str, following: str) -> str:
-    """Where an operation belongs that uses no parameters, between one that does and another. What
-    follows the last part of a Module, such as an addition, is taken to be the Module's.
+    """The Module of an operation without parameters, between two operations with parameters. What
+    follows the last part of a Module, such as an addition, counts as part of the Module.
 
     >>> between("layers.0.attention", "layers.0.norm"), between("layers.0.norm", "layers.1.norm")
     ('layers.0', 'layers.0')

@@ -1,8 +1,8 @@
 """Names for tensors: of parameters, of variables that hold them, of what a line assigns to.
 
-A tensor has no name of its own. It is known by the name of the parameter that it is, by a variable
-in the code that asks for a picture, or by the assignment that its operation is the whole right
-side of. The last is exact: Python knows for each instruction which piece of the source it is.
+A tensor has no name of its own. Its name is that of a parameter, of a variable in the code that
+asks for a picture, or of the target of an assignment whose right side is its operation. The last is
+exact: Python knows the source columns of each instruction.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Names:
         self.tensors: dict[int, str] = {}  # by the id of the tensor
         self.results: dict[tuple[int, int], str] = {}  # by node and number of the output
         self.arrays: dict[int, str] = {}  # by the id of the raw array: constants
-        self.parameters: dict[int, str] = {}  # names that have modules in them
+        self.parameters: dict[int, str] = {}  # names that contain a module path
         self.kinds: dict[str, str] = {}  # classes of modules, by their paths
-        self._kept: list[Any] = []  # so that an id stays what it is
+        self._kept: list[Any] = []  # kept alive, so that ids stay valid
 
     @classmethod
     def of(cls, params: Any, frame: FrameType | None = None) -> Names:
@@ -49,7 +49,7 @@ class Names:
         return names
 
     def add(self, name: str, tensor: Any) -> None:
-        """Know a tensor by a name, if it has none yet."""
+        """Give a tensor a name, if it has none yet."""
         self._kept.append(tensor)
         self.tensors.setdefault(id(tensor), name)
         self.arrays.setdefault(id(tensor._data), name)
@@ -106,8 +106,8 @@ def variables(frame: FrameType) -> list[tuple[str, Any]]:
     if space is frame.f_globals:
         return []
     result = list(space.items())
-    # Before Python 3.13 a function's frame keeps what it was asked for, and so the graph, until the
-    # function ends. Nobody else has that dictionary, unless he called locals() or is a debugger.
+    # Before Python 3.13 a frame keeps this dictionary, and thus the graph, until the function ends.
+    # Nobody else has it, unless locals() was called or a debugger is attached.
     if (
         sys.version_info < (3, 13)
         and frame.f_code.co_flags & inspect.CO_OPTIMIZED
@@ -205,7 +205,7 @@ def assignments(source: str) -> dict[Span, tuple[str, ...]]:
             continue
         several = isinstance(target, ast.Tuple | ast.List)
         parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        if len(parts) == 1 and several:  # unpacks a list of one: not a result, but what holds it
+        if len(parts) == 1 and several:  # unpacks a list of one element: the result is inside
             continue
         if all(isinstance(p, ast.Name) for p in parts):
             result[_span(value)] = tuple(p.id for p in parts if isinstance(p, ast.Name))

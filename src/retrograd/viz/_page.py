@@ -1,8 +1,8 @@
 """A story as one HTML file that needs nothing else: no network, no server, no other file.
 
-What a browser may do is said in the file itself, by a policy: run this one script, whose hash it
-names, use this one style, and load nothing at all. The story is data in a script element that is
-not run, with every ``<`` written otherwise, so that no text of the user's can end the element.
+A content security policy in the file says what a browser may do: run this one script, whose hash it
+contains, use this one style, and load nothing. The story is data in a script element that is not
+run, with every ``<`` escaped, so that no text of the user can end the element.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Page:
     ) -> None:
         self.story = story
         text = str(story.get("title") or "retrograd") if title is None else title
-        self.title = text.encode("utf-8", "replace").decode("utf-8")  # half a character is none
+        self.title = text.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
         self.first_pass = first_pass
 
     @property
@@ -49,7 +49,7 @@ class Page:
         return page_of(self.story, self.title, self.first_pass)
 
     def save(self, path: Any) -> None:
-        """Write the page to a file, whole or not at all."""
+        """Write the page to a file, atomically."""
         content = self.html.encode("utf-8")
         with written_whole(str(path)) as file:
             written = memoryview(content)
@@ -64,7 +64,7 @@ class Page:
             print(f"No browser was found. The page is {path}")
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, which can neither see nor change the notebook."""
+        """The page in an isolated frame, which can neither read nor change the notebook."""
         return (
             f'<iframe title="{html.escape(self.title)}" sandbox="allow-scripts" width="100%" '
             f'height="{HEIGHT}" style="border: 1px solid #8884; border-radius: 8px" '
@@ -91,12 +91,12 @@ def page_of(story: dict[str, Any], title: str, first_pass: int = 0) -> str:
         "story": as_data(story),
         "pass": str(first_pass),
     }
-    # In one go: what is put in is not looked through for more places.
+    # In one pass: inserted text is not searched for placeholders.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
 
 
 def as_data(story: dict[str, Any]) -> str:
-    """JSON that stays inside a script element, whatever it says.
+    """JSON that is safe inside a script element.
 
     >>> print(as_data({"name": "</script>"}))
     {"name":"\\u003c/script>"}
@@ -108,7 +108,8 @@ def as_data(story: dict[str, Any]) -> str:
 
 
 def _large_as_text(part: Any) -> Any:
-    """With integers that a browser would round as text. (A story is not deep.)"""
+    """The same with integers that a browser would round as text. (Recursive: a story is not
+    deep.)"""
     if isinstance(part, dict):
         return {name: _large_as_text(value) for name, value in part.items()}
     if isinstance(part, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What ``draw`` gives: a picture to look at in a notebook, or to save."""
+"""What ``draw`` returns: a picture to display in a notebook, or to save."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Picture:
 
     @functools.cached_property
     def scene(self) -> Scene:
-        """Boxes and edges with their places."""
+        """Boxes and edges with their positions."""
         return scene_of(self.graph, None, self.show, title=self.title)
 
     @functools.cached_property
@@ -63,11 +63,11 @@ class Picture:
 
     @property
     def html(self) -> str:
-        """A page with the picture, and below it the insides of what is folded."""
+        """A page with the picture, and the contents of folded groups below it."""
         return page(self.graph, self.scene, self.show)
 
     def to_json(self) -> dict[str, Any]:
-        """Items, edges and places in plain lists and dictionaries."""
+        """Items, edges and positions in plain lists and dictionaries."""
         return self.graph.to_json(show=self.show)
 
     def _repr_svg_(self) -> str:
@@ -86,7 +86,7 @@ class Picture:
                 f"cannot tell from {name!r} what to write: the name must end in one of {known}"
             )
         content = _FORMATS[ending](self)
-        # What UTF-8 has no bytes for becomes an escape, which is what JSON calls it too.
+        # Lone surrogates become escapes, as in JSON.
         data = (
             content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
         )

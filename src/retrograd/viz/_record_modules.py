@@ -1,4 +1,4 @@
-"""Which Module call is running: the path that operations are noted with."""
+"""The Module call that is running: the path that is recorded with operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.nn.module import Module
 
 
 class Call(NamedTuple):
-    """A Module that is being called, where it is in the model, and the classes on the way there."""
+    """A Module that is being called, its path in the model, and the classes along the path."""
 
     module: Any
     path: str
@@ -41,7 +41,7 @@ class Modules:
     """
 
     def __init__(self, named: Any) -> None:
-        self._named = named  # told of each outermost module: name_by_module
+        self._named = named  # called with each outermost module: name_by_module
         self._thread = _Thread()
         self._known: dict[int, tuple[weakref.ref[Any], str, tuple[str, ...]]] = {}
         self._model: weakref.ref[Any] | None = None
@@ -53,8 +53,8 @@ class Modules:
 
     @property
     def current(self) -> Call:
-        """The innermost call. One that was interrupted (Ctrl-C) did not come to tell of its end,
-        but its frame is gone."""
+        """The innermost call. One that was interrupted (Ctrl-C) did not report its end, but its
+        frame is gone."""
         while self._calls:
             call, frame = self._calls[-1], calling(sys._getframe(1))
             while frame is not None and id(frame) != call.frame:
@@ -70,7 +70,7 @@ class Modules:
         if known is None:
             if outer is OUTSIDE:
                 self._add_root(module)
-            else:  # not a part of what it is called in: a module made on the fly
+            else:  # not a submodule of its caller: a module created on the fly
                 name = type(module).__name__
                 path = f"{outer.path}.{name}" if outer.path else name
                 self._add(module, path, outer.types)
@@ -79,7 +79,7 @@ class Modules:
         self._calls.append(Call(module, *known, id(frame)))
 
     def leave(self, module: Module) -> None:
-        """End a call, and those inside it that did not come to tell."""
+        """End a call, and those inside it that did not report their end."""
         for i in range(len(self._calls) - 1, -1, -1):
             if self._calls[i].module is module:
                 del self._calls[i:]
@@ -105,7 +105,7 @@ class Modules:
         self._named(module, f"{path}." if path else "")
 
     def _add(self, module: Module, path: str, types: tuple[str, ...]) -> None:
-        """Know a module and all its parts, each by the first path that leads to it."""
+        """Register a module and its submodules, each by the first path that leads to it."""
         own = (*types, type(module).__name__) if path else types
         classes = {"": own}
         for name, part in module.named_modules():

@@ -1,8 +1,8 @@
-"""Recording a backward pass: what came to each node, what its rule used, what it sent on.
+"""Recording a backward pass: what arrived at each node, what its rule used, what it passed on.
 
-The engine tells an observer of every node that it runs (``autograd/_engine.py:visit``). What is
-told are the values that the pass itself works with; they are copied or summarised on the spot,
-since the engine goes on to add to them and to free them.
+The engine notifies an observer of every node that it runs (``autograd/_engine.py:visit``), with the
+values that the pass itself works with. They are copied or summarised at once, since the engine adds
+to them and frees them later.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Step:
     """One node of a pass."""
 
     node: Node
-    arrived: list[Value | None]  # per output, added up
+    arrived: list[Value | None]  # per output, summed
     incoming: list[Value | None] = field(default_factory=list)  # as hooks left it
     parts: list[Part] = field(default_factory=list)
     saved: list[tuple[str, Value | None]] = field(default_factory=list)
@@ -46,11 +46,11 @@ class Step:
     outgoing: list[tuple[Node | None, Value | None]] = field(default_factory=list)
     before: Value | None = None  # .grad of a leaf
     after: Value | None = None
-    captured: bool = False  # autograd.grad, or inputs=: the gradient was taken out here
-    ran: bool = False  # whether the rule came to its end
+    captured: bool = False  # the gradient was captured here, by autograd.grad or inputs=
+    ran: bool = False  # whether the rule completed
 
     def norms(self) -> tuple[float | None, int, int]:
-        """The norm of what came in, and how many of its elements are nan and inf."""
+        """The norm of what arrived, and how many of its elements are nan and inf."""
         values = [v for v in self.incoming or self.arrived if v is not None]
         norms = [v.norm for v in values if v.norm is not None]
         total = max(norms) if norms else None
@@ -58,7 +58,7 @@ class Step:
 
 
 class PassRecord:
-    """One backward pass, as it is told by the engine step by step."""
+    """One backward pass, as the engine reports it step by step."""
 
     def __init__(
         self, roots: Sequence[Root], place: Place, max_elements: int, max_steps: int
@@ -68,11 +68,11 @@ class PassRecord:
         self.steps: list[Step] = []
         self.numbers: list[int] = []  # of the steps that are kept, in the pass
         self.count = 0
-        # Of the steps that are not kept, the first that sent on a nan, and an inf: node and number.
+        # Of the steps that are not kept, the first that passed on a nan or an inf: node and number.
         self.first_late: dict[str, tuple[Node, int]] = {}
-        self.memory: list[tuple[Node, int]] = []  # what each node kept before the pass
+        self.memory: list[tuple[Node, int]] = []  # the bytes that each node kept before the pass
         self.error: str | None = None
-        self.wanted: dict[Node, Any] = {}  # nodes at which gradients are asked for
+        self.wanted: dict[Node, Any] = {}  # nodes at which gradients are captured
         self._max_elements = max_elements
         self._max_steps = max_steps
         self._operations = 0
@@ -86,8 +86,8 @@ class PassRecord:
     # -- what the engine tells ---------------------------------------------------------------
 
     def arrived(self, node: Node, grads: list[Any]) -> None:
-        """Gradients have come to a node, before any hook has seen them. (At NOWHERE they end, and
-        there is nothing to tell.)"""
+        """Gradients have arrived at a node, before any hook has seen them. (At NOWHERE they end,
+        and nothing is recorded.)"""
         parts = self._parts.pop(node, [])
         self._step = None
         if node is NOWHERE:
@@ -114,7 +114,7 @@ class PassRecord:
         self._count(step)
 
     def ends(self, node: Node, grads: list[Any], received: Sequence[Any] | None) -> None:
-        """A node has run, hooks and all; None: it was only a place to take gradients out."""
+        """A node and its hooks have run; None: gradients were only captured there."""
         if node is NOWHERE:
             return
         step = self._step
@@ -137,7 +137,7 @@ class PassRecord:
                 step.after = self._value(node.variable._meta.grad)
 
     def close(self) -> None:
-        """The pass is over, whether it came to its end or not."""
+        """The pass is over, completed or not."""
         self._undo_all()
         self._parts.clear()
         self._step, self.wanted = None, {}
@@ -148,8 +148,8 @@ class PassRecord:
         return Value.of(g, self._max_elements)
 
     def _arrived(self, parts: list[Part], number: int, g: Any) -> Value | None:
-        """What has come to an output. The only part of it was looked at when it was sent, and is
-        the same still, unless the user's code, which may hold it, has written to it."""
+        """What has arrived for an output. A single part was recorded when it was sent, and is
+        unchanged, unless the user's code has a reference to it and has written to it."""
         own = [part.value for part in parts if part.number == number]
         if len(own) == 1 and own[0] is not None:
             if not self._users_code_ran:
@@ -158,7 +158,7 @@ class PassRecord:
         return self._value(g)
 
     def _after_hooks(self, step: Step, grads: list[Any]) -> list[Value | None]:
-        """What hooks have left of the gradients; what they left alone is not kept twice."""
+        """The gradients after hooks; unchanged ones are not stored twice."""
         extras = step.node.extras
         if extras is None or not (extras.tensor_hooks or extras.pre_hooks):
             return step.arrived
@@ -166,7 +166,7 @@ class PassRecord:
         return [self._value_or(before, g) for before, g in pairs]
 
     def _value_or(self, known: Value | None, g: Any) -> Value | None:
-        """The value of a gradient: the known one, if it is that."""
+        """The value of a gradient: the known one, if it is the same."""
         value = self._value(g)
         same = known is not None and value is not None and value.same_as(known)
         return known if same else value
@@ -185,8 +185,8 @@ class PassRecord:
         self.count += 1
 
     def _pass_on(self, node: Node, received: Sequence[Any]) -> None:
-        """A step that is not kept: leaves are, and want to know what came to them; and the first
-        numbers that are none should be told of."""
+        """A step that is not kept. Leaves are kept, and need to know what arrived at them; and the
+        first NaN and Inf are reported."""
         for to, number, g in sent(node, received):
             if isinstance(to, AccumulateGrad):
                 self._send(node, to, number, self._value(g))
@@ -205,7 +205,7 @@ class PassRecord:
             self._undo.pop()()
 
     def _watch_leaf(self, step: Step, node: AccumulateGrad) -> None:
-        """Note ``.grad`` before, and after, where hooks may change it before the node is done."""
+        """Record ``.grad`` before and after, since hooks may change it before the node is done."""
         meta = node.variable._meta
         step.before = self._value(meta.grad)
         if not meta.post_hooks:
@@ -220,8 +220,8 @@ class PassRecord:
         self._undo.append(lambda: hooks.pop(key, None))
 
     def _watch_saved(self, step: Step, node: Node) -> None:
-        """Note the values that are saved. One that hooks have packed away is noted when the rule
-        has it unpacked: that may be expensive, and not be possible twice."""
+        """Record the saved values. One that hooks have packed is recorded when the rule unpacks it:
+        unpacking may be expensive, or possible only once."""
         for name, value in saved_values(node):
             if isinstance(value, Packed):
                 step.saved.append((name, None))
@@ -246,7 +246,7 @@ class PassRecord:
 
 
 def runs_users_code(node: Node) -> bool:
-    """Whether a node runs code of the user's, which may do anything to what it is given."""
+    """Whether a node runs code of the user, which may modify its arguments."""
     if isinstance(node, AccumulateGrad):
         meta = node.variable._meta
         return bool(meta.hooks or meta.post_hooks) or _has_hooks(node)
@@ -261,7 +261,7 @@ def _has_hooks(node: Node) -> bool:
 
 
 def sent(node: Node, received: Sequence[Any]) -> Iterator[tuple[Node | None, int | None, Any]]:
-    """Where what a node gave goes: None where nobody wants it, or nothing was given."""
+    """Where the results of a node go: None if they are not needed, or there are none."""
     numbers = node.extras.next_numbers if node.extras is not None else None
     for i, (target, g) in enumerate(zip(node.next_nodes, received, strict=False)):
         yield (None if g is None else target), (numbers[i] if numbers else None), g
@@ -281,7 +281,7 @@ def saved_values(node: Node) -> Iterator[tuple[str, Any]]:
 
 
 def options_of(node: Node) -> dict[str, str]:
-    """What an operation was told beside tensors, in few words."""
+    """The options of an operation as short text."""
     result = getattr(node, "options", None) if isinstance(node, OperationNode) else None
     texts = {name: repr(value) for name, value in (result or {}).items()}
     return {n: text for n, text in texts.items() if len(text) <= 80 and " at 0x" not in text}
@@ -289,7 +289,7 @@ def options_of(node: Node) -> dict[str, str]:
 
 @contextmanager
 def observed(task: Task, record: PassRecord) -> Iterator[None]:
-    """Have a pass told to a record."""
+    """Let a record observe a pass."""
     task.observer, record.wanted = record, task.wanted
     try:
         yield

@@ -1,4 +1,4 @@
-"""The tensors that a recording has seen: which is which, what it is called, what cut it off."""
+"""The tensors that a recording has seen: their identity, their names, and what detached them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from retrograd.viz._naming import Variables, modules_in, tensors_in
 from retrograd.viz._node_info import Described
 from retrograd.viz._values import MAX_ELEMENTS, Value, dtype_name
 
-MOST_NUMBERS = 10_000  # how many numbers that came of item() are remembered
+MOST_NUMBERS = 10_000  # how many numbers from item() are remembered
 
 
 class Reference(weakref.ref[Tensor]):
-    """A weak reference that knows where it is kept."""
+    """A weak reference that knows the key it is stored under."""
 
     __slots__ = ("key",)
 
@@ -28,7 +28,7 @@ class Reference(weakref.ref[Tensor]):
 
 
 class Seen:
-    """What is known of one tensor while it lives."""
+    """What is known about one tensor while it is alive."""
 
     __slots__ = ("cut", "described", "identity", "name", "reference", "value", "version")
 
@@ -43,7 +43,7 @@ class Seen:
 
 
 class Number:
-    """A Python number that ``item`` took out of a graph, told by being the same object."""
+    """A Python number that ``item`` took out of a graph, recognized by object identity."""
 
     __slots__ = ("identity", "name", "place", "value")
 
@@ -53,13 +53,13 @@ class Number:
 
 
 def version_of(tensor: Tensor) -> int:
-    """How often a tensor was written, without having its writes counted from now on."""
+    """How often a tensor was written to, without creating a version counter."""
     counter = tensor._version_counter
     return 0 if counter is None else counter.count
 
 
 class Tensors:
-    """The tensors of one recording. They are known weakly: looking keeps nothing alive."""
+    """The tensors of one recording. They are referenced weakly: recording keeps nothing alive."""
 
     def __init__(self, max_elements: int = MAX_ELEMENTS) -> None:
         self.max_elements = max_elements
@@ -75,7 +75,8 @@ class Tensors:
         self._unnamed: list[tuple[Seen | Number, Described]] = []
 
     def of(self, tensor: Tensor) -> Seen:
-        """What is known of a tensor; a new number if it was written since it was last seen."""
+        """What is known about a tensor; with a new number if it was written to since it was last
+        seen."""
         key = id(tensor)
         seen = self._seen.get(key)
         if seen is None or seen.reference() is not tensor:
@@ -92,7 +93,7 @@ class Tensors:
         return self._count
 
     def describe(self, x: Any) -> Described | None:
-        """A tensor as it is now; None for what is none."""
+        """A description of a tensor as it is now; None for anything else."""
         if not isinstance(x, Tensor):
             return self._describe_number(x)
         seen = self.of(x)
@@ -118,7 +119,7 @@ class Tensors:
         return described
 
     def _value(self, seen: Seen, array: Raw | Lifted) -> Value | None:
-        """The value of a tensor now. What has not changed is kept once."""
+        """The value of a tensor now. Unchanged values are stored once."""
         value = Value.of(array, self.max_elements)
         before = seen.value
         if value is not None and before is not None and value.same_as(before):
@@ -147,20 +148,20 @@ class Tensors:
     # -- being cut off -----------------------------------------------------------------------
 
     def is_cut(self, x: Any) -> tuple[str, Place] | None:
-        """How and where a constant was cut off from a history, if it was."""
+        """How and where a constant was detached from its history, if it was."""
         if not isinstance(x, Tensor) or x.requires_grad:
             return None
         seen = self._seen.get(id(x))
         return seen.cut if seen is not None and seen.reference() is x else None
 
     def cut(self, tensor: Tensor, how: str, place: Place) -> None:
-        """Note that a tensor was cut off, unless it is known to have been before."""
+        """Record that a tensor was detached, unless that is known already."""
         seen = self.of(tensor)
         seen.cut = seen.cut or (how, place)
 
     def number(self, value: Any, place: Place) -> None:
-        """Note that a Python number was taken out of a graph. It is told by being the same object,
-        which only floats that were just made can be."""
+        """Record that a Python number was taken out of a graph. It is recognized by object
+        identity, which works only for newly created floats."""
         if isinstance(value, (float, complex)) and len(self._numbers) < MOST_NUMBERS:
             self._numbers[id(value)] = Number(value, place, self._next())
 
@@ -172,8 +173,8 @@ class Tensors:
         seen.name = seen.name or name
 
     def name_by_frames(self, frame: FrameType | None) -> None:
-        """Take names from the variables of the user's code that is running, the innermost first,
-        and give them to what was described without."""
+        """Take names from the variables of the running user code, the innermost frame first, and
+        give them to tensors that were described without a name."""
         frame = user_frame(frame)
         looked: set[int] = set()
         while frame is not None:
@@ -205,6 +206,6 @@ class Tensors:
                 yield seen.name, tensor
 
     def name_by_module(self, module: Module, prefix: str) -> None:
-        """Call parameters and buffers as the module does, with something before it."""
+        """Name parameters and buffers as the module does, with a prefix."""
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
             self.name(tensor, prefix + name)

@@ -1,8 +1,8 @@
-"""Noting on each node what its operation was given and gave, as the program runs.
+"""Records on each node what its operation received and returned, as the program runs.
 
-Operations are seen by an interceptor, which the careful way of calling them asks first. In-place
-writes, custom Functions and what leaves the graph (``detach``, ``item``) are told by themselves, to
-the ``observer`` of the thread. Each node that comes about gets a ``NodeInfo``.
+Operations are seen by an interceptor, which the general path of calling them asks first. In-place
+writes, custom Functions and what leaves the graph (``detach``, ``item``) notify the ``observer`` of
+the thread. Each new node gets a ``NodeInfo``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from retrograd.viz._record_tensors import Tensors
 
 
 class Recorder(Interceptor):
-    """Sees the operations of a thread and notes on their nodes what they were given and gave."""
+    """Observes the operations of a thread, and records on their nodes what they received and
+    returned."""
 
     def __init__(self, tensors: Tensors, modules: Modules) -> None:
         super().__init__()
         self.tensors = tensors
         self.modules = modules
-        self.paused = False  # whether nothing is noted any more
-        self._inside = 0  # of how many custom Functions the forward is running
+        self.paused = False  # whether recording has ended
+        self._inside = 0  # how many custom Functions are running their forward
 
     # -- operations --------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ class Recorder(Interceptor):
         self, write_in_place: Callable[..., Any], op: Operation, operands: list[Any],
         options: dict[str, Any],
     ) -> Any:  # fmt: skip
-        """Do an in-place write, and note the node that it leaves on the tensor, and on its base."""
+        """Perform an in-place write, and record the nodes that it gives the tensor and its base."""
         if self._is_elsewhere():
             return self._without(write_in_place, op, operands, options)
         target = operands[0]
@@ -76,7 +77,7 @@ class Recorder(Interceptor):
         return result
 
     def custom(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """Run a custom Function, and note its node. What happens inside is its own affair."""
+        """Run a custom Function, and record its node. What happens inside is not recorded."""
         if self._is_elsewhere():
             return self._without(function.apply, *args)
         tensors = [x for x in args if isinstance(x, Tensor)]
@@ -96,13 +97,13 @@ class Recorder(Interceptor):
         return result
 
     def _without(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call what would otherwise tell us of itself."""
+        """Call something without being notified of it."""
         with within(observer=None):
             return function(*args)
 
     def _is_elsewhere(self) -> bool:
-        """Whether a transform is at work on the parts of values, or a checkpoint is running its
-        function again: there operations are not told of either."""
+        """Whether a transform works on the parts of values, or a checkpoint recomputes: such
+        operations are not recorded."""
         return modes.interceptor is None or self.paused
 
     def _note(
@@ -128,8 +129,8 @@ class Recorder(Interceptor):
         )
 
     def _note_origins(self, operands: Sequence[Any]) -> None:
-        """Note what can still be seen of nodes that nobody told of: made before the recording, or
-        by a view that found its base written."""
+        """Record what can still be seen of nodes that were not observed: created before the
+        recording, or by a view whose base was written to."""
         for x in operands:
             if not isinstance(x, Tensor) or x._node is None or recorded_info(x._node) is not None:
                 continue
@@ -142,13 +143,13 @@ class Recorder(Interceptor):
     # -- leaving the graph -------------------------------------------------------------------
 
     def _is_outside(self) -> bool:
-        """Whether it is the user's program that is running, not a rule or a custom Function."""
+        """Whether the user's program is running, and not a rule or a custom Function."""
         return not self._inside and not modes.tasks and not self._is_elsewhere()
 
     def _note_cut(
         self, op: Operation | None, operands: Sequence[Any], results: Sequence[Tensor]
     ) -> None:
-        """Results without a history, of operands that have one or were cut off from one."""
+        """Record results without a history whose operands have one, or were detached from one."""
         if self._inside or modes.tasks or (op is not None and not op.differentiable):
             return
         known = next((cut for x in operands if (cut := self.tensors.is_cut(x)) is not None), None)
@@ -161,7 +162,7 @@ class Recorder(Interceptor):
                     self.tensors.cut(x, *known)
 
     def left(self, source: Tensor, result: Tensor) -> None:
-        """``detach`` or ``.data`` has given the same memory without its history."""
+        """``detach`` or ``.data`` has returned the same memory without its history."""
         if not self._is_outside():
             return
         if source.requires_grad:
@@ -177,5 +178,5 @@ class Recorder(Interceptor):
 
 
 def as_results(result: Any) -> tuple[Any, ...]:
-    """What an operation gave, as a tuple."""
+    """The results of an operation as a tuple."""
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)

@@ -1,4 +1,4 @@
-"""``viz.recording``: what a program does, as it runs; ``record_pass``: one pass, to look at."""
+"""``viz.recording`` records a program as it runs; ``record_pass`` records one backward pass."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
                 "this recording is open already; make another one with viz.recording()"
             )
         if self._with_threads:
-            # A profile function is called first thing in a thread that is started.
+            # A profile function is the first thing that is called in a new thread.
             self._profile = threading.getprofile()
             threading.setprofile(self._begin_thread)
         self._threads.add(threading.get_ident())
@@ -136,7 +136,7 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         self._remove_hooks()
         if self._with_threads:
             threading.setprofile(self._profile)
-        self._pause()  # threads that go on
+        self._pause()  # threads that outlive the block
         self._threads.clear()
         self._recorders = [Recorder(self.tensors, self.modules)]
         self.tensors.name_by_frames(sys._getframe(1))
@@ -147,8 +147,8 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
             recorder.paused = True
 
     def _run_pass(self, task: Task, loop: Callable[[Task], Any]) -> Any:
-        """In place of the loop of a pass: the same, told to the story."""
-        if not self._is_open():  # in a thread that goes on after the block
+        """Replaces the loop of a pass: the same, observed by the story."""
+        if not self._is_open():  # in a thread that outlives the block
             return loop(task)
         with self._adding:
             if len(self.story.passes) >= self._max_passes:
@@ -164,12 +164,12 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         with observed(task, record):
             captured = loop(task)
         if len(self.story.passes) >= self._max_passes:
-            self._pause()  # what is computed from now on is part of no pass that will be kept
+            self._pause()  # later computations are not part of a pass that is kept
         return captured
 
 
 def new_record(task: Task, nodes: list[Node], max_elements: int, max_steps: int) -> PassRecord:
-    """The record of a pass over ``nodes`` that is about to begin, with what these keep now."""
+    """A new record of a pass over ``nodes``, with the bytes that these keep now."""
     record = PassRecord(task.roots, user_place(2), max_elements, max_steps)
     sizes = zip(nodes, _facts.memory(nodes), strict=True)
     record.memory = [(node, size) for node, size in sizes if size]
@@ -185,12 +185,12 @@ def record_pass(
     max_elements: int = MAX_ELEMENTS,
     max_steps: int = MAX_STEPS,
 ) -> Story:
-    """Run a backward pass from ``tensors`` to look at it, and leave everything as it was.
+    """Run a backward pass from ``tensors`` and record it, leaving everything unchanged.
 
-    It is the engine that runs, over the graph as it is, with the hooks that are set on tensors and
-    nodes: what they change is part of what flows. Afterwards each ``.grad`` is the same object with
-    the same elements as before, the graph is not freed, and hooks that wait for a gradient to be
-    accumulated, which may step an optimizer, have not been called.
+    The engine runs over the existing graph, with the hooks of tensors and nodes: their changes are
+    part of the gradients. Afterwards each ``.grad`` is the same object with the same elements as
+    before, the graph is not freed, and hooks that wait for a gradient to be accumulated, which may
+    step an optimizer, have not been called.
 
     >>> import retrograd as torch
     >>> from retrograd.viz._recording import record_pass
@@ -207,7 +207,7 @@ def record_pass(
     seen.name_by_frames(sys._getframe(1))
 
     def observe(task: Task, loop: Callable[[Task], Any]) -> Any:
-        # There may be passes inside: a checkpoint that starts one reaches leaves of its own.
+        # There may be nested passes: a checkpoint that starts one reaches leaves of its own.
         nodes, leaves = walk([node for node, _, _ in task.roots])
         record = new_record(task, nodes, max_elements, max_steps)
         story.add(record)
@@ -221,7 +221,7 @@ def record_pass(
 
 
 def check_not_freed(nodes: Sequence[Node]) -> None:
-    """RuntimeError if a pass has gone through a graph and let its values go."""
+    """Raise a RuntimeError if a pass has freed the values of a graph."""
     for node in nodes:
         if node.saved is FREED:
             made = f" (made at {node.source})" if node.source else ""
@@ -234,8 +234,8 @@ def check_not_freed(nodes: Sequence[Node]) -> None:
 
 @contextmanager
 def untouched(nodes: Sequence[Node]) -> Iterator[None]:
-    """Put back every ``.grad`` that a pass may write, and let no hook hear of it. What hooks want
-    done once the pass is over, by ``queue_callback``, is not done."""
+    """Restore every ``.grad`` that a pass may write, without calling hooks on accumulation.
+    Callbacks that hooks queue for the end of the pass are not called."""
     kept: list[tuple[Any, Any, Any]] = []  # meta of a tensor, its .grad, its post-hooks
     outermost = modes.tasks[0]
     callbacks = outermost.callbacks

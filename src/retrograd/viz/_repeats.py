@@ -1,4 +1,4 @@
-"""Passes over graphs that are alike, as a training loop makes them: one picture serves all."""
+"""Passes over graphs of the same structure, as in a training loop: one picture serves all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from retrograd.viz._node_info import recorded_info
 
 
 def stand_ins(passes: Iterable[list[Node]]) -> dict[Node, Node]:
-    """For each operation of a graph that is like one before, the operation there that stands for
-    it. ``passes``: the nodes that each pass began with.
+    """For each operation of a graph that has the structure of an earlier one, the corresponding
+    operation there. ``passes``: the nodes that each pass began with.
 
-    Alike are graphs of the same operations, made by the same lines, wired in the same way to the
-    same leaves, with the same shapes and options. A graph that shares operations with one before is
-    not looked at: it goes on from there."""
-    graphs: dict[int, list[list[Node]]] = {}  # by their sizes: most that differ do so in that
+    Graphs have the same structure if they consist of the same operations, created by the same
+    lines, with the same edges to the same leaves, and with the same shapes and options. A graph
+    that shares operations with an earlier one is not considered."""
+    graphs: dict[int, list[list[Node]]] = {}  # by their sizes, in which most graphs differ
     seen: set[Node] = set()
     for roots in passes:
         nodes, _ = walk(roots)
@@ -36,7 +36,7 @@ def stand_ins(passes: Iterable[list[Node]]) -> dict[Node, Node]:
 
 
 def _structure(nodes: list[Node]) -> tuple[Any, ...]:
-    """What is the same for graphs that are alike."""
+    """A description that is equal for graphs of the same structure."""
     index = {node: i for i, node in enumerate(nodes)}
     return tuple(
         (type(node), node.code, node.lasti, _wiring(node, index), *_looks(node)) for node in nodes

@@ -1,8 +1,8 @@
 """The rule of a node, in words and as formulas.
 
-Formulas come from the source of the rules themselves: what a node runs and what a reader sees is
-the same text, rearranged (``_expressions``, ``_formulas``). A rule that is more than a formula is
-shown as the call that it is.
+Formulas come from the source of the rules themselves: a reader sees the code that a node runs,
+rearranged (``_expressions``, ``_formulas``). A rule that is too complex for a formula is shown as a
+call.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LONGEST = 180  # characters of a formula; beyond, a rule is shown as a call
 
 @dataclass(slots=True)
 class Described:
-    """A rule as it is shown."""
+    """A rule as text."""
 
     words: str
     formulas: list[str] = field(default_factory=list)  # one for each input; "" where there is none
-    source: str | None = None  # of a backward that the user wrote
+    source: str | None = None  # the source of a user's backward
 
     def to_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {"words": self.words, "formulas": list(self.formulas)}
@@ -63,8 +63,8 @@ def expression_for(operation: Operation, position: int) -> ast.expr | None:
 def formulas(
     operation: Operation, complex_numbers: bool = False, options: tuple[tuple[str, Any], ...] = ()
 ) -> tuple[str, ...]:
-    """For each input of an operation, how its gradient is computed; "" where it has none. Options
-    that are known decide which way a rule goes.
+    """For each input of an operation, how its gradient is computed; "" where it has none. Known
+    options decide between branches of a rule.
 
     >>> from retrograd.ops import products
     >>> from retrograd.ops.pointwise import trigonometry
@@ -125,7 +125,7 @@ def words(operation: Operation) -> str:
 
 
 def rule_of(node: Node, shape: tuple[int, ...] | None = None) -> Described:
-    """The rule of a node, with what is special about this one. ``shape``: of the gradient that
+    """The rule of a node, with what is specific to it. ``shape``: of the gradient that
     comes to it, if that is known."""
     if isinstance(node, AccumulateGrad):
         return Described("A leaf: what arrives is added to its .grad.", [".grad = .grad + grad"])
@@ -155,7 +155,7 @@ def _rule_of_operation(node: OperationNode, shape: tuple[int, ...] | None) -> De
     if operation.inputs == ("tensors",):
         one = result[0].removeprefix("grad_tensors = ") if result else ""
         result = [f"grad_tensors[{i}] = {one}" for i in range(len(node.next_nodes))]
-    # What nobody wants is not computed.
+    # Gradients that are not needed are not computed.
     wanted = [*(to is not None for to in node.next_nodes), *[True] * len(result)]
     result = [text if is_wanted else "" for text, is_wanted in zip(result, wanted, strict=False)]
     said = words(operation)
@@ -179,7 +179,7 @@ def _was_broadcast(node: OperationNode, formulas: list[str], shape: tuple[int, .
 
 
 def _rule_of_function(node: FunctionCtx) -> Described:
-    """A backward that the user wrote: where it is, and its text."""
+    """A user's backward: its location and its text."""
     function = type(node).function
     backward = function.vjp if function.vjp is not Function.vjp else function.backward
     backward = inspect.unwrap(backward)

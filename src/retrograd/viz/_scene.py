@@ -1,4 +1,4 @@
-"""A picture before it is drawn: boxes with their text, edges, a legend; in points of a page."""
+"""A picture before it is drawn: boxes with their text, edges and a legend, in points."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from retrograd.viz._model import Graph, Item
 from retrograd.viz._text import LINE, SMALL, Line, lines_of, shape_text, shortened
 
 MARGIN = 16.0
-MAX_STUBS = 40  # things outside a group that the picture of its inside shows
-MAX_BOXES = 1000  # in a picture; the inside of a larger bundle of tensors is left out
+MAX_STUBS = 40  # items outside a group that the picture of its contents shows
+MAX_BOXES = 1000  # in a picture; the contents of a larger group of tensors are left out
 PADDING = (14.0, 6.0)  # beside and above the text of a box
 LEGEND = {
     "data": "data, no gradient",
@@ -36,7 +36,7 @@ class Box:
     x: float = 0.0
     y: float = 0.0
     root: bool = False
-    stub: bool = False  # stands for something outside the group that is shown
+    stub: bool = False  # represents something outside the group that is shown
     tip: str = ""
 
 
@@ -82,7 +82,7 @@ def measured(
 
 
 def tip(graph: Graph, item: Item) -> str:
-    """What is said of an item where one points at it: all of its name, and where it was made."""
+    """The tooltip of an item: its full name, and where it was created."""
     lines = [" ".join(filter(None, [item.name, shape_text(item)])) or item.label]
     if item.kind in ("operation", "group"):
         lines = [item.label, *item.details]
@@ -96,7 +96,7 @@ def tip(graph: Graph, item: Item) -> str:
 
 def scene_of(graph: Graph, group: int | None = None, show: Iterable[str] = (),
              legend: bool = True, title: str = "") -> Scene:  # fmt: skip
-    """The picture of the whole graph, or of the inside of a group."""
+    """The picture of the whole graph, or of the contents of a group."""
     boxes, pairs = contents(graph, group, show)
     return arranged(boxes, pairs, legend, title)
 
@@ -104,7 +104,7 @@ def scene_of(graph: Graph, group: int | None = None, show: Iterable[str] = (),
 def contents(
     graph: Graph, group: int | None = None, show: Iterable[str] = ()
 ) -> tuple[list[Box], list[tuple[int, int]]]:
-    """What a picture shows, without places: boxes, and the edges between them."""
+    """What a picture shows, without positions: boxes, and the edges between them."""
     views = graph.views
     inside = set(views.inside[group])
     stubs: set[int] = set()
@@ -156,14 +156,14 @@ def legend_boxes(kinds: list[str], width: float) -> list[Box]:
 
 
 def pictures_of(graph: Graph, show: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """The picture of the whole and those of the insides of groups, in numbers."""
+    """The picture of the whole graph and those of groups, as numbers."""
     show = tuple(show)
     groups = [None, *groups_with_inside(graph)]
     return [picture_json(scene_of(graph, group, show, legend=False), group) for group in groups]
 
 
 def groups_with_inside(graph: Graph) -> list[int]:
-    """The groups that can be looked into."""
+    """The groups that can be opened."""
     sizes = Counter(item.group for item in graph.items)
     return [item.id for item in graph.groups() if 0 < sizes[item.id] <= MAX_BOXES]
 

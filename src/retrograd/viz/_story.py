@@ -68,7 +68,7 @@ class Story:
         self.ends()
 
     def ends(self) -> None:
-        """Forget what was worked out so far: more has been recorded."""
+        """Discard cached results: more has been recorded."""
         for known in ("graph", "leaves", "marks", "names", "nodes"):
             self.__dict__.pop(known, None)
 
@@ -76,7 +76,8 @@ class Story:
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph of all that passes began with; of graphs that are alike, the first."""
+        """The graph of all nodes that passes began with; of graphs of the same structure, the
+        first."""
         if not self.passes:
             raise RuntimeError(
                 "nothing was recorded that could be shown: no backward pass was run in the "
@@ -92,7 +93,7 @@ class Story:
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """All operations that passes went over, or might have, oldest first."""
+        """All operations that passes could reach, oldest first."""
         if not self.graph.stand_ins:
             return self.graph.nodes
         return walk(node for record in self.passes for node, _ in record.roots)[0]
@@ -115,7 +116,7 @@ class Story:
 
     @cached_property
     def marks(self) -> list[Mark]:
-        """What deserves a look."""
+        """What is notable."""
         return marks_of(self)
 
     def parameters(self) -> Iterator[tuple[str, Any]]:
@@ -131,7 +132,7 @@ class Story:
                     yield (f"{prefix}.{name}" if prefix else name), tensor
 
     def kept(self) -> list[tuple[Node, int]]:
-        """Which nodes kept how many bytes, before the pass that found most."""
+        """How many bytes each node kept before the pass with the largest total."""
         totals = [sum(size for _, size in record.memory) for record in self.passes]
         if not totals:
             return []
@@ -189,7 +190,7 @@ class Writer:
         }
 
     def differing(self) -> set[int]:
-        """The tensors that have other values in each of several passes: steps tell them."""
+        """The tensors whose values differ between passes: these are given in steps."""
         shared = {self.item(node) for node in self.graph.stand_ins.values()}
         ends = {end for edge in self.graph.edges if not shared.isdisjoint(edge) for end in edge}
         return {end for end in ends if self.graph.items[end].kind in ("data", "intermediate")}
@@ -260,8 +261,8 @@ class Writer:
         return [self.value(value) for value in values]
 
     def value(self, value: Value | None) -> dict[str, Any] | None:
-        """As JSON has it. The same value stands in several places: where it was sent, and where it
-        came."""
+        """A value as JSON. The same value occurs several times: where it was sent, and where it
+        arrived."""
         if value is None:
             return None
         result = self._values.get(id(value))
@@ -270,7 +271,7 @@ class Writer:
         return result
 
     def item(self, node: Node | None) -> int | None:
-        """The item that stands for a node; None where nothing does."""
+        """The item that represents a node; None if there is none."""
         if node is None or node is NOWHERE:
             return None
         if node not in self._items:
@@ -324,7 +325,7 @@ class Writer:
 
 
 def source_of(path: str, used: set[int]) -> dict[str, Any]:
-    """A file of the program, or the part of it that matters where it is very long."""
+    """A file of the program, or the relevant part if it is very long."""
     lines = [] if is_installed(path) else [x.rstrip("\n") for x in linecache.getlines(path)]
     first = 1
     if len(lines) > MOST_LINES:
@@ -334,14 +335,14 @@ def source_of(path: str, used: set[int]) -> dict[str, Any]:
 
 
 def is_installed(path: str) -> bool:
-    """Whether a file is a library's, not the program's."""
+    """Whether a file belongs to a library, and not to the program."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
     return is_own(path) or any(path.startswith(place + os.sep) for place in paths if place)
 
 
 def limit_for(story: Story) -> int:
-    """The largest arrays of which all elements are given, so that the document does not get too
-    long to open."""
+    """The size of the largest arrays whose elements are all given, so that the document stays small
+    enough to open."""
     counts = [
         value.size
         for record in story.passes

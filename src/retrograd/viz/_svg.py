@@ -1,4 +1,4 @@
-"""A scene as SVG. It brings its colours for light and dark with it, and needs nothing else."""
+"""A scene as SVG, a file by itself, with colours for light and dark themes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def svg(scene: Scene) -> str:
 
 
 def text(words: str) -> str:
-    """Text as XML has it, without the characters that XML cannot have."""
+    """Text escaped for XML, without characters that XML does not allow."""
     return escape(_FORBIDDEN.sub("\ufffd", words))
 
 
 def style() -> str:
-    """Colours where the reader prefers dark ones. Light ones are on the shapes themselves, for
-    readers that know no style sheets."""
+    """Colours for the dark theme. Light colours are set on the shapes themselves, for viewers
+    without style sheets."""
     rules = []
     for kind, palette in DARK.items():
         of_kind = f".retrograd-graph .{kind}"
@@ -70,7 +70,7 @@ def box_svg(box: Box) -> str:
     parts = [f'<g class="{box.kind}"{" opacity=" + quoteattr("0.65") if box.stub else ""}>']
     if box.tip:
         parts.append(f"<title>{text(box.tip)}</title>")
-    if box.kind == "group":  # a heap of cards
+    if box.kind == "group":  # drawn as a stack of cards
         parts += [_rectangle(box, palette, offset) for offset in (6.0, 3.0)]
     parts.append(_rectangle(box, palette, 0.0))
     y = box.y + (box.height - sum(line.size * LINE for line in box.lines)) / 2
@@ -102,5 +102,5 @@ def _rectangle(box: Box, palette: Palette, offset: float) -> str:
 
 
 def line_width(box: Box) -> float:
-    """How strong the line around a box is: results asked for and leaves stand out."""
+    """The line width of a box: requested results and leaves stand out."""
     return 2.6 if box.root else 2.0 if box.kind == "leaf" else 1.3

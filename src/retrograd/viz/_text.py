@@ -1,4 +1,4 @@
-"""Text in boxes: how wide it is, and what a box says."""
+"""Text in boxes: its width, and what a box says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from retrograd.viz._model import Graph, Item
 from retrograd.viz._values import Value
 
 SHOWS = ("values", "gradients", "saved", "source")
-LARGE, SMALL = 13.0, 11.0  # sizes of letters
-LINE = 1.35  # height of a line, in sizes of letters
+LARGE, SMALL = 13.0, 11.0  # font sizes
+LINE = 1.35  # line height, relative to the font size
 LONGEST = 34  # characters in a line
 
 # Widths of the characters from space to ~ in hundredths of the size of letters, in DejaVu Sans, the
@@ -64,8 +64,7 @@ def width(text: str, size: float, bold: bool = False) -> float:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text in one line, without what a line cannot show, and with its middle left out if it is
-    long.
+    """A text in one line, without control characters, and with its middle left out if it is long.
 
     >>> shortened("a_very_long_name_of_some_parameter.weight", 20)
     'a_very_lon…er.weight'

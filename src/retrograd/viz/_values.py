@@ -43,7 +43,7 @@ class Value:
         self._histogram: list[int] | None = None
         if self.complete:
             self._kept = arrays.copy(array)
-            self._summary: dict[str, Any] | None = None  # made when somebody asks
+            self._summary: dict[str, Any] | None = None  # created on demand
         else:
             self._kept = _first(array)
             self._summary = summary(array)
@@ -52,8 +52,8 @@ class Value:
 
     @classmethod
     def of(cls, x: Any, max_elements: int = MAX_ELEMENTS) -> Value | None:
-        """The value of a Tensor, a raw array or a Python number; None where there is none to see:
-        for None, and for what stands for arrays under a transform."""
+        """The value of a Tensor, a raw array or a Python number; None for None, and for values
+        under a transform."""
         array = raw(x)
         if array is None or isinstance(array, Lifted):
             return None
@@ -149,12 +149,12 @@ def _numbers(array: Raw) -> list[Any]:
 
 
 def _float(x: float) -> float | str:
-    """A float as JSON can hold it."""
+    """A float in a form that JSON can represent."""
     return x if math.isfinite(x) else str(x)
 
 
 def summary(array: Raw) -> dict[str, Any]:
-    """What is said of an array in place of its elements, and beside them."""
+    """The summary that is given in place of the elements of an array, and besides them."""
     array = arrays.asarray(array)
     kind, finite, nans = array.dtype.kind, array, 0
     if kind in "fc":
@@ -191,7 +191,7 @@ def _histogram(array: Raw, low: Any, high: Any) -> list[int] | None:
 
 
 def _mean_and_norm(finite: Raw) -> tuple[float, float]:
-    """In double precision, and without overflow or underflow on the way."""
+    """The mean and norm in double precision, without overflow or underflow in between."""
     if finite.size <= MAX_ELEMENTS:
         values = finite.reshape(-1).tolist()
         try:
@@ -200,6 +200,6 @@ def _mean_and_norm(finite: Raw) -> tuple[float, float]:
             return math.fsum(x / len(values) for x in values), math.hypot(*values)
     double = arrays.cast(finite, arrays.float64)
     largest = max(-float(double.min()), float(double.max()))
-    scale = 1.0 if largest < 1e290 else largest  # a sum may leave the range of numbers
+    scale = 1.0 if largest < 1e290 else largest  # a sum may overflow
     total = float(arrays.sum(double if scale == 1.0 else double / scale))
     return total / double.size * scale, norm_of(double)

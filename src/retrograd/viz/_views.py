@@ -1,5 +1,5 @@
-"""What each picture of a folded graph shows: the picture of the whole, and those of the insides of
-groups. All are found in one walk over the edges; there may be a thousand pictures."""
+"""What each picture of a folded graph shows: the picture of the whole graph, and those of groups.
+All are computed in one traversal of the edges; there may be a thousand pictures."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Views:
     """For each group, and for None, the whole: the items right inside it, and the edges between
     those and with what lies outside.
 
-    Where an item is folded, its group stands for it. Of what lies outside a group, the outermost
-    group stands that does not hold both ends of the edge."""
+    A folded item is represented by its group. What is outside a group is represented by the
+    outermost group that does not contain both ends of the edge."""
 
     def __init__(self, items: Sequence[Item], edges: Sequence[Pair]) -> None:
         self.inside: dict[int | None, list[int]] = defaultdict(list)

@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _page_for(script: Path, given: Path | None) -> Path:
-    """Where the page goes. A name of its own: there may be a script.html that is something else."""
+    """The path of the page. Not script.html, which may exist and be something else."""
     out = (script.with_name(f"{script.stem}-explained.html") if given is None else given).absolute()
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {short(out.parent)} to write the page to")
@@ -96,7 +96,7 @@ def _page_for(script: Path, given: Path | None) -> Path:
 
 
 def _recording() -> Any:
-    """What records. That a library is missing should be said before the script runs."""
+    """The recording. A missing library is reported before the script runs."""
     from retrograd.viz._layout import need
     from retrograd.viz._recording import recording
 
@@ -108,7 +108,7 @@ def _recording() -> Any:
 
 
 def _with_options_after(options: argparse.Namespace) -> list[str]:
-    """Take our options that stand right after the script; the rest is the script's."""
+    """Take options of this command right after the script; the rest belongs to the script."""
     rest: list[str] = options.words[1:]
     own = 0
     while own < len(rest) and rest[own].split("=")[0] in ("--out", "--pass", "--as-torch"):
@@ -146,7 +146,7 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
 
 
 def summary(told: dict[str, Any]) -> str:
-    """A story in a few lines: its passes, how large its graph is, and what stands out."""
+    """A story in a few lines: its passes, the size of its graph, and what is notable."""
     lines = [_pass_line(*alike) for alike in _alike(told)]
     if len(lines) > 2 * LISTED:
         lines[LISTED:-1] = [f"... {len(lines) - LISTED - 1} more"]
@@ -164,7 +164,7 @@ def summary(told: dict[str, Any]) -> str:
 
 
 def _alike(told: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Passes in a row that have the same to be said of them: numbers of the first and the last."""
+    """Consecutive passes with the same description: numbers of the first and the last."""
     said = []
     for one in told["passes"]:
         ended = f", ended early: {one['error']}" if one["error"] else ""
