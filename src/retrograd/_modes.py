@@ -205,11 +205,11 @@ def recording_in(recorded: bool) -> bool:
 
 def _changed(outer: State, changes: dict[str, Any], changed: Any) -> dict[str, Any]:
     """The attributes of a state with the modes of another and some changes."""
-    found = {**outer.__dict__, **changes}
-    found.update(changed=changed, mark=None, own=None, lowered=None)
+    results = {**outer.__dict__, **changes}
+    results.update(changed=changed, mark=None, own=None, lowered=None)
     if not changes.keys() <= _APART:
-        _classify(found)
-    return found
+        _classify(results)
+    return results
 
 
 def _watch(state: State) -> None:
@@ -471,11 +471,11 @@ def _lowered(now: State, number: int) -> State:
 
 def _marks(frame: Frame | None) -> list[Any]:
     """The marks of the states that are open in this thread."""
-    found = []
+    results = []
     while frame is not None:
         for state in frame.states:
             mark = state.mark
             if mark is not None and mark() is not None:
-                found.append(mark)
+                results.append(mark)
         frame = frame.outer
-    return found
+    return results

@@ -59,9 +59,9 @@ def odeint_taylor(
     if order < 2:
         raise ValueError(f"odeint_taylor: expected an order of at least 2, got {order}.")
     direction = 1.0 if times[-1] >= times[0] else -1.0
-    now, y, found = times[0], y0, [y0]
+    now, y, result = times[0], y0, [y0]
     for _ in range(max_steps):
-        if len(found) == len(times):
+        if len(result) == len(times):
             break
         series = _expand(func, now, y, order)
         step = _step(series, rtol, atol)
@@ -71,8 +71,8 @@ def odeint_taylor(
                 "coefficient of its series, is infinite or NaN there."
             )
         end = now + direction * step
-        while len(found) < len(times) and direction * (times[len(found)] - end) <= 0:
-            found.append(_evaluate(series, times[len(found)] - now))
+        while len(result) < len(times) and direction * (times[len(result)] - end) <= 0:
+            result.append(_evaluate(series, times[len(result)] - now))
         if end == now:
             raise RuntimeError(
                 f"odeint_taylor: the step became too small at t = {now:g}, where the solution may "
@@ -84,7 +84,7 @@ def odeint_taylor(
             f"odeint_taylor: {max_steps} steps reached t = {now:g} only. Raise max_steps, or "
             "loosen the tolerances."
         )
-    stacked: Tensor = slicing.stack(found)
+    stacked: Tensor = slicing.stack(result)
     return stacked
 
 

@@ -100,14 +100,14 @@ TYPE_WORDS = {
 
 def from_numpy_dtype(numpy_dtype: np.dtype[Any]) -> dtype:
     """The dtype of a NumPy array, or TypeError in PyTorch's words."""
-    found = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
-    if found is None:
+    result = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
+    if result is None:
         raise TypeError(
             f"can't convert np.ndarray of type {numpy_dtype}. The only supported types are: "
             + ", ".join(t.name for t in reversed(_ALL))
             + "."
         )
-    return found
+    return result
 
 
 def type_word(numpy_dtype: np.dtype[Any]) -> str:
@@ -240,9 +240,9 @@ def result_type(operands: Iterable[Any]) -> np.dtype[Any]:
         else:
             t = operand.dtype
             zero_dim = t if zero_dim is None else promote(zero_dim, t)
-    found = _combine(_combine(dimensioned, zero_dim), number)
-    assert found is not None, "result_type of no operands"
-    return found
+    result = _combine(_combine(dimensioned, zero_dim), number)
+    assert result is not None, "result_type of no operands"
+    return result
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:

@@ -36,10 +36,10 @@ class Map:
 
     @cached_property
     def matrix(self) -> Raw:
-        found = np.zeros((self.count, self.size))
+        result = np.zeros((self.count, self.size))
         rows = np.broadcast_to(np.arange(self.count)[:, None], self.indices.shape)
-        np.add.at(found, (rows[self.used], self.indices[self.used]), self.weights[self.used])
-        return found
+        np.add.at(result, (rows[self.used], self.indices[self.used]), self.weights[self.used])
+        return result
 
     @cached_property
     def transposed(self) -> Map:
@@ -228,12 +228,12 @@ def pick_pixels(images: Raw, indices: Raw, inside: Raw) -> Raw:
     """From every channel the pixels at the indices of its image, zero where they are outside it."""
     count, channels = images.shape[:2]
     flat = images.reshape(count, channels, prod(images.shape[2:]))
-    found = np.empty((count, channels, indices.shape[1]), images.dtype)
-    for image, where_from, out in zip(flat, indices, found, strict=True):
+    result = np.empty((count, channels, indices.shape[1]), images.dtype)
+    for image, where_from, out in zip(flat, indices, result, strict=True):
         np.take(image, where_from, 1, out=out, mode="clip")  # they are in range: do not check
     if not inside.all():
-        np.copyto(found, 0, where=~inside[:, None])
-    return found
+        np.copyto(result, 0, where=~inside[:, None])
+    return result
 
 
 def add_pixels(values: Raw, indices: Raw, inside: Raw, sizes: tuple[int, ...]) -> Raw:

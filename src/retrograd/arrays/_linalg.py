@@ -102,8 +102,8 @@ def svd(x: Raw, full_matrices: bool) -> tuple[Raw, Raw, Raw]:
     """The decomposition; NaN for a matrix with infinities, and an error for one with NaN."""
     if (bad := non_finite.where(x)) is not None:
         _refuse_nan_in_svd(x)
-        found = svd(non_finite.replaced(x, bad), full_matrices)
-        u, s, vh = non_finite.marked(bad, *found)
+        result = svd(non_finite.replaced(x, bad), full_matrices)
+        u, s, vh = non_finite.marked(bad, *result)
         return u, s, vh
     try:
         u, s, vh = np.linalg.svd(x, full_matrices)
@@ -143,8 +143,8 @@ def eigh(x: Raw, lower: bool) -> tuple[Raw, Raw]:
     triangle = np.tril(x) if lower else np.triu(x)
     if (bad := non_finite.where(triangle)) is not None:
         _refuse_nan_in_eigh(triangle, x.shape[-1] - 1)
-        found = eigh(non_finite.replaced(triangle, bad), lower)
-        values, vectors = non_finite.marked(bad, *found)
+        result = eigh(non_finite.replaced(triangle, bad), lower)
+        values, vectors = non_finite.marked(bad, *result)
         return values, vectors
     try:
         values, vectors = np.linalg.eigh(x, "L" if lower else "U")
@@ -211,8 +211,8 @@ def qr(x: Raw, mode: str) -> tuple[Raw, Raw]:
 def geqrf(x: Raw) -> tuple[Raw, Raw]:
     """R above the diagonal, and below it the reflectors that make Q, scaled by ``tau``."""
     if _spoiled(x):
-        found, tau = _each(non_finite.geqrf, x)
-        return found, tau
+        result, tau = _each(non_finite.geqrf, x)
+        return result, tau
     reflectors, tau = np.linalg.qr(x, "raw")
     return np.swapaxes(reflectors, -2, -1), tau
 
@@ -380,8 +380,8 @@ def cholesky(x: Raw, upper: bool) -> tuple[Raw, Raw]:
     if _spoiled(x):
         return _partial_cholesky(x, upper)
     try:
-        found = np.linalg.cholesky(x, upper=upper)
-        return found, np.zeros(x.shape[:-2], np.int32)
+        result = np.linalg.cholesky(x, upper=upper)
+        return result, np.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         return _partial_cholesky(x, upper)
 
@@ -394,10 +394,10 @@ def _partial_cholesky(x: Raw, upper: bool) -> tuple[Raw, Raw]:
         if not a.size:
             return a.copy(), np.int32(0)
         if not np.isfinite(a).all():
-            found, info = non_finite.cholesky(a, upper)
-            return found, np.int32(info)
-        found, info = potrf(a, lower=int(not upper), clean=1)
-        return found, np.int32(info)
+            result, info = non_finite.cholesky(a, upper)
+            return result, np.int32(info)
+        result, info = potrf(a, lower=int(not upper), clean=1)
+        return result, np.int32(info)
 
     factors, infos = _each(factor, x)
     return factors, infos
@@ -427,10 +427,10 @@ def lstsq(a: Raw, b: Raw, driver: str, rcond: float) -> tuple[Raw, Raw, Raw]:
     def solve(x: Raw, y: Raw) -> tuple[Raw, Any, Raw]:
         if not x.size or not y.size:
             return np.zeros((n, columns), a.dtype), np.int64(0), np.zeros(k, real)
-        found, _, rank, values = scipy.linalg.lstsq(
+        result, _, rank, values = scipy.linalg.lstsq(
             x, y, cond=rcond, lapack_driver=method, check_finite=False
         )
-        return found, np.int64(rank), np.zeros(k, real) if values is None else values
+        return result, np.int64(rank), np.zeros(k, real) if values is None else values
 
     solution, rank, values = _each(solve, a, b)
     return solution, rank, values

@@ -23,8 +23,8 @@ def where(x: Raw) -> Raw | None:
 
 def first_with_nan(x: Raw) -> int | None:
     """The number of the first matrix of a batch that holds NaN."""
-    found = np.flatnonzero(np.isnan(x).any((-2, -1)))
-    return int(found[0]) if found.size else None
+    result = np.flatnonzero(np.isnan(x).any((-2, -1)))
+    return int(result[0]) if result.size else None
 
 
 def replaced(x: Raw, bad: Raw) -> Raw:

@@ -52,9 +52,9 @@ def _moved(x: Raw, by: int) -> Raw:
 def _emissions(log_probs: Raw, layout: _Layout) -> Raw:
     """The log-probability of each position in each frame; none of positions beyond the last."""
     frames = np.broadcast_to(layout.labels, (len(log_probs), *layout.labels.shape))
-    found = np.take_along_axis(log_probs, frames, 2)
-    beyond = np.arange(found.shape[2]) > layout.ends[:, None]
-    return np.where(beyond, log_probs.dtype.type(_NEVER), found)
+    result = np.take_along_axis(log_probs, frames, 2)
+    beyond = np.arange(result.shape[2]) > layout.ends[:, None]
+    return np.where(beyond, log_probs.dtype.type(_NEVER), result)
 
 
 def ctc(

@@ -84,10 +84,10 @@ def add_index(shape: tuple[int, ...], where_to: tuple[Any, ...], values: Raw) ->
         if isinstance(item, slice):  # the whole dimension: others are views, taken before
             dim += 1
             continue
-        found = np.nonzero(item) if item.dtype.kind == "b" else (item,)
-        indices += found
-        dims += range(dim, dim + len(found))
-        dim += len(found)
+        result = np.nonzero(item) if item.dtype.kind == "b" else (item,)
+        indices += result
+        dims += range(dim, dim + len(result))
+        dim += len(result)
     indices = list(np.broadcast_arrays(*indices))
     block = indices[0].ndim  # how many dimensions of the values the arrays give
     others = [d for d in range(len(shape)) if d not in dims]
@@ -304,13 +304,13 @@ def _candidates(x: Raw, k: int, dim: int, largest: bool) -> Raw:
     # The k-th value first, which needs no indices, and then who reaches it.
     limit = np.partition(rows, at, -1)[..., at : at + 1]
     reached = ~(rows < limit) if largest else rows <= limit
-    found = np.flatnonzero(reached)
-    if found.size == k * (x.size // size) and (np.count_nonzero(reached, -1) == k).all():
-        found = found.reshape(*rows.shape[:-1], k) % size
+    result = np.flatnonzero(reached)
+    if result.size == k * (x.size // size) and (np.count_nonzero(reached, -1) == k).all():
+        result = result.reshape(*rows.shape[:-1], k) % size
     else:  # several reach it, or it is NaN
         chosen = np.argpartition(rows, at, -1)
-        found = np.sort(chosen[..., at:] if largest else chosen[..., :k], -1)
-    return np.moveaxis(found, -1, dim)
+        result = np.sort(chosen[..., at:] if largest else chosen[..., :k], -1)
+    return np.moveaxis(result, -1, dim)
 
 
 def unique(x: Raw, with_inverse: bool, with_counts: bool) -> tuple[Raw, Raw, Raw]:
@@ -319,14 +319,14 @@ def unique(x: Raw, with_inverse: bool, with_counts: bool) -> tuple[Raw, Raw, Raw
     if x.dtype.kind in "iu" and x.size and int(x.max()) - int(x.min()) < 2 * x.size:
         return _unique_numbers(x, with_inverse, with_counts)
     find: Any = np.unique  # whose stubs want to know what is asked for
-    found = find(
+    result = find(
         np.reshape(x, -1), return_inverse=with_inverse, return_counts=with_counts, equal_nan=False
     )
     none = np.zeros(0, np.int64)
     if not with_inverse and not with_counts:
-        return found, none, none
-    inverse = found[1].reshape(np.shape(x)) if with_inverse else none
-    return found[0], inverse, found[-1] if with_counts else none
+        return result, none, none
+    inverse = result[1].reshape(np.shape(x)) if with_inverse else none
+    return result[0], inverse, result[-1] if with_counts else none
 
 
 def _unique_numbers(x: Raw, with_inverse: bool, with_counts: bool) -> tuple[Raw, Raw, Raw]:
@@ -385,8 +385,8 @@ def search(bounds: Raw, values: Raw, right: bool) -> Raw:
     out = np.empty(values.shape, np.int64)
     count = math.prod(bounds.shape[:-1])
     rows = (a.reshape(count, a.shape[-1]) for a in (bounds, values, out))
-    for row, wanted, found in zip(*rows, strict=True):
-        found[...] = np.searchsorted(row, wanted, side)  # type: ignore[call-overload]
+    for row, wanted, result in zip(*rows, strict=True):
+        result[...] = np.searchsorted(row, wanted, side)  # type: ignore[call-overload]
     return out
 
 
@@ -412,11 +412,11 @@ def rising(size: int, count: int, equal: bool) -> Raw:
 
 def unravel(positions: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
     """Positions in reading order as indices along each dimension."""
-    found: list[Raw] = []
+    results: list[Raw] = []
     for size in reversed(shape):
         positions, place = np.divmod(positions, size)
-        found.append(np.asarray(place))
-    return tuple(reversed(found))
+        results.append(np.asarray(place))
+    return tuple(reversed(results))
 
 
 def one_hot(indices: Raw, classes: int) -> Raw:

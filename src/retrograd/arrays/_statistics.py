@@ -182,9 +182,9 @@ def cumsum(x: Raw, axis: int, from_end: bool) -> Raw:
             np.add(sums[k - 1], rows[k], out=sums[k])
         return out
     if inner == 1 and x.shape[axis] >= 2 * _STRETCH:
-        found = _cumsum_by_products(x.reshape(-1, x.shape[axis]), from_end)
-        if found is not None:
-            return found.reshape(x.shape)
+        result = _cumsum_by_products(x.reshape(-1, x.shape[axis]), from_end)
+        if result is not None:
+            return result.reshape(x.shape)
     plain = np.cumsum(np.flip(x, axis) if from_end else x, axis=axis)
     return np.array(np.flip(plain, axis) if from_end else plain, order="C")
 
@@ -475,8 +475,8 @@ def histogram(x: Raw, weights: Raw | None, edges: Raw, density: bool) -> Raw:
     indices = np.searchsorted(edges, values[inside], "right") - 1
     indices = np.minimum(indices, len(edges) - 2)
     given = None if weights is None else np.reshape(weights, -1)[inside]
-    found = np.bincount(indices, given, minlength=len(edges) - 1).astype(x.dtype)
+    result = np.bincount(indices, given, minlength=len(edges) - 1).astype(x.dtype)
     if density:
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = found / (np.add.reduce(found) * np.diff(edges))
-    return found
+            result = result / (np.add.reduce(result) * np.diff(edges))
+    return result

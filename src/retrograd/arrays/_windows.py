@@ -307,14 +307,14 @@ def divisors(kernel: Sizes, stride: Sizes, before: Sizes, counts: Sizes, sizes: 
              include_pad: bool, dtype: Any) -> Raw:  # fmt: skip
     """How many elements every window averages. Its part outside the image may count, but never
     what lies outside the padding too."""
-    found: Raw = np.ones((), np.int64)
+    result: Raw = np.ones((), np.int64)
     for k, s, b, n, size in zip(kernel, stride, before, counts, sizes, strict=True):
         start = np.arange(n) * s - b
         end = np.minimum(start + k, size + b)
         if not include_pad:
             start, end = np.maximum(start, 0), np.minimum(end, size)
-        found = found[..., None] * (end - start)
-    return found.astype(dtype)
+        result = result[..., None] * (end - start)
+    return result.astype(dtype)
 
 
 def window_maxima(x: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation: Sizes,
@@ -494,8 +494,8 @@ def bag_maxima(rows: Raw, indices: Raw, bags: Raw, count: int) -> tuple[Raw, Raw
             leads = leads[first][np.searchsorted(filled, bags)]  # for each row of such a bag
             rows = np.where(leads, np.nan, np.where(odd, -np.inf, rows)).astype(rows.dtype)
         best[filled] = np.maximum.reduceat(rows, first)
-        found = (rows == best[bags]) | np.isnan(rows)
-        numbers = np.where(found, np.arange(len(rows))[:, None], len(rows) - 1)
+        result = (rows == best[bags]) | np.isnan(rows)
+        numbers = np.where(result, np.arange(len(rows))[:, None], len(rows) - 1)
         largest[filled] = indices[np.minimum.reduceat(numbers, first)]
     return best, largest
 

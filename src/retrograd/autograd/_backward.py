@@ -73,9 +73,9 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         )
     node, number = edge(tensor)
     assert node is not None
-    found = _KnownEdge(node, number or 0, None)
-    found.shape, found.dtype = tensor.shape, tensor.dtype
-    return found
+    result = _KnownEdge(node, number or 0, None)
+    result.shape, result.dtype = tensor.shape, tensor.dtype
+    return result
 
 
 def is_tensor(value: object) -> bool:
@@ -200,19 +200,19 @@ def nodes_between(roots: Sequence[Root], targets: set[Node]) -> set[Node]:
     """
     oldest = max(t.order for t in targets)
     users: dict[Node, list[Node]] = {}
-    found: set[Node] = set()
+    result: set[Node] = set()
     to_visit = [node for node, _, _ in roots if node.order <= oldest]
     while to_visit:
         node = to_visit.pop()
-        if node in found:
+        if node in result:
             continue
-        found.add(node)
+        result.add(node)
         for n in node.next_nodes:
             if n is not None and n.order <= oldest:
                 users.setdefault(n, []).append(node)
                 to_visit.append(n)
     needed: set[Node] = set()
-    to_visit = [t for t in targets if t in found]
+    to_visit = [t for t in targets if t in result]
     while to_visit:
         node = to_visit.pop()
         if node not in needed:

@@ -31,8 +31,8 @@ def gradients_of_rows(
             (node, number, g if start is None else _batch(level, g))
             for (node, number, g), start in zip(roots, given, strict=True)
         ]
-        found = run(lifted)
-        return [None if g is None else _own(taken_out(level, g), given) for g in found]
+        result = run(lifted)
+        return [None if g is None else _own(taken_out(level, g), given) for g in result]
 
 
 def _batch(level: BatchLevel, g: Any) -> Any:

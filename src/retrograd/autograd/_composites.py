@@ -52,8 +52,8 @@ def by_definition(
         if not pairs:
             return (None,) * len(variables)
         roots, seeds = zip(*pairs, strict=True)
-        found = iter(grad(roots, wanted, seeds, create_graph=recorded, allow_unused=True))
-    gradients = [None if n is None else next(found) for n in next_nodes]
+        result = iter(grad(roots, wanted, seeds, create_graph=recorded, allow_unused=True))
+    gradients = [None if n is None else next(result) for n in next_nodes]
     return gradients if recorded else [None if x is None else raw(x) for x in gradients]
 
 

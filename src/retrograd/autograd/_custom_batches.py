@@ -61,9 +61,9 @@ def nested(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 def flat(tree: Any) -> list[Any]:
     """What is in nested tuples, lists and dicts."""
-    found: list[Any] = []
-    nested(found.append, tree)
-    return found
+    results: list[Any] = []
+    nested(results.append, tree)
+    return results
 
 
 def _entries(level: BatchLevel, arg: Any) -> tuple[Any, Any]:
@@ -125,15 +125,15 @@ def _like(output: Any, dims: Any) -> Any:
 def _by_vmap(
     level: BatchLevel, cls: Custom, values: tuple[Any, ...], in_dims: Any, given: Sequence[Any]
 ) -> Any:
-    found = cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *values)
-    if not (isinstance(found, tuple) and len(found) == 2):
-        several = isinstance(found, tuple)
-        got = f"{len(found)} returns" if several else f"a {type(found)}"
+    result = cls.vmap(VmapInfo(level.size, level.randomness), in_dims, *values)
+    if not (isinstance(result, tuple) and len(result) == 2):
+        several = isinstance(result, tuple)
+        got = f"{len(result)} returns" if several else f"a {type(result)}"
         raise RuntimeError(
             "Expected the vmap staticmethod to have two returns, an output and out_dims with "
             f"pytree structure compatible with the output. Got {got} instead"
         )
-    output, out_dims = found
+    output, out_dims = result
     try:
         return _wrapped(level, output, out_dims, given)
     except (ValueError, KeyError):
@@ -325,16 +325,16 @@ def _backward_of(cls: Custom) -> Callable[..., Any]:
             lifted = [_lift(level, g, 0) for g in grads]
             received = rule(inner, lifted) if cls.boxed_grads_call else rule(inner, *lifted)
             received = received if isinstance(received, tuple) else (received,)
-            found: list[Any] = []
+            results: list[Any] = []
             for g, dim in zip(received, in_dims, strict=False):
                 if g is None:
-                    found.append(None)
+                    results.append(None)
                     continue
                 whole = _stacked(level, g)
                 # One value for all entries: their gradients add up.
-                found.append(linear.sum_dim(whole, dim=(0,), keepdim=False) if dim is None
+                results.append(linear.sum_dim(whole, dim=(0,), keepdim=False) if dim is None
                              else whole)  # fmt: skip
-        return (None, None, None, *found)
+        return (None, None, None, *results)
 
     return backward
 

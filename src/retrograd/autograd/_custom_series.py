@@ -40,8 +40,8 @@ def _results(level: SeriesLevel, cls: Any, inputs: list[Any]) -> Any:
 
     def tangents() -> Any:
         derivatives = [x.derivative if m else None for x, m in zip(inputs, moving, strict=True)]
-        found = iter(transposed_twice(lambda xs: cls.apply(*xs), _tensors(inputs), derivatives))
-        return [next(found) if isinstance(y, Series) else None for y in results]
+        result = iter(transposed_twice(lambda xs: cls.apply(*xs), _tensors(inputs), derivatives))
+        return [next(result) if isinstance(y, Series) else None for y in results]
 
     if any(moving):
         compute = integrated(level, tangents)

@@ -35,13 +35,13 @@ def level_of(args: tuple[Any, ...]) -> Level | None:
 
 def lifted(level: Level, args: Sequence[Any]) -> tuple[Any, ...]:
     """Arguments as Tensors of a level; what comes from below is constant for it."""
-    found = []
+    results = []
     for a in args:
         if isinstance(a, Plug.tensor) and not is_of(level, a):
             node, number = edge(a) if level.transparent else (None, None)
             a = wrap(level.constant(a), node, number)
-        found.append(a)
-    return tuple(found)
+        results.append(a)
+    return tuple(results)
 
 
 def run(level: Level, cls: Custom, args: tuple[Any, ...]) -> Any:
@@ -145,20 +145,20 @@ def _by_jvp(
     with ctx.as_in_jvp():
         moved = cls.jvp(ctx, *given)
     ctx.saved_for_forward = ()  # which may be outputs, and those refer to the ctx
-    found = list(moved) if isinstance(moved, tuple) else [moved]
-    if len(found) != len(outputs):
+    result = list(moved) if isinstance(moved, tuple) else [moved]
+    if len(result) != len(outputs):
         raise RuntimeError(
             f"Function {cls.__name__} returned an incorrect number of forward gradients (expected "
-            f"{len(outputs)} got {len(found)})"
+            f"{len(outputs)} got {len(result)})"
         )
-    for i, (y, t) in enumerate(zip(outputs, found, strict=True)):
+    for i, (y, t) in enumerate(zip(outputs, result, strict=True)):
         if t is not None and isinstance(y, Plug.tensor) and tuple(t.shape) != tuple(y.shape):
             raise RuntimeError(
                 f"Function {cls.__name__} returned a forward gradient of shape {list(t.shape)} for "
                 f"output {i}, which is of shape {list(y.shape)}: jvp() must return tangents of the "
                 "shapes of forward()'s outputs"
             )
-    return found
+    return result
 
 
 def _check_written(

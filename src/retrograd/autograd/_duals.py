@@ -87,10 +87,10 @@ class Dual(Lifted):
     @property
     def ways(self) -> list[Dual]:
         """The value, what it is a view of, and so on."""
-        found = [self]
-        while found[-1].view_of is not None:
-            found.append(found[-1].view_of[0])
-        return found
+        results = [self]
+        while results[-1].view_of is not None:
+            results.append(results[-1].view_of[0])
+        return results
 
     @property
     def tangent(self) -> Any:
@@ -115,11 +115,11 @@ class Dual(Lifted):
         old = source.tangent
         if not source.owned or not levels_of(new) <= levels_of(old):
             source._tangent, source.owned = writable(source.primal, old, new), source.part is None
-        found = source._tangent
+        result = source._tangent
         for view in reversed(ways[:top]):
             assert view.view_of is not None
-            found = view.view_of[1](found)
-        found.copy_(as_tensor(new))
+            result = view.view_of[1](result)
+        result.copy_(as_tensor(new))
         if source.part is not None:
             assert source.view_of is not None
             base = source.view_of[0]
@@ -231,8 +231,8 @@ class DualLevel(Level):
         return Dual(self, y, tangent)
 
     def _by_parts(self, operation: Operation, args: Sequence[Any], options: Any) -> Lifted:
-        found: Lifted = self.run(operation, tuple(args), options)
-        return found
+        result: Lifted = self.run(operation, tuple(args), options)
+        return result
 
     @property
     def stopped(self) -> bool:
@@ -251,9 +251,9 @@ class DualLevel(Level):
         """Values and tangents for an operation to work on: bare, which is faster, or Tensors, where
         there is something to record, or memory to share, or a rule that may ask for Tensors."""
         if operation.tangent_on_bare and not (shares or modes.inference):
-            found = unrecorded([*primals, *tangents], operation.converts)
-            if found is not None:
-                return found[: len(primals)], found[len(primals) :]
+            result = unrecorded([*primals, *tangents], operation.converts)
+            if result is not None:
+                return result[: len(primals)], result[len(primals) :]
         return [_tensor_of(x) for x in primals], [_tensor_of(t) for t in tangents]
 
     def below(self, x: Any) -> tuple[Any, bool]:
@@ -265,10 +265,10 @@ class DualLevel(Level):
     def adopt(self, tensor: Any) -> None:
         base: Dual = tensor._meta.view.base._data
         inner, part = inner_view(tensor, base.primal)
-        found = Dual(self, inner, None)
-        found.become_view(base, part.take)
-        found.part = part
-        become_lifted_view(tensor, found, part)
+        result = Dual(self, inner, None)
+        result.become_view(base, part.take)
+        result.part = part
+        become_lifted_view(tensor, result, part)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         target.primal.copy_(as_tensor(result.primal))
@@ -373,18 +373,18 @@ def writable(primal: Any, old: Any, new: Any) -> Any:
 
 def levels_of(x: Any) -> set[int]:
     """The levels that a value depends on the transforms of."""
-    found, x = set(), raw(x)
+    result, x = set(), raw(x)
     while isinstance(x, Lifted):
         part, depends = x.level.below(x)
         if depends:
-            found.add(x.level.number)
+            result.add(x.level.number)
         x = raw(part)
-    return found
+    return result
 
 
 def taking(op: Operation, options: dict[str, Any], i: int) -> Callable[[Any], Any]:
     def take(tangent: Any) -> Any:
-        found = op(tangent, **options)
-        return found[i] if isinstance(found, (tuple, list)) else found
+        result = op(tangent, **options)
+        return result[i] if isinstance(result, (tuple, list)) else result
 
     return take

@@ -35,31 +35,31 @@ def push_forward(
     if op.jvp is not None:
         alone = len(op.inputs) == 1 and op.inputs != ("tensors",)
         t = tangents[0] if alone else tuple(tangents)
-        found = run_rule(op, op.jvp, t, inputs, outputs, options, 0)
+        result = run_rule(op, op.jvp, t, inputs, outputs, options, 0)
     elif op.symmetric:
         assert op.rules[0] is not None
-        found = run_rule(op, op.rules[0], tangents[0], inputs, outputs, options, 0)
+        result = run_rule(op, op.rules[0], tangents[0], inputs, outputs, options, 0)
     elif isinstance(op, Linear):
         linear_options = options if op.offset is None else {**options, op.offset: 0}
-        found = call(op, _moving(op, inputs, tangents), linear_options)
+        result = call(op, _moving(op, inputs, tangents), linear_options)
     elif op.family == "multilinear":
-        found = _product_rule(op, inputs, tangents, options)
+        result = _product_rule(op, inputs, tangents, options)
     elif isinstance(op, Selecting):
         selected = run_rule(op, op.gather, tangents[0], inputs, outputs, options, 0)
-        found = (selected, *(None,) * (len(outputs) - 1))
+        result = (selected, *(None,) * (len(outputs) - 1))
     elif op.family == "elementwise":
-        found = _sum_of_derivatives(op, inputs, tangents, options, outputs)
+        result = _sum_of_derivatives(op, inputs, tangents, options, outputs)
     elif op.family == "matrix function":
         moved = _between_transpositions(op, inputs, tangents[0], options, outputs)
-        found = (moved, *(None,) * (len(outputs) - 1))
+        result = (moved, *(None,) * (len(outputs) - 1))
     elif isinstance(op, Reduction):
         moved = _reduced_derivatives(op, inputs, tangents[0], options, outputs)
-        found = (moved, *(None,) * (len(outputs) - 1))
+        result = (moved, *(None,) * (len(outputs) - 1))
     else:
         return transposed_twice(lambda xs: call(op, xs, options), inputs, tangents)
-    if not isinstance(found, (tuple, list)):
-        return (found,)
-    return found if lazily else [t.compute() if type(t) is LazyTangent else t for t in found]
+    if not isinstance(result, (tuple, list)):
+        return (result,)
+    return result if lazily else [t.compute() if type(t) is LazyTangent else t for t in result]
 
 
 def call(op: Operation, inputs: Sequence[Any], options: dict[str, Any]) -> Any:

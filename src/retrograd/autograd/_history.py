@@ -313,8 +313,8 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]
 
 def layout_of(x: Any) -> Layout:
     """How a value lies in memory."""
-    found = bare(x, looks=False)
-    return found.shape, found.strides
+    result = bare(x, looks=False)
+    return result.shape, result.strides
 
 
 def check_layout(layout: Layout, base: Any) -> None:
@@ -388,8 +388,8 @@ class Positions(PartOfBase):
         """Zeros but for the part: the transpose of taking it."""
         if self.splits == (False, True):
             g = linear.view_as_real(g)
-        found = linear.add_flat(g, shape=self.shape, positions=self.positions)
-        return linear.view_as_complex(found) if self.splits == (True, False) else found
+        result = linear.add_flat(g, shape=self.shape, positions=self.positions)
+        return linear.view_as_complex(result) if self.splits == (True, False) else result
 
     step, step_back = take, back
 

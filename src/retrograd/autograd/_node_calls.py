@@ -36,12 +36,12 @@ def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
             every[slot] = g if g is None or recorded else g._data
         given = every[0] if outputs is None else every
         received = bare_rules(node, given, node.next_nodes, recorded)
-    found = [
+    results = [
         x if x is None or isinstance(x, Plug.tensor) else wrap(x)
         for x, is_kept in zip(received, kept, strict=True)
         if is_kept
     ]
-    return found[0] if len(found) == 1 else tuple(found)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _inputs_shown(node: Node) -> list[bool]:

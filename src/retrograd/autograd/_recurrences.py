@@ -49,8 +49,8 @@ def power(call: Call) -> Recurrence | None:
         terms = [
             scaled(call.term(mul, x, j, w, k - j), (n - 1) * j - (k - j)) for j in range(1, k + 1)
         ]
-        found = total(terms)
-        return None if found is None else scaled(found, 1 / k) / base
+        result = total(terms)
+        return None if result is None else scaled(result, 1 / k) / base
 
     w = Series(level, [base ** (n - 1)], call.order, of_lower_power)
 
@@ -64,7 +64,7 @@ def power(call: Call) -> Recurrence | None:
 def _natural_power(call: Call, n: int) -> Recurrence:
     if n == 0:
         return lambda k: None
-    found: list[Any] = []
+    results: list[Any] = []
 
     def product() -> Any:
         result, square = None, call.inputs[0]
@@ -75,9 +75,9 @@ def _natural_power(call: Call, n: int) -> Recurrence:
         return raw(result)
 
     def coefficient(k: int) -> Any:
-        if not found:
-            found.append(call.level.in_rule(product))
-        return found[0].coefficient(k)
+        if not results:
+            results.append(call.level.in_rule(product))
+        return results[0].coefficient(k)
 
     return coefficient
 

@@ -108,10 +108,10 @@ class Series(Lifted):
     @property
     def path(self) -> list[Series]:
         """The value, what it is a view of, and so on."""
-        found = [self]
-        while found[-1].view_of is not None:
-            found.append(found[-1].view_of[0])
-        return found
+        results = [self]
+        while results[-1].view_of is not None:
+            results.append(results[-1].view_of[0])
+        return results
 
     def refresh(self) -> None:
         """Take the coefficients of a view anew, where what it is a view of has been written."""
@@ -233,11 +233,11 @@ class SeriesLevel(Level):
     def adopt(self, tensor: Any) -> None:
         base: Series = tensor._meta.view.base._data
         inner, part = inner_view(tensor, base.known[0])
-        found = Series(self, [inner])
-        found.become_view(base, part.take)
-        found.seen = None
-        found.part = part
-        become_lifted_view(tensor, found, part)
+        result = Series(self, [inner])
+        result.become_view(base, part.take)
+        result.seen = None
+        result.part = part
+        become_lifted_view(tensor, result, part)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         if self.depth:
@@ -475,11 +475,11 @@ def _is_array(x: Any) -> bool:
 
 def total(terms: Sequence[Any]) -> Any:
     """The sum of terms, of which None is zero."""
-    found = None
+    result = None
     for term in terms:
         if term is not None:
-            found = term if found is None else found + term
-    return found
+            result = term if result is None else result + term
+    return result
 
 
 def scaled(x: Any, factor: float) -> Any:

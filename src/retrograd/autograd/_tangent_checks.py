@@ -107,12 +107,12 @@ def check_batched(problem: Problem) -> None:
         try:
             with opened(BatchLevel(2)) as level:
                 moved = tangents_along(problem, j, leaf, wrap(Batched(level, wrap(batch))))
-                found = [t if t is None else as_tensor(level.stacked(t._data)) for t in moved]
+                results = [t if t is None else as_tensor(level.stacked(t._data)) for t in moved]
         except RuntimeError as error:
             raise GradcheckError(
                 f"While computing batched gradients, got: {error}\n\n{_FAILED}"
             ) from error
-        for i, t in enumerate(found):
+        for i, t in enumerate(results):
             wanted = arrays.stack([rows[i] for rows in alone])
             got = arrays.zeros(wanted.shape, wanted.dtype) if t is None else memory_of(t)
             if got.shape != wanted.shape or not close(got, wanted, 1e-5, 1e-8).all():

@@ -79,7 +79,7 @@ class Variables:
     def explore(self, nodes: Iterable[Node]) -> None:
         """Find out which of some nodes, and of those behind them, lead elsewhere."""
         leading = self.leading
-        found: list[Node] = []
+        results: list[Node] = []
         seen: set[Node] = set()
         to_visit = list(nodes)
         while to_visit:
@@ -90,10 +90,10 @@ class Variables:
                 leading[node] = True
                 continue
             seen.add(node)
-            found.append(node)
+            results.append(node)
             to_visit += [n for n in node.next_nodes if n is not None]
-        found.sort(key=_order, reverse=True)  # the oldest first: it depends on none of the others
-        for node in found:
+        results.sort(key=_order, reverse=True)  # the oldest first: it depends on none of the others
+        for node in results:
             leading[node] = any([n is not None and leading[n] for n in node.next_nodes])
 
     def separate(self, tensors: Iterable[Any], since: int) -> list[Any]:

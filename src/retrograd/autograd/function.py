@@ -152,12 +152,12 @@ class FunctionCtx(Node):
                 "is set on the autograd.Function. Either access saved_tensors only once, or set "
                 "clear_saved_tensors_on_access=False."
             )
-        found = tuple(self._unpack(*entry) for entry in self.saved or ())
+        result = tuple(self._unpack(*entry) for entry in self.saved or ())
         if self.function.clear_saved_tensors_on_access:
             self.saved = CLEARED
         if self.unrecorded:
-            return tuple(x if x is None else wrap(x._data) for x in found)
-        return found
+            return tuple(x if x is None else wrap(x._data) for x in result)
+        return result
 
     def _unpack(
         self, value: Any, version: Any, count: int, number: int | None, origin: Any

@@ -61,8 +61,8 @@ def vjp(
     else:
         vectors = call.vectors(v, call.outputs, call.several_outputs)
     with _recording(create_graph):
-        found = _gradients(call.outputs, call.inputs, vectors, create_graph)
-        products = call.filled(found, call.inputs, "back")
+        result = _gradients(call.outputs, call.inputs, vectors, create_graph)
+        products = call.filled(result, call.inputs, "back")
     return call.value(), call.result(products, call.several_inputs)
 
 
@@ -96,8 +96,8 @@ def jvp(
         pulled = _gradients(call.outputs, call.inputs, start, True)
         call.check(pulled, "grad_inputs")
     with _recording(create_graph):
-        found = _gradients(pulled, start, call.v, create_graph)
-        products = call.filled(found, call.outputs, "back_trick")
+        result = _gradients(pulled, start, call.v, create_graph)
+        products = call.filled(result, call.outputs, "back_trick")
     return call.value(), call.result(products, call.several_outputs)
 
 
@@ -126,8 +126,8 @@ def vhp(
     call = Call("vhp", func, inputs, create_graph, strict, v)
     gradient = call.gradient()
     with _recording(create_graph):
-        found = _gradients(gradient, call.inputs, call.v, create_graph)
-        products = call.filled(found, call.inputs, "double_back")
+        result = _gradients(gradient, call.inputs, call.v, create_graph)
+        products = call.filled(result, call.inputs, "double_back")
     return call.value(), call.result(products, call.several_inputs)
 
 
@@ -161,8 +161,8 @@ def hvp(
         start = tuple(_zeros(x) for x in call.inputs)
         pulled = _gradients(gradient, call.inputs, start, True)
     with _recording(create_graph):
-        found = _gradients(pulled, start, call.v, create_graph)
-        products = call.filled(found, call.inputs, "double_back_trick")
+        result = _gradients(pulled, start, call.v, create_graph)
+        products = call.filled(result, call.inputs, "double_back_trick")
     return call.value(), call.result(products, call.several_inputs)
 
 
@@ -251,14 +251,14 @@ def hessian(
     def gradient(*args: Any) -> Any:
         if outer_jacobian_strategy == "forward-mode":  # what is detached does not move either
             args = tuple(x if x.requires_grad else _variable_of(x) for x in args)
-        found = jacobian(number, args, create_graph=True)
-        _check_requires_grad(found, "jacobian", strict)
-        return found
+        result = jacobian(number, args, create_graph=True)
+        _check_requires_grad(result, "jacobian", strict)
+        return result
 
-    found = jacobian(
+    result = jacobian(
         gradient, tensors, create_graph, strict, vectorize, strategy=outer_jacobian_strategy
     )
-    return _unpacked(found, several, several)
+    return _unpacked(result, several, several)
 
 
 # -- one call of the user's function ---------------------------------------------------------
@@ -314,9 +314,9 @@ class Call:
         """The gradient of the one number that the function returned, recorded."""
         _check_number(self.name, self.several_outputs, self.outputs)
         with enable_grad():
-            found = _gradients(self.outputs, self.inputs, (None,), True)
-        self.check(found, "jacobian")
-        return found
+            result = _gradients(self.outputs, self.inputs, (None,), True)
+        self.check(result, "jacobian")
+        return result
 
     def check(self, tensors: Tensors, role: str) -> None:
         _check_requires_grad(tensors, role, self.strict)
@@ -341,8 +341,8 @@ class Call:
 
     def result(self, tensors: Tensors, several: bool) -> Any:
         """Tensors as the user gets them: with their history only if asked for."""
-        found = tuple(_detached(x, self.create_graph) for x in tensors)
-        return found if several else found[0]
+        result = tuple(_detached(x, self.create_graph) for x in tensors)
+        return result if several else result[0]
 
 
 INDEPENDENT = {
@@ -436,11 +436,11 @@ def _gradients(
     ]
     if not pairs:
         return (None,) * len(inputs)
-    found: Tensors = grad(
+    result: Tensors = grad(
         [y for y, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True,
         create_graph=create_graph, retain_graph=retain_graph, is_grads_batched=batched,
     )  # fmt: skip
-    return found
+    return result
 
 
 # -- Jacobians -------------------------------------------------------------------------------
@@ -452,10 +452,10 @@ def _row_by_row(call: Call) -> list[list[Any]]:
     for i, y in enumerate(call.outputs):
         rows: list[list[Any]] = [[] for _ in call.inputs]
         for k in range(y.numel()):
-            found = _gradients(
+            result = _gradients(
                 (y.reshape(-1)[k],), call.inputs, (None,), call.create_graph, retain_graph=True
             )
-            for j, (g, x) in enumerate(zip(found, call.inputs, strict=True)):
+            for j, (g, x) in enumerate(zip(result, call.inputs, strict=True)):
                 if call.strict and g is None:
                     raise RuntimeError(
                         f"Output {i} of the user-provided function is independent of input {j}. "
@@ -482,9 +482,9 @@ def _all_rows(call: Call) -> list[list[Any]]:
     """As ``_row_by_row``, by one pass for all of them."""
     outputs, inputs = call.outputs, call.inputs
     sizes = [y.numel() for y in outputs]
-    found = _gradients(outputs, inputs, standard_basis(outputs), call.create_graph, batched=True)
+    result = _gradients(outputs, inputs, standard_basis(outputs), call.create_graph, batched=True)
     by_input = []
-    for g, x in zip(found, inputs, strict=True):
+    for g, x in zip(result, inputs, strict=True):
         rows = wrap(x._data).new_zeros((sum(sizes), *x.shape)) if g is None else g
         pieces = slicing.split(rows, sizes)
         pairs = zip(pieces, outputs, strict=True)

@@ -196,8 +196,8 @@ class Tree:
             module = getattr(module, part)
             if not isinstance(module, Tree):
                 raise AttributeError(f"`{part}` is not an nn.Module")
-        found: Module = module
-        return found
+        result: Module = module
+        return result
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Replace the module at a path, or add one.

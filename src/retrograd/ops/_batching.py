@@ -128,14 +128,14 @@ class BatchLevel(Level):
             self.check_random()
             same = same and self.randomness == "same"
         if same:
-            found = operation(given, **options) if several else operation(*given, **options)
+            result = operation(given, **options) if several else operation(*given, **options)
         else:
-            found = rule_of(operation)(self, operation, given, options)
-        if isinstance(found, (tuple, list)):
-            return tuple(y if self.owns(y) else Batched(self, y, same) for y in found)
+            result = rule_of(operation)(self, operation, given, options)
+        if isinstance(result, (tuple, list)):
+            return tuple(y if self.owns(y) else Batched(self, y, same) for y in result)
         of_elements = operation.family in ("elementwise", "linear") and operation.broadcasts
         alone = of_elements and len(given) == 1 and self.owns(given[0])
-        return Batched(self, found, same, given[0].dim if alone else 0)
+        return Batched(self, result, same, given[0].dim if alone else 0)
 
     def run_elementwise(
         self, operation: Operation, args: Sequence[Any], options: dict[str, Any]
@@ -166,8 +166,8 @@ class BatchLevel(Level):
                     pass  # which ``run`` explains
                 else:
                     return Batched(self, y, same, dim if len(args) == 1 else 0)
-        found: Lifted = self.run(operation, tuple(args), options)
-        return found
+        result: Lifted = self.run(operation, tuple(args), options)
+        return result
 
     def takes_whole(self, operation: Operation) -> bool:
         rule = rule_of(operation)
@@ -266,12 +266,12 @@ def _any_above(args: Sequence[Any], values: Sequence[Any], rank: int) -> bool:
 
 def batches_of(x: Any) -> list[BatchLevel]:
     """The batches that a value has entries of, the outermost first."""
-    found: list[Any] = []
+    results: list[Any] = []
     while isinstance(x, Lifted):
         if isinstance(x, Batched) and not x.same:
-            found.insert(0, x.level)
+            results.insert(0, x.level)
         x = raw(x.inner)
-    return found
+    return results
 
 
 def batched_on(
@@ -324,8 +324,8 @@ def call(op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
 
 def bare(args: list[Any]) -> list[Any]:
     """Arguments without the Tensors round them, where that makes no difference."""
-    found = unrecorded(args)
-    return args if found is None else found
+    result = unrecorded(args)
+    return args if result is None else result
 
 
 def folded(level: BatchLevel, x: Any) -> Any:
@@ -398,13 +398,13 @@ def entry_by_entry(
     """One entry after the other, with a word about it."""
     announce(op.name)
     check_entries(level, op.name)
-    found = []
+    results = []
     for i in range(level.size):
         entry = {n: bare_option(_entry(level, value, i)) for n, value in options.items()}
-        found.append(call(op, [_entry(level, x, i) for x in args], entry))
-    if isinstance(found[0], (tuple, list)):
-        return tuple(linear.stack(list(ys), dim=0) for ys in zip(*found, strict=True))
-    return linear.stack(found, dim=0)
+        results.append(call(op, [_entry(level, x, i) for x in args], entry))
+    if isinstance(results[0], (tuple, list)):
+        return tuple(linear.stack(list(ys), dim=0) for ys in zip(*results, strict=True))
+    return linear.stack(results, dim=0)
 
 
 def check_entries(level: BatchLevel, name: str) -> None:

@@ -249,10 +249,10 @@ class Level:
 
     def by_definition(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """A composite as the operations that it is made of."""
-        found = operation.definition(*args, **options)
-        if isinstance(found, (tuple, list)):
-            return tuple([self.lifted(y) for y in found])
-        return self.lifted(found)
+        result = operation.definition(*args, **options)
+        if isinstance(result, (tuple, list)):
+            return tuple([self.lifted(y) for y in result])
+        return self.lifted(result)
 
     def lifted(self, x: Any) -> Lifted:
         """A value of this level: itself, or what does not depend on the transform as a constant."""

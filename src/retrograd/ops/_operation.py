@@ -107,7 +107,7 @@ def unrecorded(values: Iterable[Any], converts: bool = True) -> list[Any] | None
     no views: none of them is recorded, and all are of one float dtype, so that none is converted.
     None if it does. What is computed on bare values skips all that is about recording.
     ``converts``: whether the operation would convert values of several dtypes to one."""
-    found: list[Any] = []
+    results: list[Any] = []
     dtype = None
     for x in values:
         if isinstance(x, TensorLike):
@@ -116,7 +116,7 @@ def unrecorded(values: Iterable[Any], converts: bool = True) -> list[Any] | None
             x = x._data
         kind = type(x)
         if kind is float or kind is int or x is None:
-            found.append(x)
+            results.append(x)
             continue
         own = getattr(x, "dtype", None)
         if dtype is None and (own is FLOAT32 or own is FLOAT64):
@@ -125,8 +125,8 @@ def unrecorded(values: Iterable[Any], converts: bool = True) -> list[Any] | None
             return None
         if isinstance(x, Lifted) and x.level.closed:
             return None
-        found.append(x)
-    return found
+        results.append(x)
+    return results
 
 
 def is_bare(x: Any) -> bool:

@@ -94,8 +94,8 @@ def _gathered(t: Any, indices: Any, dim: int) -> Any:
     index_array, shape = raw(indices), tuple(t.shape)
     if len(index_array.shape) == len(shape):
         return linear.gather(t, index_array, dim=dim) if shape else t
-    found = linear.gather(t, linear.kept(index_array, shape, (dim,)), dim=dim)
-    return linear.reshape(found, index_array.shape)
+    result = linear.gather(t, linear.kept(index_array, shape, (dim,)), dim=dim)
+    return linear.reshape(result, index_array.shape)
 
 
 def scattered(g: Any, indices: Any, shape: Any, dim: int) -> Any:

@@ -241,8 +241,8 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
     if prepared is raws:
         bare = modes.now.only_levels and are_bare(operands, options)
         if bare and not any_requires_grad(operands):
-            found = op.definition(*raws, **options)
-            return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
+            result = op.definition(*raws, **options)
+            return tuple(map(as_tensor, result)) if isinstance(result, tuple) else as_tensor(result)
     else:
         operands = [
             p if not isinstance(x, Tensor)
@@ -250,8 +250,8 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
             else copies.to_dtype(x, dtype=p.dtype)
             for x, r, p in zip(operands, raws, prepared, strict=True)
         ]  # fmt: skip
-    found = op.definition(*operands, **options)
-    return tuple(map(as_tensor, found)) if isinstance(found, tuple) else as_tensor(found)
+    result = op.definition(*operands, **options)
+    return tuple(map(as_tensor, result)) if isinstance(result, tuple) else as_tensor(result)
 
 
 def lifted_to(level: Level, x: Any) -> Any:
@@ -283,8 +283,8 @@ def check_lifted(op: Operation, raws: Sequence[Any], options: dict[str, Any]) ->
 
 def any_ended(values: Sequence[Any]) -> bool:
     """Whether the transform of some value has ended."""
-    found = [x._data if isinstance(x, Tensor) else x for x in values]
-    return any(isinstance(x, Lifted) and x.level.closed for x in found)
+    results = [x._data if isinstance(x, Tensor) else x for x in values]
+    return any(isinstance(x, Lifted) and x.level.closed for x in results)
 
 
 def without_ended(

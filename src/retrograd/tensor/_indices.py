@@ -21,8 +21,9 @@ def _triangle(name: str, side: str, example: str) -> Any:
         for size, said in ((row, "row"), (col, "col")):
             if size < 0:
                 raise RuntimeError(f"{said} must be non-negative, got{size}")
-        found = arrays.layout.triangle(row, col, offset, name == "tril_indices")
-        return new_tensor(arrays.cast(found, numpy_dtype(dtype, arrays.int64, name)), False, device)
+        result = arrays.layout.triangle(row, col, offset, name == "tril_indices")
+        result = arrays.cast(result, numpy_dtype(dtype, arrays.int64, name))
+        return new_tensor(result, False, device)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Returns the indices of the elements on and {side} a diagonal of a matrix.

@@ -143,8 +143,8 @@ def is_recorded(x: Any) -> bool:
 def _option_below(level: Level, x: Any) -> tuple[Any, bool]:
     """As ``level.below``, for an option, which may be several indices or masks."""
     if type(x) is not tuple:
-        found, depends = level.below(x)
-        return bare_option(found), depends
+        result, depends = level.below(x)
+        return bare_option(result), depends
     parts = [level.below(part) for part in x]
     return bare_option(tuple([part for part, _ in parts])), any(d for _, d in parts)
 

@@ -141,26 +141,26 @@ def _named(op: Operation) -> Callable[..., Any]:
 def signature(face: Face, function: Callable[..., Any]) -> inspect.Signature:
     """How a public function is called."""
     kinds = inspect.Parameter
-    found = inspect.signature(function)
-    parameters = list(found.parameters.values())
+    result = inspect.signature(function)
+    parameters = list(result.parameters.values())
     if parameters and parameters[0].name == "self":
         parameters[0] = parameters[0].replace(name="input", kind=kinds.POSITIONAL_OR_KEYWORD)
     if face.out != "no" and not face.writes:
         out = kinds("out", kinds.KEYWORD_ONLY, default=None, annotation="Any")
         end = -1 if parameters and parameters[-1].kind is kinds.VAR_KEYWORD else len(parameters)
         parameters.insert(end, out)
-    returned = "Any" if found.return_annotation is found.empty else found.return_annotation
+    returned = "Any" if result.return_annotation is result.empty else result.return_annotation
     return inspect.Signature(parameters, return_annotation=returned)
 
 
 def _of_operation(op: Operation) -> list[inspect.Parameter]:
     kinds = inspect.Parameter
-    found = [kinds(n, kinds.POSITIONAL_OR_KEYWORD, annotation="Any") for n in op.inputs]
+    results = [kinds(n, kinds.POSITIONAL_OR_KEYWORD, annotation="Any") for n in op.inputs]
     defaults = op.forward.__defaults__ or () if op.options else ()
     values = [kinds.empty] * (len(op.options) - len(defaults)) + list(defaults)
     for name, value in zip(op.options, values, strict=True):
-        found.append(kinds(name, kinds.KEYWORD_ONLY, default=value, annotation="Any"))
-    return found
+        results.append(kinds(name, kinds.KEYWORD_ONLY, default=value, annotation="Any"))
+    return results
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

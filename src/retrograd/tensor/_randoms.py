@@ -159,8 +159,8 @@ def _permutations(shape: tuple[int, ...], dtype: Any, generator: Any) -> Raw:
     if len(shape) == 1:
         return arrays.random.permutation(shape[0], dtype, generator)
     count = numel(shape[:-1])
-    found = [arrays.random.permutation(shape[-1], dtype, generator) for _ in range(count)]
-    return arrays.reshape(arrays.array(found, dtype), shape)
+    results = [arrays.random.permutation(shape[-1], dtype, generator) for _ in range(count)]
+    return arrays.reshape(arrays.array(results, dtype), shape)
 
 
 def _is_laid_out_in_order(like: Tensor) -> bool:
@@ -278,8 +278,8 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         if out is not None:  # what is drawn is as precise as what it is written to
             mean, std = (x.to(out.dtype) if isinstance(x, Tensor) else x for x in (mean, std))
-        found = sampling.normal(mean, std, generator)
-        return found if out is None else finished("normal", found._data, out, None)
+        result = sampling.normal(mean, std, generator)
+        return result if out is None else finished("normal", result._data, out, None)
     wanted = numpy_dtype(dtype, None if out is None else out._data.dtype, "normal")
     shape = size_of("normal", () if size is None else (size,))
     data = drawn(

@@ -108,15 +108,15 @@ def _told(case: Case, found: Finding, **more: Any) -> Explanation:
 def _alone(case: Case) -> Explanation:
     """What is known from a tensor alone."""
     if case.grad is None:
-        found = reasons.about_tensor(case)
+        result = reasons.about_tensor(case)
     else:
-        found = Finding("present", f"is there, of {facts.kind(case.grad)}.")
-        found.todo.append(case.say("To see where it came from, name a loss whose graph is there:"))
-        found.todo.append(case.say("explain({x}, loss)"))
-        found.known.extend(reasons.hooks(case))
+        result = Finding("present", f"is there, of {facts.kind(case.grad)}.")
+        result.todo.append(case.say("To see where it came from, name a loss whose graph is there:"))
+        result.todo.append(case.say("explain({x}, loss)"))
+        result.known.extend(reasons.hooks(case))
     node = case.tensor._node
     if node is not None and node.saved is FREED:
-        found.known.append("The values that its node had saved are freed: a pass has run.")
+        result.known.append("The values that its node had saved are freed: a pass has run.")
     version = case.tensor._version_counter
     if (
         version is not None
@@ -125,8 +125,8 @@ def _alone(case: Case) -> Explanation:
     ):
         line = facts.short(_source.describe(version.written_at))
         times = "once" if version.count == 1 else f"{version.count} times, last"
-        found.known.append(f"Its memory was written in place {times} at {line}")
-    return _told(case, found)
+        result.known.append(f"Its memory was written in place {times} at {line}")
+    return _told(case, result)
 
 
 def _made_by_write(node: Node | None, version: Any) -> bool:
@@ -144,10 +144,10 @@ def _with_loss(case: Case, given: tuple[Any, ...], count: int) -> Explanation:
         return _told(case, reasons.about_tensor(case) if case.grad is None else _held(case))
     paths = Paths(roots, case.node, case.number) if case.node is not None else None
     if paths is None or not paths.count:
-        found = reasons.about_unconnected(case, [node for node, _, _ in roots])
+        result = reasons.about_unconnected(case, [node for node, _, _ in roots])
         if case.grad is not None:
-            found.because = f"is there, but {found.because}"
-        return _told(case, found)
+            result.because = f"is there, but {result.because}"
+        return _told(case, result)
     frozen = _cannot_run(case, paths, pairs)
     if frozen is not None:
         listed = _listed(paths, None, count)
@@ -165,46 +165,46 @@ def _held(case: Case) -> Finding:
 
 def _cannot_run(case: Case, paths: Paths, pairs: list[tuple[Any, Any]]) -> Finding | None:
     """Why no pass can be run over the paths; None if one can."""
-    found = reasons.about_frozen(case, paths)
-    if found is None and not paths.can_run():
-        found = reasons.about_paths(case, paths) if case.tensor._node is None else None
-        found = found or reasons.about_tensor(case)
+    result = reasons.about_frozen(case, paths)
+    if result is None and not paths.can_run():
+        result = reasons.about_paths(case, paths) if case.tensor._node is None else None
+        result = result or reasons.about_tensor(case)
         if case.grad is not None:
-            found = Finding("freed", case.say("is there; the graph of {loss} is freed."))
-            found.todo.append("To see the numbers, explain before backward(), or after")
-            found.todo.append("backward(retain_graph=True).")
-    elif found is None:
+            result = Finding("freed", case.say("is there; the graph of {loss} is freed."))
+            result.todo.append("To see the numbers, explain before backward(), or after")
+            result.todo.append("backward(retain_graph=True).")
+    elif result is None:
         big = next((o for o, g in pairs if g is None and o._data.size != 1), None)
         if big is not None:
             size = facts.shape_text(big._data.shape)
-            found = Finding("not_scalar", case.say(f"{{loss}} is not a scalar, but {size}."))
-            found.known.append("backward() then needs the vector v of the product Jᵀ·v:")
-            found.known.append("grad can be implicitly created only for scalar outputs.")
-            found.todo.append(
+            result = Finding("not_scalar", case.say(f"{{loss}} is not a scalar, but {size}."))
+            result.known.append("backward() then needs the vector v of the product Jᵀ·v:")
+            result.known.append("grad can be implicitly created only for scalar outputs.")
+            result.todo.append(
                 case.say("{loss}.backward(gradient=v), with v of the shape of {loss};")
             )
-            found.todo.append(case.say("ones give the gradient of {loss}.sum(). Here:"))
-            found.todo.append(case.say("explain({x}, {loss}, gradient=v)"))
-    if found is not None and case.grad is not None and found.reason in FROZEN:
-        found.because = f"is there, but {found.because}"
-    return found
+            result.todo.append(case.say("ones give the gradient of {loss}.sum(). Here:"))
+            result.todo.append(case.say("explain({x}, {loss}, gradient=v)"))
+    if result is not None and case.grad is not None and result.reason in FROZEN:
+        result.because = f"is there, but {result.because}"
+    return result
 
 
 def _explained(case: Case, paths: Paths, measured: Measured, count: int) -> Explanation:
     """With a pass that has been watched."""
     times = None
     if measured.gradient is None:
-        found = reasons.about_lost(case, paths, measured)
+        result = reasons.about_lost(case, paths, measured)
     elif case.grad is not None:
-        found, times = reasons.compared(case, measured.gradient)
+        result, times = reasons.compared(case, measured.gradient)
     elif case.tensor._node is not None:
-        found = reasons.about_tensor(case)
+        result = reasons.about_tensor(case)
     else:
-        found = reasons.about_paths(case, paths)
+        result = reasons.about_paths(case, paths)
     gradient = None if measured.gradient is None else wrap(measured.gradient)
     listed = _listed(paths, measured, count) if gradient is not None else ()
     return _told(
-        case, found, gradient=gradient, times=times, number_of_paths=paths.count, paths=listed,
+        case, result, gradient=gradient, times=times, number_of_paths=paths.count, paths=listed,
         parts=_parts(paths, measured),
         notes=tuple(_notes(case, paths, measured)) if gradient is not None else (),
     )  # fmt: skip
@@ -212,18 +212,18 @@ def _explained(case: Case, paths: Paths, measured: Measured, count: int) -> Expl
 
 def _parts(paths: Paths, measured: Measured) -> tuple[Part, ...]:
     """What is added up at the target."""
-    found: list[Part] = []
+    results: list[Part] = []
     for user, amounts in measured.arrivals(paths.target):
         name, source = (facts.operation_name(user), user.source) if user else (None, None)
-        found.extend(Part(name, source, amount) for amount in amounts)
-    return tuple(found)
+        results.extend(Part(name, source, amount) for amount in amounts)
+    return tuple(results)
 
 
 def _listed(paths: Paths, measured: Measured | None, count: int) -> tuple[Path, ...]:
     arrivals = unmeasured(paths) if measured is None else measured.arrivals
-    found = strongest(paths, arrivals, count)
-    first = list(along(found[0][0])) if found else []
-    return tuple(_path(link, share, first, paths, measured) for link, share in found)
+    result = strongest(paths, arrivals, count)
+    first = list(along(result[0][0])) if result else []
+    return tuple(_path(link, share, first, paths, measured) for link, share in result)
 
 
 def _path(

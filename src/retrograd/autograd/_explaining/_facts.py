@@ -36,21 +36,21 @@ def place(node: Node) -> str | None:
 
 def short(source: str | None) -> str | None:
     """A source line without the folders of its file."""
-    found = None if source is None else re.match(r"(.*?)(:\d+(?:: .*)?)$", source, re.S)
-    return source if found is None else os.path.basename(found[1]) + found[2]
+    result = None if source is None else re.match(r"(.*?)(:\d+(?:: .*)?)$", source, re.S)
+    return source if result is None else os.path.basename(result[1]) + result[2]
 
 
 def at(node: Node) -> str:
     """`` at train.py:12: y = x.exp()``, or nothing where the line is not known. It ends a
     sentence, without a period: that would look like code."""
-    found = place(node)
-    return f" at {found}" if found else "."
+    result = place(node)
+    return f" at {result}" if result else "."
 
 
 def at_line(node: Node) -> str:
     """`` at train.py:12``, or nothing, for the middle of a sentence."""
-    found = place(node)
-    return " at " + ":".join(found.split(":", 2)[:2]) if found else ""
+    result = place(node)
+    return " at " + ":".join(result.split(":", 2)[:2]) if result else ""
 
 
 def shape_text(shape: Iterable[int]) -> str:
@@ -65,17 +65,17 @@ def kind(tensor: Any) -> str:
 
 def name_list(names: Iterable[str]) -> str:
     """``a, b, c and 7 more``."""
-    found = list(names)
-    more = len(found) - MOST_NAMED
+    result = list(names)
+    more = len(result) - MOST_NAMED
     if more <= 0:
-        return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
-    return f"{', '.join(found[:MOST_NAMED])} and {more} more"
+        return " and ".join([", ".join(result[:-1]), result[-1]] if len(result) > 1 else result)
+    return f"{', '.join(result[:MOST_NAMED])} and {more} more"
 
 
 def leaves(nodes: Iterable[Node], names: Names) -> list[str]:
     """The leaves among nodes: their names, or what kind of tensor they are."""
-    found = sorted((n for n in nodes if isinstance(n, AccumulateGrad)), key=lambda n: -n.order)
-    return [names.of(n.variable) or f"a leaf of {kind(n.variable)}" for n in found]
+    result = sorted((n for n in nodes if isinstance(n, AccumulateGrad)), key=lambda n: -n.order)
+    return [names.of(n.variable) or f"a leaf of {kind(n.variable)}" for n in result]
 
 
 def grad_of(tensor: Any) -> Any:

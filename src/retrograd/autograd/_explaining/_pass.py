@@ -43,15 +43,15 @@ class Measured:
     def arrivals(self, node: Node) -> list[Arrival]:
         """What came to a node, by the node that sent it."""
         paths = self.paths
-        found = [Arrival(None, tuple(self.seeds[node]))] if node in self.seeds else []
+        result = [Arrival(None, tuple(self.seeds[node]))] if node in self.seeds else []
         edges = paths.edges[node]
         if len(edges) == 1 and edges[0] not in self.sent:  # not watched: all that it received
             amounts = self.received.get(node)
-            return [*found, Arrival(edges[0][0], (amounts[0] if amounts else None,))]
+            return [*result, Arrival(edges[0][0], (amounts[0] if amounts else None,))]
         by_user: dict[Node, list[Amount | None]] = {}
         for user, i in edges:
             by_user.setdefault(user, []).append(self.sent.get((user, i)))
-        return [*found, *(Arrival(user, tuple(sent)) for user, sent in by_user.items())]
+        return [*result, *(Arrival(user, tuple(sent)) for user, sent in by_user.items())]
 
 
 def unmeasured(paths: Paths) -> Callable[[Node], list[Arrival]]:

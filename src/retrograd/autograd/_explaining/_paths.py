@@ -23,14 +23,14 @@ def next_numbers(node: Node) -> Sequence[int | None]:
 
 def reachable(nodes: Sequence[Node]) -> set[Node]:
     """All nodes that some lead to, themselves included."""
-    found: set[Node] = set()
+    result: set[Node] = set()
     to_visit = list(nodes)
     while to_visit:
         node = to_visit.pop()
-        if node not in found:
-            found.add(node)
+        if node not in result:
+            result.add(node)
             to_visit.extend(n for n in node.next_nodes if n is not None)
-    return found
+    return result
 
 
 def in_order(nodes: Iterable[Node]) -> list[Node]:
@@ -132,13 +132,13 @@ def strongest(paths: Paths, arrivals: Arrivals, count: int) -> list[tuple[PathLi
 
     def options(node: Node) -> list[tuple[float, float, Arrival]]:
         """For each arrival: the best share of a path through it, its own share, itself."""
-        found = []
+        results = []
         came = arrivals(node)
         for arrival, share in zip(came, shares(came) if len(came) != 1 else (1.0,), strict=True):
             own = math.log(max(share, 1e-300))
             before = 0.0 if arrival.user is None else best[arrival.user]
-            found.append((own + before, own, arrival))
-        return found
+            results.append((own + before, own, arrival))
+        return results
 
     for node in paths.nodes:
         edges = paths.edges[node]
@@ -147,10 +147,10 @@ def strongest(paths: Paths, arrivals: Arrivals, count: int) -> list[tuple[PathLi
         else:  # where nothing arrives, only another output of the target is reached
             best[node] = max((score for score, _, _ in options(node)), default=-math.inf)
 
-    found: list[tuple[PathLink, float]] = []
+    results: list[tuple[PathLink, float]] = []
     waiting: list[tuple[float, float, Node, PathLink | None, Arrival | None]]
     waiting = [(best[paths.target], 0.0, paths.target, None, None)]
-    while waiting and len(found) < count:
+    while waiting and len(results) < count:
         _, log_share, node, rest, first = waiting.pop(0)
         passed: list[tuple[float, float, Node, PathLink | None, Arrival | None]] = []
         while True:
@@ -170,9 +170,9 @@ def strongest(paths: Paths, arrivals: Arrivals, count: int) -> list[tuple[PathLi
             if arrival.user is None:
                 break
             node = arrival.user
-        found.append((rest, math.exp(log_share)))
+        results.append((rest, math.exp(log_share)))
         waiting = heapq.nlargest(count, [*waiting, *passed], key=lambda entry: entry[0])
-    return found
+    return results
 
 
 def along(link: PathLink) -> Iterator[PathLink]:

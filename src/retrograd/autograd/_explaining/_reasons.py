@@ -76,64 +76,64 @@ def about_tensor(case: Case) -> Finding:
 
 def _without_grad(case: Case) -> Finding:
     tensor, names = case.tensor, case.names
-    found = Finding("requires_grad_is_false", case.say("{x} does not require grad."))
+    result = Finding("requires_grad_is_false", case.say("{x} does not require grad."))
     dtype = dtypes.from_numpy_dtype(tensor._data.dtype)
     if tensor._data.dtype.kind not in "fc":
-        found.reason = "not_floating"
-        found.known.append(
+        result.reason = "not_floating"
+        result.known.append(
             f"It holds {dtype.name}. Only floating point and complex tensors can require grad."
         )
-        found.todo.append(case.say("Convert it first: {x} = {x}.float().requires_grad_()"))
-        return found
+        result.todo.append(case.say("Convert it first: {x} = {x}.float().requires_grad_()"))
+        return result
     if tensor.is_inference():
-        found.known.append("It was made in inference_mode, where nothing is recorded.")
+        result.known.append("It was made in inference_mode, where nothing is recorded.")
     for name, other in facts.shared_with(tensor, names)[:1]:
         made = f", the result of {facts.operation_name(other._node)}" if other._node else ""
-        found.known.append(
+        result.known.append(
             f"It shows the same memory as {name}{made}, which requires grad, but without its "
             "history: detach(), .data and no_grad do that."
         )
     used = _uses(case) if case.losses else []
-    found.known.extend(used)
-    if not found.known:
-        found.likely.append(
+    result.known.extend(used)
+    if not result.known:
+        result.likely.append(
             "it was made without requires_grad=True, by detach(), or in a no_grad() block."
         )
-    found.todo.append(
+    result.todo.append(
         case.say("Call {x}.requires_grad_() before it is used, or make it in grad mode.")
     )
-    return found
+    return result
 
 
 def _result(case: Case) -> Finding:
     tensor, node = case.tensor, case.tensor._node
     made = f"{facts.operation_name(node)}{facts.at(node)}"
     version = tensor._version_counter
-    found = Finding("not_a_leaf", case.say("{x} is not a leaf."))
+    result = Finding("not_a_leaf", case.say("{x} is not a leaf."))
     if tensor.retains_grad:
-        found = Finding("not_yet", "no gradient has come to it.")
-        found.known.append(
+        result = Finding("not_yet", "no gradient has come to it.")
+        result.known.append(
             case.say("{x} is the result of {made}. It retains its gradient.", made=made)
         )
-        found.likely.append("backward() was not called after retain_grad().")
-        return found
+        result.likely.append("backward() was not called after retain_grad().")
+        return result
     if version is not None and version.count and version.written_at == (node.code, node.lasti):
-        found.known.append(case.say("{x} was overwritten in place, by {made}", made=made))
+        result.known.append(case.say("{x} was overwritten in place, by {made}", made=made))
     else:
-        found.known.append(case.say("{x} is the result of {made}", made=made))
-    found.known.append("Only leaves keep their gradient; a result does after retain_grad().")
+        result.known.append(case.say("{x} is the result of {made}", made=made))
+    result.known.append("Only leaves keep their gradient; a result does after retain_grad().")
     leaf = facts.only_reshaped(node)
     came_from = facts.leaves(reachable([node]), case.names)
     if leaf is not None:
-        found.known.append(
+        result.known.append(
             f"It holds the values of {came_from[0]} in another shape or dtype, but is another "
             f"tensor: gradients go to {came_from[0]}, and that is what an optimizer must hold."
         )
     elif came_from:
-        found.known.append(f"Gradients flow through it to {facts.name_list(came_from)}.")
-    found.todo.append(case.say("Call {x}.retain_grad() before backward(), or"))
-    found.todo.append(case.say("use torch.autograd.grad({loss}, {x})."))
-    return found
+        result.known.append(f"Gradients flow through it to {facts.name_list(came_from)}.")
+    result.todo.append(case.say("Call {x}.retain_grad() before backward(), or"))
+    result.todo.append(case.say("use torch.autograd.grad({loss}, {x})."))
+    return result
 
 
 def _view_of_nothing(case: Case) -> Finding:
@@ -146,32 +146,32 @@ def _view_of_nothing(case: Case) -> Finding:
 
 
 def _leaf(case: Case) -> Finding:
-    found = Finding("unknown", "")
+    result = Finding("unknown", "")
     meta = case.tensor._meta
     if meta.ending is None:
-        found.reason, found.because = "never_used", case.say("nothing recorded has used {x}.")
-        found.known.append(case.say("{x} is a leaf that requires grad."))
-        found.likely.append(
+        result.reason, result.because = "never_used", case.say("nothing recorded has used {x}.")
+        result.known.append(case.say("{x} is a leaf that requires grad."))
+        result.likely.append(
             case.say("the model does not use {x}, or uses a copy of it, or runs in no_grad().")
         )
     elif case.node is None:
-        found.because = case.say("no graph that still exists leads to {x}.")
-        found.known.append(case.say("{x} is a leaf that requires grad, and was used before."))
-        found.likely.append("it was set to None since, as optimizer.zero_grad() does, or")
-        found.likely.append("backward() was not called while the loss was there, or with inputs=.")
+        result.because = case.say("no graph that still exists leads to {x}.")
+        result.known.append(case.say("{x} is a leaf that requires grad, and was used before."))
+        result.likely.append("it was set to None since, as optimizer.zero_grad() does, or")
+        result.likely.append("backward() was not called while the loss was there, or with inputs=.")
     else:
-        found.because = "nothing has been accumulated."
-        found.known.append(case.say("{x} is a leaf that requires grad, and a graph uses it."))
-        found.likely.append("backward() was not called yet, or")
-        found.likely.append(".grad was set to None since, as optimizer.zero_grad() does.")
-        found.todo.append(case.say("To know more, name the loss: explain({x}, loss)"))
-    found.known.extend(hooks(case))
-    return found
+        result.because = "nothing has been accumulated."
+        result.known.append(case.say("{x} is a leaf that requires grad, and a graph uses it."))
+        result.likely.append("backward() was not called yet, or")
+        result.likely.append(".grad was set to None since, as optimizer.zero_grad() does.")
+        result.todo.append(case.say("To know more, name the loss: explain({x}, loss)"))
+    result.known.extend(hooks(case))
+    return result
 
 
 def hooks(case: Case) -> list[str]:
     """What is known of hooks that may have had a hand in it."""
-    meta, found = case.tensor._meta, []
+    meta, result = case.tensor._meta, []
     for registered, what in (
         (meta.post_hooks, "is called when .grad is written, and may set it to None"),
         (meta.hooks, "may change its gradient"),
@@ -180,8 +180,8 @@ def hooks(case: Case) -> list[str]:
             code = getattr(hook, "__code__", None)
             where = f" at {facts.short(_source.describe((code, 0)))}" if code is not None else "."
             name = getattr(hook, "__name__", type(hook).__name__)
-            found.append(f"A hook {what}: {name}{where}")
-    return found
+            result.append(f"A hook {what}: {name}{where}")
+    return result
 
 
 # -- with a loss -----------------------------------------------------------------------------
@@ -190,67 +190,67 @@ def hooks(case: Case) -> list[str]:
 def about_cut_loss(case: Case) -> Finding:
     """For a loss that has no history at all."""
     loss = case.losses[0]
-    found = Finding("loss_is_cut", case.say("{loss} does not require grad, so it leads nowhere."))
+    result = Finding("loss_is_cut", case.say("{loss} does not require grad, so it leads nowhere."))
     if loss._data.dtype.kind not in "fc":
         name = dtypes.from_numpy_dtype(loss._data.dtype).name
-        found.known.append(case.say("{loss} holds {kind}, which has no gradient:", kind=name))
-        found.known.append("comparisons, argmax() and conversions to int end a graph.")
+        result.known.append(case.say("{loss} holds {kind}, which has no gradient:", kind=name))
+        result.known.append("comparisons, argmax() and conversions to int end a graph.")
     for name, _ in facts.shared_with(loss, case.names)[:1]:
-        found.known.append(
+        result.known.append(
             case.say("{loss} shows the memory of " + name + ", without its history.")
         )
     if loss.is_inference():
-        found.known.append(case.say("{loss} was made in inference_mode."))
+        result.known.append(case.say("{loss} was made in inference_mode."))
     if not modes.grad_enabled:
-        found.known.append("Recording is switched off right now: this runs in no_grad().")
+        result.known.append("Recording is switched off right now: this runs in no_grad().")
     if not case.tensor.requires_grad:
-        found.known.append(case.say("{x} does not require grad either."))
-    if not found.known:
-        found.likely.append(
+        result.known.append(case.say("{x} does not require grad either."))
+    if not result.known:
+        result.likely.append(
             case.say(
                 "{loss} was computed in no_grad(), with detach(), .item() or NumPy, or of "
                 "tensors none of which required grad at the time."
             )
         )
-    found.todo.append(case.say("Look at .requires_grad of what {loss} is made of, line by line."))
-    return found
+    result.todo.append(case.say("Look at .requires_grad of what {loss} is made of, line by line."))
+    return result
 
 
 def about_unconnected(case: Case, roots: list[Node]) -> Finding:
     """For a tensor that requires grad, and a loss that does not lead to it."""
-    found = Finding("not_connected", case.say("{loss} does not lead to {x}."))
+    result = Finding("not_connected", case.say("{loss} does not lead to {x}."))
     nodes = in_order(reachable(roots))
     reached = facts.leaves(nodes, case.names)
     if reached:
-        found.known.append(case.say("{loss} leads to {these}.", these=facts.name_list(reached)))
+        result.known.append(case.say("{loss} leads to {these}.", these=facts.name_list(reached)))
     else:
-        found.known.append(case.say("{loss} leads to no leaf at all."))
+        result.known.append(case.say("{loss} leads to no leaf at all."))
     cuts = _uses(case, nodes) + _cuts(case, nodes)
-    found.known.extend(cuts)
+    result.known.extend(cuts)
     view = facts.into_nowhere(nodes)
     if view is not None:
-        found.known.append(f"A view taken in no_grad() is used{facts.at(view)}")
+        result.known.append(f"A view taken in no_grad() is used{facts.at(view)}")
     if case.node is None:
         ending = case.tensor._meta.ending
         never = "No recorded operation has used {x}." if ending is None else (
             "No graph that still exists leads to {x}.")  # fmt: skip
-        found.known.append(case.say(never))
+        result.known.append(case.say(never))
     elif roots and case.node.order < min(root.order for root in roots):
-        found.known.append(case.say("{x} came into use only after {loss} was computed."))
+        result.known.append(case.say("{x} came into use only after {loss} was computed."))
     twins = [n.variable for n in nodes if isinstance(n, AccumulateGrad)
              and n.variable is not case.tensor and facts.same_memory(n.variable, case.tensor)
              ]  # fmt: skip
     for twin in twins[:1]:
-        found.known.append(
+        result.known.append(
             case.say("{loss} uses another leaf with the memory of {x}: ")
             + (case.names.of(twin) or facts.kind(twin)) + "."
         )  # fmt: skip
     if not cuts and not twins and view is None:
-        found.likely.append(
+        result.likely.append(
             case.say("{x} was not used for {loss}, or the path was cut by detach(),")
         )
-        found.likely.append("no_grad(), .item(), NumPy, or a conversion to int and back.")
-    return found
+        result.likely.append("no_grad(), .item(), NumPy, or a conversion to int and back.")
+    return result
 
 
 def _uses(case: Case, nodes: Any = None) -> list[str]:
@@ -288,51 +288,51 @@ def _cuts(case: Case, nodes: list[Node]) -> list[str]:
 
 def about_paths(case: Case, paths: Paths) -> Finding:
     """For a leaf without ``.grad`` that the loss leads to."""
-    found = Finding("not_yet", case.say("no gradient has been accumulated."))
-    found.known.append(case.say("{loss} leads to {x}."))
+    result = Finding("not_yet", case.say("no gradient has been accumulated."))
+    result.known.append(case.say("{loss} leads to {x}."))
     saves = [n for n in paths.nodes if n.saved is not None]
     passed = [n for n in in_order(paths.all_nodes()) if n.saved is FREED]
     if passed and paths.used_up():
-        found.reason, found.because = "cleared", ", though a backward pass has run."
-        found.known.append("The values that the pass needed are freed.")
-        found.likely.append(".grad was set to None since, as optimizer.zero_grad() does, or")
-        found.likely.append("the pass was that of autograd.grad(), which does not write .grad.")
-        found.known.extend(hooks(case))
-        return found
+        result.reason, result.because = "cleared", ", though a backward pass has run."
+        result.known.append("The values that the pass needed are freed.")
+        result.likely.append(".grad was set to None since, as optimizer.zero_grad() does, or")
+        result.likely.append("the pass was that of autograd.grad(), which does not write .grad.")
+        result.known.extend(hooks(case))
+        return result
     if passed:
-        found.reason = "other_inputs"
-        found.because = case.say("a backward pass has run, but not to {x}.")
-        found.known.append(case.say("Values saved on the path to {x} are still there."))
+        result.reason = "other_inputs"
+        result.because = case.say("a backward pass has run, but not to {x}.")
+        result.known.append(case.say("Values saved on the path to {x} are still there."))
         one = f"{facts.operation_name(passed[0])}{facts.at(passed[0])}"
-        found.known.append(f"Others in the graph are freed: {one}")
-        found.likely.append("backward(inputs=...) or autograd.grad() named other tensors.")
-        return found
+        result.known.append(f"Others in the graph are freed: {one}")
+        result.likely.append("backward(inputs=...) or autograd.grad() named other tensors.")
+        return result
     if saves:
-        found.known.append("All saved values are there: no pass has used them up.")
-        found.likely.append(case.say("{loss}.backward() was not called yet."))
+        result.known.append("All saved values are there: no pass has used them up.")
+        result.likely.append(case.say("{loss}.backward() was not called yet."))
     else:
-        found.known.append("No values are saved on the path, so a pass would leave no trace.")
-        found.likely.append(case.say("{loss}.backward() was not called yet, or .grad was"))
-        found.likely.append("set to None since, as optimizer.zero_grad() does.")
-    found.known.extend(hooks(case))
-    found.todo.append(case.say("Call {loss}.backward()."))
-    return found
+        result.known.append("No values are saved on the path, so a pass would leave no trace.")
+        result.likely.append(case.say("{loss}.backward() was not called yet, or .grad was"))
+        result.likely.append("set to None since, as optimizer.zero_grad() does.")
+    result.known.extend(hooks(case))
+    result.todo.append(case.say("Call {loss}.backward()."))
+    return result
 
 
 def about_lost(case: Case, paths: Paths, measured: Measured) -> Finding:
     """For a path on which gradients end: a rule, or a hook, gives None for one."""
-    found = Finding("no_gradient", case.say("{loss} leads to {x}, but no gradient comes through."))
+    result = Finding("no_gradient", case.say("{loss} leads to {x}, but no gradient comes through."))
     for node in paths.nodes:
         if node in measured.received:
             lost = [n for n in node.next_nodes if n in paths.needed and n not in measured.received]
             if lost:
-                found.known.append(
+                result.known.append(
                     "A gradient comes to, and None is given back by, "
                     f"{facts.operation_name(node)}{facts.at(node)}"
                 )
                 break
-    found.todo.append("Look at the backward() of that Function, and at hooks on it.")
-    return found
+    result.todo.append("Look at the backward() of that Function, and at hooks on it.")
+    return result
 
 
 def compared(case: Case, gradient: Any) -> tuple[Finding, float | None]:
@@ -344,23 +344,23 @@ def compared(case: Case, gradient: Any) -> tuple[Finding, float | None]:
         return Finding("equal", case.say("is the gradient of {loss}.")), times
     there, here = amount_of(grad), amount_of(gradient)
     if times:
-        found = Finding("accumulated", case.say("is {n:g} times the gradient of {loss}.", n=times))
-        found.known.append(ADDED_UP)
-        found.likely.append(f"backward() ran {times:g} times since .grad was last None.")
+        result = Finding("accumulated", case.say("is {n:g} times the gradient of {loss}.", n=times))
+        result.known.append(ADDED_UP)
+        result.likely.append(f"backward() ran {times:g} times since .grad was last None.")
     else:
-        found = Finding("different", case.say("is not the gradient of {loss} alone."))
+        result = Finding("different", case.say("is not the gradient of {loss} alone."))
         rest = amount_of(grad - gradient)
         text = "In .grad: {a}. One pass of {loss}: {b}. The rest: {c}."
-        found.known.append(case.say(text, a=there, b=here, c=rest))
-        found.known.append(ADDED_UP)
-        found.likely.append(
+        result.known.append(case.say(text, a=there, b=here, c=rest))
+        result.known.append(ADDED_UP)
+        result.likely.append(
             "it is zeros, set by zero_grad(set_to_none=False)."
             if there.norm == 0
             else "it holds other passes, or was scaled, clipped or written by hand."
         )
-    found.todo.append(case.say("For one pass alone, set {x}.grad = None before backward()."))
-    found.known.extend(hooks(case) if case.tensor._node is None else [])
-    return found, times
+    result.todo.append(case.say("For one pass alone, set {x}.grad = None before backward()."))
+    result.known.extend(hooks(case) if case.tensor._node is None else [])
+    return result, times
 
 
 def multiple(grad: Any, gradient: Any) -> float | None:

@@ -113,11 +113,11 @@ def as_vectors(x: Any) -> Any:
 
 def total(*parts: Any) -> Any:
     """The sum of what is there."""
-    found = None
+    result = None
     for part in parts:
         if part is not None:
-            found = part if found is None else found + part
-    return found
+            result = part if result is None else result + part
+    return result
 
 
 # -- refusals --------------------------------------------------------------------------------

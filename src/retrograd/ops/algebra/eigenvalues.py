@@ -117,8 +117,8 @@ def eigh(input: Any, UPLO: str = "L") -> Any:
         tensor([1., 3.])
     """
     check_tensors("linalg_eigh", input=input)
-    found = linalg_eigh(input, UPLO=_check_eigh(input, UPLO))
-    return named_result("linalg_eigh", "eigenvalues", "eigenvectors")(found)
+    result = linalg_eigh(input, UPLO=_check_eigh(input, UPLO))
+    return named_result("linalg_eigh", "eigenvalues", "eigenvectors")(result)
 
 
 @public("linalg", out="same")

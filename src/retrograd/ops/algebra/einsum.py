@@ -100,17 +100,17 @@ def _equation_and_operands(args: tuple[Any, ...]) -> tuple[str, list[Any]]:
 
 
 def _as_letters(sublist: Sequence[Any]) -> str:
-    found = []
+    results = []
     for entry in sublist:
         if entry is Ellipsis:
-            found.append("...")
+            results.append("...")
         elif 0 <= entry < len(LETTERS):
-            found.append(LETTERS[entry])
+            results.append(LETTERS[entry])
         else:
             raise ValueError(
                 "einsum(): subscript in subscript list is not within the valid range [0, 52)"
             )
-    return "".join(found)
+    return "".join(results)
 
 
 @lru_cache(maxsize=256)
@@ -141,10 +141,10 @@ def _parsed(text: str, count: int) -> Equation:
 
 def _labels(part: str, start: int, where: str, number: int | None) -> str:
     """The labels of one subscript, which begins at ``start`` of the equation."""
-    found, at = "", 0
+    result, at = "", 0
     while at < len(part):
         if part[at] == ".":
-            if ELLIPSIS in found:
+            if ELLIPSIS in result:
                 what = (
                     f"for {where}for which an ellipsis was already found"
                     if number is not None
@@ -156,17 +156,17 @@ def _labels(part: str, start: int, where: str, number: int | None) -> str:
                 raise RuntimeError(
                     f"einsum(): found '.' for {where}that is not part of any ellipsis{dots}"
                 )
-            found, at = found + ELLIPSIS, at + 3
+            result, at = result + ELLIPSIS, at + 3
             continue
         if part[at] in ascii_letters:
-            found += part[at]
+            result += part[at]
         elif part[at] != " ":
             raise RuntimeError(
                 f"einsum(): invalid subscript given at index {start + at} in the equation string, "
                 "subscripts must be in [a-zA-Z]"
             )
         at += 1
-    return found
+    return result
 
 
 # -- the common layout -----------------------------------------------------------------------
@@ -271,11 +271,11 @@ def _laid_out(x: Any, labels: str, layout: list[Label]) -> Any:
 
 def _diagonal(x: Any, dim1: int, dim2: int) -> Any:
     """Where two dimensions are at the same place, as one, in the place of the first."""
-    found = diagonals.diagonal(x, 0, dim1, dim2)
-    last = len(found.shape) - 1
+    result = diagonals.diagonal(x, 0, dim1, dim2)
+    last = len(result.shape) - 1
     order = list(range(last))
     order.insert(dim1, last)
-    return linear.permute(found, dims=tuple(order))
+    return linear.permute(result, dims=tuple(order))
 
 
 # -- contracting -----------------------------------------------------------------------------
@@ -287,14 +287,14 @@ def _order(shapes: list[tuple[int, ...]], kept: int) -> list[tuple[int, int]]:
         return [(0, 1)]
     if len(shapes) <= _SEARCHED:
         return _cheapest(tuple(shapes), kept)[1]
-    found, shapes = [], list(shapes)
+    result, shapes = [], list(shapes)
     while len(shapes) > 1:
         pairs = [(i, j) for j in range(len(shapes)) for i in range(j)]
         i, j = min(pairs, key=lambda pair: _work(shapes, pair[0], pair[1], kept)[0])
         after = _work(shapes, i, j, kept)[1]
         shapes = [s for n, s in enumerate(shapes) if n not in (i, j)] + [after]
-        found.append((i, j))
-    return found
+        result.append((i, j))
+    return result
 
 
 def _cheapest(shapes: tuple[tuple[int, ...], ...], kept: int) -> tuple[int, list[tuple[int, int]]]:

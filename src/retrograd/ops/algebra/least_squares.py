@@ -79,7 +79,7 @@ def _lstsq_tangent(
     moved, right = t
     right, B, X = (x if x is None or not vector else as_column(x) for x in (right, b, solution))
     inverse = pinv(self)
-    found = total(
+    result = total(
         None if moved is None else pinv_tangent(moved, self, inverse) @ B,
         None if right is None else inverse @ right,
     )
@@ -89,7 +89,7 @@ def _lstsq_tangent(
         product = (conj(error) if is_complex(error) else error) * shift
         product = real(product) if is_complex(product) else product
         left_over = linear.sum_dim(product + product, dim=(len(error.shape) - 2,), keepdim=False)
-    return as_vectors(found) if vector else found, left_over, None, None
+    return as_vectors(result) if vector else result, left_over, None, None
 
 
 @own(SYSTEMS)
@@ -99,21 +99,21 @@ def _lstsq_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any
     rank = max(len(A.shape), len(b.shape) + vector)
     right = right_sides(level, b, vector, rank)
     if not level.owns(A) and rank == 2:  # one matrix for all: all right sides are one
-        X, residuals, *found = op(A, together(right), **options)
+        X, residuals, *results = op(A, together(right), **options)
         X = apart(X, tuple(right.shape))
         if 0 not in residuals.shape:
             residuals = linear.reshape(residuals, (level.size, right.shape[2]))
     else:
-        X, residuals, *found = op(level.aligned(A, rank), right, **options)
+        X, residuals, *results = op(level.aligned(A, rank), right, **options)
     front = tuple(A.shape[:-2])
     shapes = front, (*front, min(A.shape[-2:]))
-    found = [
+    results = [
         level.constant(x) if tuple(x.shape) == (0,) else of_each(level, A, x, shape)
-        for x, shape in zip(found, shapes, strict=True)
+        for x, shape in zip(results, shapes, strict=True)
     ]
     if tuple(residuals.shape) == (0,):  # not found, as may be the others
         residuals = level.constant(residuals)
-    return as_vectors(X) if vector else X, residuals, *found
+    return as_vectors(X) if vector else X, residuals, *results
 
 
 linalg_lstsq = Operation(

@@ -200,10 +200,10 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> A
 
 def _factored(function: str, A: Any, pivot: bool, check_errors: bool) -> Any:
     _check_lu("torch.lu_factor", A, pivot)
-    found = lu_factored(A)
+    result = lu_factored(A)
     if check_errors:
-        refuse(arrays.linalg.refuse_zero_pivot, function, found[2], A)
-    return found
+        refuse(arrays.linalg.refuse_zero_pivot, function, result[2], A)
+    return result
 
 
 @public("linalg", out="same")
@@ -226,8 +226,8 @@ def lu_factor(A: Any, *, pivot: bool = True) -> Any:
                 [0.2500, 1.0000]]), tensor([2, 2], dtype=torch.int32))
     """
     check_tensors("linalg_lu_factor", A=A)
-    found = _factored("torch.linalg.lu_factor", A, pivot, True)
-    return named_result("linalg_lu_factor", "LU", "pivots")(found[:2])
+    result = _factored("torch.linalg.lu_factor", A, pivot, True)
+    return named_result("linalg_lu_factor", "LU", "pivots")(result[:2])
 
 
 @public("torch.lu method.lu", out="same")
@@ -250,8 +250,8 @@ def lu_of_torch(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
                 [0.5000, 1.5000]])
     """
     check_tensors("lu", A=A)
-    found = _factored("torch.linalg.lu_factor_ex", A, pivot, not get_infos)
-    return tuple(found) if get_infos else tuple(found[:2])
+    result = _factored("torch.linalg.lu_factor_ex", A, pivot, not get_infos)
+    return tuple(result) if get_infos else tuple(result[:2])
 
 
 def _lu(A: Raw, pivot: bool = True) -> tuple[Raw, Raw, Raw]:
@@ -403,8 +403,8 @@ def solved_with_factors(
     if left:
         return arrays.linalg.lu_solve(LU, pivots, B, 2 if adjoint else 0)
     if adjoint:  # X A^H = B is A X^H = B^H
-        found = arrays.linalg.lu_solve(LU, pivots, arrays.conj(transposed(B)))
-        return arrays.conj(transposed(found))
+        result = arrays.linalg.lu_solve(LU, pivots, arrays.conj(transposed(B)))
+        return arrays.conj(transposed(result))
     return transposed(arrays.linalg.lu_solve(LU, pivots, transposed(B), 1))
 
 

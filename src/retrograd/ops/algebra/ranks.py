@@ -147,8 +147,8 @@ def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
         else:
             rtol = 0.0 if atol > 0 else usual
     atol = 0.0 if atol is None else atol
-    found = [raw(x) if hasattr(x, "shape") else arrays.asarray(x) for x in (atol, rtol)]
-    return to_dtype(found[0], dtype=dtype), to_dtype(found[1], dtype=dtype)
+    results = [raw(x) if hasattr(x, "shape") else arrays.asarray(x) for x in (atol, rtol)]
+    return to_dtype(results[0], dtype=dtype), to_dtype(results[1], dtype=dtype)
 
 
 # -- rank ------------------------------------------------------------------------------------

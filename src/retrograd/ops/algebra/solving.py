@@ -213,10 +213,10 @@ linalg_inv = MatrixFunction(
 def _inverted(function: str, A: Any, check_errors: bool) -> Any:
     check_square("linalg.inv", A)
     check_float("linalg.inv", A, low_precision=False)
-    found = linalg_inv(A)
+    result = linalg_inv(A)
     if check_errors:
-        _refuse_singular(function, found[1], A)
-    return found
+        _refuse_singular(function, result[1], A)
+    return result
 
 
 @public("linalg", out="same")

@@ -173,8 +173,8 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with "
             "cuSOLVER backend."
         )
-    found = linalg_svd(A, full_matrices=bool(full_matrices))
-    return named_result("linalg_svd", "U", "S", "Vh")(found)
+    result = linalg_svd(A, full_matrices=bool(full_matrices))
+    return named_result("linalg_svd", "U", "S", "Vh")(result)
 
 
 @public("linalg", out="same")

@@ -43,13 +43,13 @@ def output_sizes(
     sizes: Sequence[int], kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
 ) -> Sizes:
     """How many windows there are in each dimension. None begins in the padding at the far end."""
-    found = []
+    results = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil else 0)) // s + 1
         if ceil and (count - 1) * s >= n + p:
             count -= 1
-        found.append(count)
-    return tuple(found)
+        results.append(count)
+    return tuple(results)
 
 
 def _check_windows(
@@ -86,9 +86,9 @@ def _check_windows(
     if any(n < 1 for n in counts):
         channels = x.shape[-ndim - 1]
         given = "x".join(str(n) for n in (channels, *x.shape[-ndim:]))
-        found = "x".join(str(n) for n in (channels, *counts))
+        result = "x".join(str(n) for n in (channels, *counts))
         raise RuntimeError(
-            f"Given input size: ({given}). Calculated output size: ({found}). Output size is too "
+            f"Given input size: ({given}). Calculated output size: ({result}). Output size is too "
             "small"
         )
 
@@ -157,7 +157,7 @@ def check_one_dimensional(
 ) -> Sizes:
     """The options of ``max_pool1d``, which has words of its own, and a kernel of its own for what
     is not recorded."""
-    found: list[Sizes] = []
+    results: list[Sizes] = []
     for name, value, kinds in (
         ("kernel_size", kernel_size, "an int, list of ints or"),
         ("stride", stride, "None, an int, list of ints, or"),
@@ -166,19 +166,19 @@ def check_one_dimensional(
     ):
         values = () if value is None else sizes_of("max_pool1d", name, _PLACES[name], value)
         if name == "stride" and not values:
-            values = found[0]
+            values = results[0]
         if len(values) != 1:
             raise RuntimeError(
                 f"max_pool1d() {name} must be {kinds} tuple of ints of size 1 but got size "
                 f"{len(values)}"
             )
-        found.append(values)
+        results.append(values)
     if x.ndim not in (2, 3) or 0 in x.shape[1 if x.ndim == 3 else 0 :]:
         raise RuntimeError(
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for "
             f"input, but got:{list(x.shape)}"
         )
-    (k,), (s,), (p,), (d,) = found
+    (k,), (s,), (p,), (d,) = results
     for name, value in (("kernel_size", k), ("stride", s)):
         if value <= 0:
             raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")

@@ -106,12 +106,12 @@ def _begun(state: Any, initial: Any, size: int) -> Any:
 def _previous(initial: Any, states: Any, sizes: Sizes, reverse: bool) -> Any:
     """For each row, the state that its step began with."""
     made = _steps(states, sizes)
-    (found,) = _empty(1, sizes)
+    (result,) = _empty(1, sizes)
     state = None
     for t in _order(sizes, reverse):
-        found[t] = _begun(state, initial, sizes[t])
+        result[t] = _begun(state, initial, sizes[t])
         state = made[t]
-    return _all(found)
+    return _all(result)
 
 
 class _Carried:

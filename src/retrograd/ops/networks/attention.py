@@ -91,8 +91,8 @@ def _attention_of_many(
         wide = linear.reshape(level.stacked(mask), (level.size, *(1,) * (4 - rank), *mask.shape))
         wide = linear.expand(wide, size=(level.size, first, *wide.shape[2:]))
         options = {**options, "attn_mask": raw(linear.reshape(wide, (-1, *wide.shape[2:])))}
-    found = op(*(folded(level, x) for x in args), **options)
-    return tuple(unfolded(level, y, first) for y in found)
+    result = op(*(folded(level, x) for x in args), **options)
+    return tuple(unfolded(level, y, first) for y in result)
 
 
 attention = composite(
@@ -127,10 +127,10 @@ def _sum_heads(x: Any, times: int) -> Any:
 
 def _masks(attn_mask: Raw | None, is_causal: bool, scores: Any) -> list[Raw]:
     """What is to be added to the scores."""
-    found = [] if attn_mask is None else [attn_mask]
+    result = [] if attn_mask is None else [attn_mask]
     if is_causal:
-        found.append(_causal_mask(scores.shape[-2], scores.shape[-1], raw(scores).dtype))
-    return found
+        result.append(_causal_mask(scores.shape[-2], scores.shape[-1], raw(scores).dtype))
+    return result
 
 
 def _causal_mask(length: int, width: int, dtype: Any) -> Raw:

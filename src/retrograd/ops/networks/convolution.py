@@ -60,10 +60,10 @@ def _by_input(
     none = (0,) * len(stride)
     back = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if transposed:
-        found = correlation(g, weight, **back, transposed=False, output_padding=none)
+        result = correlation(g, weight, **back, transposed=False, output_padding=none)
         # A window that an output padding as wide as a stride added belongs to no image.
         where = (slice(None),) * 2 + tuple(slice(0, n) for n in shape[2:])
-        return found if tuple(found.shape) == tuple(shape) else linear.slice_(found, where=where)
+        return result if tuple(result.shape) == tuple(shape) else linear.slice_(result, where=where)
     smallest = output_sizes(g.shape, weight.shape, stride, padding, dilation, True, none)
     missing = tuple(n - m for n, m in zip(shape[2:], smallest, strict=True))
     return correlation(g, weight, **back, transposed=True, output_padding=missing)
@@ -105,8 +105,8 @@ def _of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[st
     groups = options["groups"]
     if level.owns(input):
         channels, filters = in_channels(level, input), folded(level, weight)
-        found = op(channels, filters, **{**options, "groups": groups * level.size})
-        return out_of_channels(level, found)
+        result = op(channels, filters, **{**options, "groups": groups * level.size})
+        return out_of_channels(level, result)
     return _more_filters(level, op, input, weight, options)
 
 
@@ -122,18 +122,18 @@ def _more_filters(
         shape, split = (size * first, second), (size, groups, first // groups, second)
         apart = linear.reshape(weight.value, (*split, *kernel))
     together = linear.reshape(linear.transpose(apart, dim0=0, dim1=1), (*shape, *kernel))
-    found = op(input, together, **options)
-    images, filters, *sizes = found.shape
-    grouped = linear.reshape(found, (images, groups, size, filters // (groups * size), *sizes))
+    result = op(input, together, **options)
+    images, filters, *sizes = result.shape
+    grouped = linear.reshape(result, (images, groups, size, filters // (groups * size), *sizes))
     by_entry = linear.permute(grouped, dims=(2, 0, 1, *range(3, len(grouped.shape))))
     return linear.reshape(by_entry, (size, images, filters // size, *sizes))
 
 
 def _with_bias(input: Any, weight: Any, bias: Any, **options: Any) -> Any:
-    found = correlation(input, weight, **options)
+    result = correlation(input, weight, **options)
     if bias is None:
-        return found
-    return found + linear.reshape(bias, (-1, *(1,) * len(options["stride"])))
+        return result
+    return result + linear.reshape(bias, (-1, *(1,) * len(options["stride"])))
 
 
 correlation: Multilinear = multilinear(
@@ -176,8 +176,8 @@ def _weight_of_many(
 ) -> Any:
     """Every entry has filters of its own: its images are a group of channels."""
     input, grad = (in_channels(level, x) for x in args)
-    found = op(input, grad, **{**options, "groups": options["groups"] * level.size})
-    return unfolded(level, found, args[1].shape[1])
+    result = op(input, grad, **{**options, "groups": options["groups"] * level.size})
+    return unfolded(level, result, args[1].shape[1])
 
 
 convolution_weight = multilinear(

@@ -62,8 +62,8 @@ def _ctc_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dic
     log_probs, targets = args
     names = ("input_lengths", "target_lengths")
     lengths = {n: _of_all(level, options[n]) for n in names}
-    found = op(in_channels(level, log_probs), folded(level, targets), **{**options, **lengths})
-    return tuple(unfolded(level, y, log_probs.shape[1]) for y in found)
+    result = op(in_channels(level, log_probs), folded(level, targets), **{**options, **lengths})
+    return tuple(unfolded(level, y, log_probs.shape[1]) for y in result)
 
 
 @own("sequences are the second dimension of the probabilities, the first of all else")
@@ -71,13 +71,13 @@ def _ctc_backward_of_many(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:
     grad_output, log_probs, *rest = args
-    found = op(
+    result = op(
         folded(level, grad_output), in_channels(level, log_probs),
         *(folded(level, x) for x in rest),
         **{**options, "targets": raw(folded(level, options["targets"])),
            "lengths": tuple(_of_all(level, n) for n in options["lengths"])},
     )  # fmt: skip
-    return out_of_channels(level, found)
+    return out_of_channels(level, result)
 
 
 ctc_backward = undifferentiable(

@@ -50,14 +50,14 @@ def _share(
 ) -> Any:
     """What part of the gradient of each looked-up row goes to its row of the table: none to that
     of the padding, and the mean of all if asked for. None if all of it goes there."""
-    found: Any = None
+    result: Any = None
     if scale_grad_by_freq:
         each = linear.index(_counts(indices, rows, dtype), where=(indices,))
-        found = 1 / each
+        result = 1 / each
     if padding_idx != -1:
         kept = to_dtype(_is_no_padding(indices, padding_idx), dtype=dtype)
-        found = kept if found is None else found * kept
-    return None if found is None else linear.unsqueeze(found, dim=len(found.shape))
+        result = kept if result is None else result * kept
+    return None if result is None else linear.unsqueeze(result, dim=len(result.shape))
 
 
 def _is_no_padding(indices: Any, padding_idx: Padding) -> Any:
@@ -72,8 +72,8 @@ def _counts(indices: Any, rows: int, dtype: Any) -> Any:
     flat = linear.reshape(indices, (numel(indices.shape),))
     ones = to_dtype(zeros_like(flat) + 1, dtype=dtype)
     column = linear.unsqueeze(ones, dim=1)
-    found = add_rows(column, indices=flat, rows=rows, padding_idx=-1, scale_grad_by_freq=False)
-    return linear.reshape(found, (rows,))
+    result = add_rows(column, indices=flat, rows=rows, padding_idx=-1, scale_grad_by_freq=False)
+    return linear.reshape(result, (rows,))
 
 
 def _add_rows(
@@ -88,9 +88,9 @@ def _add_rows(
 def _add_rows_rule(
     g: Any, indices: Any, rows: int, padding_idx: Padding, scale_grad_by_freq: bool
 ) -> Any:
-    found = linear.index(g, where=(indices,))
+    result = linear.index(g, where=(indices,))
     share = _share(indices, rows, padding_idx, scale_grad_by_freq, raw(g).dtype)
-    return found if share is None else found * share
+    return result if share is None else result * share
 
 
 def _numbered(level: BatchLevel, indices: Any, rows: int) -> Any:
@@ -347,11 +347,11 @@ def _bag_by_factors(
     g: Any, weight: Any, indices: Any, offsets: Any, result1: Any, padding_idx: Padding
 ) -> Any:
     index_array = raw(indices)
-    found = linear.index(g[0], where=(raw(result1),)) * linear.index(weight, where=(index_array,))
-    found = linear.sum_dim(found, dim=(1,), keepdim=False)
+    result = linear.index(g[0], where=(raw(result1),)) * linear.index(weight, where=(index_array,))
+    result = linear.sum_dim(result, dim=(1,), keepdim=False)
     if padding_idx == -1:
-        return found
-    return found * to_dtype(_is_no_padding(index_array, padding_idx), dtype=raw(found).dtype)
+        return result
+    return result * to_dtype(_is_no_padding(index_array, padding_idx), dtype=raw(result).dtype)
 
 
 @own("tables of each entry are one below the other, and bags of each entry are more bags")
@@ -370,12 +370,12 @@ def _bag_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dic
     }  # fmt: skip
     flat = [linear.reshape(x, (-1,)) for x in (_numbered(level, indices, rows), starts)]
     factors = factors if factors is None else folded(level, factors)
-    found, numbers, sizes, largest = op(folded(level, weight), *flat, factors, **options)
+    result, numbers, sizes, largest = op(folded(level, weight), *flat, factors, **options)
     numbers = unfolded(level, remainder(numbers, max(bags, 1)), length)
     if options["mode"] == _MODES["max"]:
         largest = remainder(largest, max(rows, 1))
     rest = (unfolded(level, x, bags) for x in (sizes, largest))
-    return unfolded(level, found, bags), numbers, *rest
+    return unfolded(level, result, bags), numbers, *rest
 
 
 def _if_filled(x: Any, sizes: Any) -> Any:
@@ -389,8 +389,8 @@ def _gather_largest(t: Any, result2: Any, result3: Any) -> Any:
 
 
 def _scatter_largest(g: Any, result2: Any, result3: Any, shape: Sequence[int]) -> Any:
-    found = _if_filled(g[0], result2)
-    return linear.scatter_zeros(found, shape=tuple(shape), dim=0, indices=raw(result3))
+    result = _if_filled(g[0], result2)
+    return linear.scatter_zeros(result, shape=tuple(shape), dim=0, indices=raw(result3))
 
 
 _BAG: dict[str, Any] = {

@@ -161,12 +161,12 @@ class Corner(NamedTuple):
 
     def weight(self, but: int | None = None) -> Any:
         """The product of the weights; of the derivative instead in one dimension."""
-        found: Any = None
+        result: Any = None
         for d, tap in enumerate(self.taps):
             factor = tap.derivative if d == but else tap.weight
             if factor is not None:
-                found = factor if found is None else found * factor
-        return found
+                result = factor if result is None else result * factor
+        return result
 
 
 def _corners(
@@ -177,13 +177,13 @@ def _corners(
         _taps(flat, len(sizes) - 1 - d, size, interpolation_mode, padding_mode, align_corners)
         for d, size in enumerate(sizes)
     ]
-    found = []
+    results = []
     for taps in product(*dims):
         indices, inside = taps[0].place, taps[0].inside
         for tap, size in zip(taps[1:], sizes[1:], strict=True):
             indices, inside = indices * size + tap.place, logical_and(inside, tap.inside)
-        found.append(Corner(indices, inside, taps))
-    return found
+        results.append(Corner(indices, inside, taps))
+    return results
 
 
 def _points(grid: Any) -> int:

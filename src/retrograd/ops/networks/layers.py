@@ -49,8 +49,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     if arrays.is_contiguous(raw(input)) and (len(weight.shape) == 2 or bias.shape):
         rows = tuple(input.shape[:-1])
         flat = moving.view(input, size=(numel(rows), input.shape[-1]))
-        found = addmm(bias, flat, transposed)
-        return moving.view(found, size=(*rows, found.shape[-1]))
+        result = addmm(bias, flat, transposed)
+        return moving.view(result, size=(*rows, result.shape[-1]))
     return products.matmul(input, transposed) + bias
 
 
@@ -122,9 +122,9 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     _check_bilinear(input1, input2, weight, bias)
     rows = tuple(input1.shape[:-1])
     flat = [moving.reshape(x, (numel(rows), x.shape[-1])) for x in (input1, input2)]
-    found = trilinear(flat[0], weight, flat[1])
-    found = moving.reshape(found, (*rows, weight.shape[0]))
-    return found if bias is None else found + bias
+    result = trilinear(flat[0], weight, flat[1])
+    result = moving.reshape(result, (*rows, weight.shape[0]))
+    return result if bias is None else result + bias
 
 
 def _check_bilinear(input1: Any, input2: Any, weight: Any, bias: Any) -> None:

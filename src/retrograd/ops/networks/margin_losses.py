@@ -57,8 +57,8 @@ def _check_multi_margin(self: Any, target: Any, weight: Any, **options: Any) -> 
     if weight is not None and raw(weight).dtype != raw(self).dtype:
         have, given = (arrays.dtypes.type_word(raw(x).dtype) for x in (self, weight))
         raise RuntimeError(f"expected scalar type {have} but found {given}")
-    found = bare(target)
-    if arrays.any((found < 0) | (found >= classes)):
+    result = bare(target)
+    if arrays.any((result < 0) | (result >= classes)):
         raise RuntimeError("target out of range")
 
 
@@ -70,8 +70,8 @@ def _check_multilabel(self: Any, target: Any, **options: Any) -> None:
     if raw(target).dtype != arrays.int64:
         word = arrays.dtypes.type_word(raw(target).dtype)
         raise RuntimeError(f"expected scalar type Long but found {word}")
-    found = bare(target)
-    if arrays.any((found < -1) | (found >= (shape[-1] if shape else 1))):
+    result = bare(target)
+    if arrays.any((result < -1) | (result >= (shape[-1] if shape else 1))):
         raise RuntimeError("argument #2 'target' is out of range")
 
 
@@ -166,8 +166,8 @@ def multi_margin_loss(
     if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
     if raw(target).dtype != arrays.int64:
-        found = arrays.dtypes.type_word(raw(target).dtype)
-        raise RuntimeError(f"expected scalar type Long but found {found}")
+        result = arrays.dtypes.type_word(raw(target).dtype)
+        raise RuntimeError(f"expected scalar type Long but found {result}")
     not_differentiable("multi_margin_loss", "weight", weight)
     return multi_margin_op(input, target, weight, p=p, margin=margin, reduction=reduction)
 

@@ -228,8 +228,8 @@ def max_pool1d(
         >>> torch.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
         tensor([[3., 2.]])
     """
-    found = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    result = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return result if return_indices else result[0]
 
 
 @public("torch functional")
@@ -246,8 +246,8 @@ def max_pool2d(
         tensor([[[ 5.,  7.],
                  [13., 15.]]])
     """
-    found = _maxima(2, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    result = _maxima(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return result if return_indices else result[0]
 
 
 @public("torch functional")
@@ -264,8 +264,8 @@ def max_pool3d(
         >>> torch.max_pool3d(x, 2)
         tensor([[[[7.]]]])
     """
-    found = _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return found if return_indices else found[0]
+    result = _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return result if return_indices else result[0]
 
 
 def _adaptive_maxima(ndim: int, input: Any, output_size: Any) -> Any:
@@ -371,8 +371,8 @@ def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = Fal
         >>> torch.nn.functional.adaptive_max_pool1d(x, 2)
         tensor([[3., 2.]])
     """
-    found = adaptive_max_pool1d_with_indices(input, output_size)
-    return found if return_indices else found[0]
+    result = adaptive_max_pool1d_with_indices(input, output_size)
+    return result if return_indices else result[0]
 
 
 @public("torch.adaptive_max_pool1d")
@@ -416,8 +416,8 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
         >>> torch.nn.functional.adaptive_max_pool2d(x, (1, 2))
         tensor([[[13., 15.]]])
     """
-    found = _adaptive_maxima(2, input, output_size)
-    return found if return_indices else found[0]
+    result = _adaptive_maxima(2, input, output_size)
+    return result if return_indices else result[0]
 
 
 @public("functional")
@@ -442,5 +442,5 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
         >>> torch.nn.functional.adaptive_max_pool3d(x, (1, 1, 2))
         tensor([[[[6., 7.]]]])
     """
-    found = _adaptive_maxima(3, input, output_size)
-    return found if return_indices else found[0]
+    result = _adaptive_maxima(3, input, output_size)
+    return result if return_indices else result[0]

@@ -301,14 +301,14 @@ def _check_shapes(
         f"{len(key.shape)}-D and {len(value.shape)}-D tensors respectively",
     )
     if key_padding_mask is not None:
-        found = len(key_padding_mask.shape)
-        words = f"`None` or {ndim - 1}-D but found {found}-D tensor instead"
-        _insist(found == ndim - 1, f"For {how} `query`, expected `key_padding_mask` to be {words}")
+        result = len(key_padding_mask.shape)
+        words = f"`None` or {ndim - 1}-D but found {result}-D tensor instead"
+        _insist(result == ndim - 1, f"For {how} `query`, expected `key_padding_mask` to be {words}")
     if attn_mask is not None:
-        found = len(attn_mask.shape)
-        words = f"`None`, 2-D or 3-D but found {found}-D tensor instead"
-        _insist(found in (2, 3), f"For {how} `query`, expected `attn_mask` to be {words}")
+        result = len(attn_mask.shape)
+        words = f"`None`, 2-D or 3-D but found {result}-D tensor instead"
+        _insist(result in (2, 3), f"For {how} `query`, expected `attn_mask` to be {words}")
         wanted = (num_heads, query.shape[0], key.shape[0])
-        fits = ndim == 3 or found == 2 or tuple(attn_mask.shape) == wanted
+        fits = ndim == 3 or result == 2 or tuple(attn_mask.shape) == wanted
         _insist(fits, f"Expected `attn_mask` shape to be {wanted} but got {attn_mask.shape}")
     return ndim == 3

@@ -85,13 +85,13 @@ def _layer_norm_rule(
         return NotImplemented
     rows, vectors = _as_rows(len(normalized_shape), (g[0], input), (weight,))
     mean, scale = (arrays.reshape(s, (len(rows[1]), 1)) for s in (result1, result2))
-    found: Sequence[Any] = arrays.normalizing.norm_rows_gradients(
+    result: Sequence[Any] = arrays.normalizing.norm_rows_gradients(
         rows[0], rows[1], vectors[0], mean, scale, needs
     )
     if rows[1] is input:
-        return found
+        return result
     shapes = (input.shape, normalized_shape, normalized_shape)
-    return [x if x is None else arrays.reshape(x, s) for x, s in zip(found, shapes, strict=True)]
+    return [x if x is None else arrays.reshape(x, s) for x, s in zip(result, shapes, strict=True)]
 
 
 def _layer_norm_definition(

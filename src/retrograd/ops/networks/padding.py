@@ -27,8 +27,8 @@ def _constant_pad(self: Raw, pad: Sizes, value: Any) -> Raw:
     before, after = sides(pad, self.ndim)
     sizes = tuple(b + s + a for b, s, a in zip(before, self.shape, after, strict=True))
     value = arrays.as_value(value, self.dtype)
-    found = arrays.windows.framed(arrays.writable(self), before, sizes, value)
-    return arrays.copy(found) if found.base is not None else found
+    result = arrays.windows.framed(arrays.writable(self), before, sizes, value)
+    return arrays.copy(result) if result.base is not None else result
 
 
 def _constant_pad_rule(g: Any, pad: Sizes) -> Any:
@@ -216,16 +216,16 @@ def _refuse_frame(x: Raw, pad: Sizes, mode: str) -> None:
                     f"corresponding input dimension, but got: padding ({before[d]}, {after[d]}) at "
                     f"dimension {len(shape) - spatial + d} of input {shape}"
                 )
-    found = [n + b + a for n, b, a in zip(sizes, before, after, strict=True)]
-    if min(found) < 0 and max(found) > 0:
-        wanted = [*shape[:-spatial], *found]
+    results = [n + b + a for n, b, a in zip(sizes, before, after, strict=True)]
+    if min(results) < 0 and max(results) > 0:
+        wanted = [*shape[:-spatial], *results]
         raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(found)}: {wanted}"
+            f"Trying to create tensor with negative dimension {min(results)}: {wanted}"
         )
-    if max(found) < 1 and mode != "circular":
+    if max(results) < 1 and mode != "circular":
         names = "DHW"[-spatial:]
         have, got = (
-            [f"{c}: {n}" for c, n in zip(names, values, strict=True)] for values in (sizes, found)
+            [f"{c}: {n}" for c, n in zip(names, values, strict=True)] for values in (sizes, results)
         )
         comma = ", " if spatial == 2 else " "
         raise RuntimeError(

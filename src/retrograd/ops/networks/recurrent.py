@@ -37,9 +37,9 @@ Layer = Callable[[Any, list[Any], Weights, Sizes, bool], tuple[Any, ...]]
 def _rnn_layer(nonlinearity: str) -> Layer:
     def run(x: Any, states: list[Any], w: Weights, sizes: Sizes, reverse: bool) -> tuple[Any, ...]:
         gates = layers.linear(x, w.ih, _both_biases(w))
-        found = recurrence.rnn(gates, states[0], w.hh, nonlinearity=nonlinearity,
+        result = recurrence.rnn(gates, states[0], w.hh, nonlinearity=nonlinearity,
                                batch_sizes=sizes, reverse=reverse)  # fmt: skip
-        return (found,)
+        return (result,)
 
     return run
 
@@ -48,16 +48,16 @@ def _lstm_layer(
     x: Any, states: list[Any], w: Weights, sizes: Sizes, reverse: bool
 ) -> tuple[Any, ...]:
     gates = layers.linear(x, w.ih, _both_biases(w))
-    found = recurrence.lstm(gates, *states, w.hh, w.projection, batch_sizes=sizes, reverse=reverse)
-    return tuple(found[:2])
+    result = recurrence.lstm(gates, *states, w.hh, w.projection, batch_sizes=sizes, reverse=reverse)
+    return tuple(result[:2])
 
 
 def _gru_layer(
     x: Any, states: list[Any], w: Weights, sizes: Sizes, reverse: bool
 ) -> tuple[Any, ...]:
     gates = layers.linear(x, w.ih, w.bias_ih)
-    found = recurrence.gru(gates, *states, w.hh, w.bias_hh, batch_sizes=sizes, reverse=reverse)
-    return (found[0],)
+    result = recurrence.gru(gates, *states, w.hh, w.bias_hh, batch_sizes=sizes, reverse=reverse)
+    return (result[0],)
 
 
 def _both_biases(w: Weights) -> Any:
@@ -81,13 +81,13 @@ def _last(x: Any, sizes: Sizes, reverse: bool) -> Any:
         return recurrence._rows(x, 0, batch)
     if batch == sizes[-1]:
         return recurrence._rows(x, rows - batch, rows)
-    found, start, after = [], rows, 0
+    result, start, after = [], rows, 0
     for size in sizes[::-1]:
         start -= size
         if size > after:
-            found.append(recurrence._rows(x, start + after, start + size))
+            result.append(recurrence._rows(x, start + after, start + size))
         after = size
-    return recurrence._all(found)
+    return recurrence._all(result)
 
 
 # -- layers, stacked -----------------------------------------------------------------------------
@@ -123,12 +123,12 @@ def _by_layer(
         raise RuntimeError("got an incorrect number of RNN parameters")
     if len(params) != count * each:
         raise RuntimeError("Expected more weights in stacked_rnn")
-    found = []
+    results = []
     for start in range(0, len(params), each):
         own = list(params[start : start + each])
         projection = own.pop() if projected else None
-        found.append(Weights(*own)._replace(projection=projection))
-    return found
+        results.append(Weights(*own)._replace(projection=projection))
+    return results
 
 
 def _network(
@@ -148,8 +148,8 @@ def _network(
     if batch_sizes is not None:
         sizes = _packed_sizes(input, batch_sizes, states)
         rows = linear.slice_(input, where=(slice(0, sum(sizes)),))
-        found, ends = _stacked(layer, rows, sizes, states, weights, *options)
-        return found, *ends
+        result, ends = _stacked(layer, rows, sizes, states, weights, *options)
+        return result, *ends
     x = reshaping.transpose(input, 0, 1) if batch_first else input
     x = _as_batches(layer, x, tuple(states[0].shape[1:-1]))
     length, *batch, features = x.shape
@@ -158,10 +158,10 @@ def _network(
     width = numel(batch)
     flat = linear.reshape(x, (length * width, features))
     states = [linear.reshape(s, (count, width, s.shape[-1])) for s in states]
-    found, ends = _stacked(layer, flat, (width,) * length, states, weights, *options)
-    found = linear.reshape(found, (length, *batch, found.shape[1]))
+    result, ends = _stacked(layer, flat, (width,) * length, states, weights, *options)
+    result = linear.reshape(result, (length, *batch, result.shape[1]))
     ends = [linear.reshape(end, (count, *batch, end.shape[-1])) for end in ends]
-    return reshaping.transpose(found, 0, 1) if batch_first else found, *ends
+    return reshaping.transpose(result, 0, 1) if batch_first else result, *ends
 
 
 # -- shapes --------------------------------------------------------------------------------------
@@ -206,10 +206,10 @@ def _packed_sizes(rows: Any, batch_sizes: Any, states: Sequence[Any]) -> Sizes:
 
 def _check_broadcast(given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     """Steps are added in place to what is made of the states, whose batch decides."""
-    found = broadcast(wanted, given)
-    if found != wanted:
+    result = broadcast(wanted, given)
+    if result != wanted:
         raise RuntimeError(
-            f"output with shape {list(wanted)} doesn't match the broadcast shape {list(found)}"
+            f"output with shape {list(wanted)} doesn't match the broadcast shape {list(result)}"
         )
 
 
@@ -286,8 +286,8 @@ def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
         <BLANKLINE>
                 [[0.6505]]])
     """
-    found = _network(_lstm_layer, *_arguments("lstm", args, named, 2))
-    return found[0], found[1], found[2]
+    result = _network(_lstm_layer, *_arguments("lstm", args, named, 2))
+    return result[0], result[1], result[2]
 
 
 @public("torch")
@@ -316,8 +316,8 @@ def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
         >>> last
         tensor([[[0.3468]]])
     """
-    found = _network(_gru_layer, *_arguments("gru", args, named, 1))
-    return found[0], found[1]
+    result = _network(_gru_layer, *_arguments("gru", args, named, 1))
+    return result[0], result[1]
 
 
 @public("torch")
@@ -346,8 +346,8 @@ def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
         >>> last
         tensor([[[0.9427]]])
     """
-    found = _network(_rnn_layer("tanh"), *_arguments("rnn_tanh", args, named, 1))
-    return found[0], found[1]
+    result = _network(_rnn_layer("tanh"), *_arguments("rnn_tanh", args, named, 1))
+    return result[0], result[1]
 
 
 @public("torch")
@@ -376,8 +376,8 @@ def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
         >>> last
         tensor([[[2.]]])
     """
-    found = _network(_rnn_layer("relu"), *_arguments("rnn_relu", args, named, 1))
-    return found[0], found[1]
+    result = _network(_rnn_layer("relu"), *_arguments("rnn_relu", args, named, 1))
+    return result[0], result[1]
 
 
 # -- single steps --------------------------------------------------------------------------------
@@ -448,8 +448,8 @@ def lstm_cell(
     """
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
-    found = _step(_lstm_layer, input, hx, Weights(w_ih, w_hh, b_ih, b_hh), 4)
-    return found[0], found[1]
+    result = _step(_lstm_layer, input, hx, Weights(w_ih, w_hh, b_ih, b_hh), 4)
+    return result[0], result[1]
 
 
 @public("torch")

@@ -302,8 +302,8 @@ def _shuffle_pixels(self: Raw, upscale_factor: int) -> Raw:
     n = len(lead)
     apart = self.reshape(*lead, channels // (r * r), r, r, height, width)
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    found = arrays.permute(apart, order).reshape(*lead, channels // (r * r), height * r, width * r)
-    return found if r > 1 else arrays.copy(found)
+    result = arrays.permute(apart, order).reshape(*lead, channels // (r * r), height * r, width * r)
+    return result if r > 1 else arrays.copy(result)
 
 
 def _unshuffle_pixels(self: Raw, downscale_factor: int) -> Raw:
@@ -312,16 +312,16 @@ def _unshuffle_pixels(self: Raw, downscale_factor: int) -> Raw:
     n = len(lead)
     apart = self.reshape(*lead, channels, height // r, r, width // r, r)
     order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    found = arrays.permute(apart, order).reshape(*lead, channels * r * r, height // r, width // r)
-    return found if r > 1 else arrays.copy(found)
+    result = arrays.permute(apart, order).reshape(*lead, channels * r * r, height // r, width // r)
+    return result if r > 1 else arrays.copy(result)
 
 
 def _shuffle_channels(self: Raw, groups: int) -> Raw:
     batch, channels, *rest = self.shape
     apart = self.reshape(batch, groups, channels // groups, *rest)
     order = (0, 2, 1, *range(3, apart.ndim))
-    found = arrays.permute(apart, order).reshape(self.shape)
-    return found if 1 < groups < channels else arrays.copy(found)
+    result = arrays.permute(apart, order).reshape(self.shape)
+    return result if 1 < groups < channels else arrays.copy(result)
 
 
 shuffle_pixels: Linear = declare(

@@ -95,8 +95,8 @@ def _unpooled(ndim: int, input: Any, indices: Any, sizes: Sizes) -> Any:
     count = 1
     for n in sizes:
         count *= n
-    found = bare(index_array)
-    wrong = found[(found < 0) | (found >= count)]
+    result = bare(index_array)
+    wrong = result[(result < 0) | (result >= count)]
     if wrong.size:
         raise RuntimeError(
             f"Found an invalid max index: {wrong.flat[0]} (output volumes are of size "
@@ -149,8 +149,8 @@ def max_unpool1d(
     k, s, p = _options(1, kernel_size, kernel_size if stride is None else stride, padding)
     sizes = _unpooled_sizes(input, k, s, p, output_size)
     column, index_array = (linear.unsqueeze(x, dim=len(x.shape)) for x in (input, indices))
-    found = _unpooled(2, column, index_array, (*sizes, 1))
-    return linear.squeeze_dim(found, dims=(len(found.shape) - 1,))
+    result = _unpooled(2, column, index_array, (*sizes, 1))
+    return linear.squeeze_dim(result, dims=(len(result.shape) - 1,))
 
 
 @public("functional")
@@ -210,10 +210,10 @@ def _counts(
 
 def _im2col(self: Raw, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Raw:
     counts = _counts(self.shape[-2:], kernel_size, dilation, padding, stride)
-    found = arrays.windows.unfold(self, kernel_size, stride, padding, dilation, counts)
+    result = arrays.windows.unfold(self, kernel_size, stride, padding, dilation, counts)
     lead, channels = self.shape[:-3], self.shape[-3]
     taps = kernel_size[0] * kernel_size[1]
-    return found.reshape(*lead, channels * taps, counts[0] * counts[1])
+    return result.reshape(*lead, channels * taps, counts[0] * counts[1])
 
 
 def _col2im(
@@ -223,8 +223,8 @@ def _col2im(
     counts = _counts(output_size, kernel_size, dilation, padding, stride)
     channels = self.shape[-2] // (kernel_size[0] * kernel_size[1])
     columns = self.reshape(*self.shape[:-2], channels, *kernel_size, *counts)
-    found = arrays.windows.fold(columns, output_size, stride, padding, dilation)
-    return arrays.ascontiguous(found)
+    result = arrays.windows.fold(columns, output_size, stride, padding, dilation)
+    return arrays.ascontiguous(result)
 
 
 def _im2col_rule(
@@ -245,13 +245,13 @@ col2im: Linear = declare("col2im", _col2im, _col2im_rule, node="Col2ImBackward0"
 
 def _window_options(function: str, **given: Any) -> list[Sizes]:
     """Kernel size, dilation, padding and stride in both dimensions."""
-    found = []
+    results = []
     for place, (name, value) in enumerate(given.items(), 2):
         values = sizes_of(function, name, place, value)
         if len(values) not in (1, 2):
             raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(values)}")
-        found.append(values * (2 // len(values)))
-    return found
+        results.append(values * (2 // len(values)))
+    return results
 
 
 def _refuse_windows(k: Sizes, d: Sizes, p: Sizes, s: Sizes) -> None:

@@ -310,12 +310,12 @@ def _histogram_by_operations(
     indices = linear.sum_dim(ge(column, edges), dim=(1,), keepdim=False) - 1
     if weight is not None:
         weight = linear.reshape(weight.detach(), (numel(input.shape),))
-    found = _counts(values, weight, indices, first, last, count)
+    result = _counts(values, weight, indices, first, last, count)
     if density:
         widths = linear.slice_(edges, where=(slice(1, None),)) - linear.slice_(
             edges, where=(slice(None, -1),))  # fmt: skip
-        found = found / (linear.sum_all(found) * widths)
-    return found, edges
+        result = result / (linear.sum_all(result) * widths)
+    return result, edges
 
 
 @public("torch method", out="same")
@@ -354,11 +354,11 @@ def histogram(
             f"{[values.size, 1]} and weight with shape {[raw(weight).size]}"
         )
     if edges is None:
-        found = _histogram_by_operations(input, bins, range, weight, density)
-        return named_result("histogram", "hist", "bin_edges")(found)
+        result = _histogram_by_operations(input, bins, range, weight, density)
+        return named_result("histogram", "hist", "bin_edges")(result)
     options = {"edges": edges, "density": bool(density)}
     if weight is None:
-        found = histogram_op(input, **options)
+        result = histogram_op(input, **options)
     else:
-        found = weighed_histogram(input, weight, **options)
-    return named_result("histogram", "hist", "bin_edges")(found)
+        result = weighed_histogram(input, weight, **options)
+    return named_result("histogram", "hist", "bin_edges")(result)

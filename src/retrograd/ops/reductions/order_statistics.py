@@ -284,14 +284,14 @@ def _quantile(
     if interpolation in _ROUNDED:
         ranks = _ROUNDED[interpolation](ranks)
     below = to_dtype(ranks.detach(), dtype=arrays.int64)
-    found = gather(values, -1, below)
+    result = gather(values, -1, below)
     if interpolation in ("linear", "midpoint"):
         weight = ranks - below if interpolation == "linear" else (ranks * 0 + 0.5).detach()
         above = gather(values, -1, to_dtype(ceil(ranks.detach()), dtype=arrays.int64))
-        found = pointwise.lerp(found, above, weight)
+        result = pointwise.lerp(result, above, weight)
     if len(q.shape):
-        found = reshaping.transpose(reshaping.unsqueeze(found, 0), 0, -1)
-    return linear.unsafe_squeeze(found, dims=(len(found.shape) - 1,))
+        result = reshaping.transpose(reshaping.unsqueeze(result, 0), 0, -1)
+    return linear.unsafe_squeeze(result, dims=(len(result.shape) - 1,))
 
 
 @public("torch method", out="same")

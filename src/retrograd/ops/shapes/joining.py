@@ -314,12 +314,12 @@ def _block_diag(tensors: Sequence[Raw]) -> Raw:
 
 def _corners(shapes: Sequence[Sequence[int]]) -> list[tuple[slice, slice]]:
     """Where blocks of some shapes are, one after the other down the diagonal."""
-    found, row, column = [], 0, 0
+    result, row, column = [], 0, 0
     for shape in shapes:
         height, width = (1, 1, *shape)[-2:]
-        found.append((slice(row, row + height), slice(column, column + width)))
+        result.append((slice(row, row + height), slice(column, column + width)))
         row, column = row + height, column + width
-    return found
+    return result
 
 
 def _block_diag_transpose(g: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

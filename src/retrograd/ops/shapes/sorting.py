@@ -229,8 +229,8 @@ def unique(
     """
     if dim is None:
         _refuse_complex_values(input)
-        found = unique_values(input, with_inverse=return_inverse, with_counts=return_counts)
-        return _asked_for(found, return_inverse, return_counts)
+        result = unique_values(input, with_inverse=return_inverse, with_counts=return_counts)
+        return _asked_for(result, return_inverse, return_counts)
     plain = _slices_dim(input, dim)
     return _asked_for(unique_slices(input, dim=plain), return_inverse, return_counts)
 
@@ -280,8 +280,8 @@ def _searchsorted(bounds: Raw, values: Raw, right: bool, dtype: Any) -> Raw:
     if common.kind == "c":
         word = dtypes.type_word(common)
         raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{word}'")
-    found = arrays.sorting.search(arrays.cast(bounds, common), arrays.cast(values, common), right)
-    return arrays.cast(found, dtype)
+    result = arrays.sorting.search(arrays.cast(bounds, common), arrays.cast(values, common), right)
+    return arrays.cast(result, dtype)
 
 
 @own("one sequence takes values of any shape, rows of them as many rows")
@@ -451,8 +451,8 @@ def _nonzero(self: Raw) -> Raw:
 
 
 def _nonzero_columns(self: Raw) -> tuple[Raw, ...]:
-    found = arrays.sorting.nonzero(self if self.ndim else self.reshape(1))
-    return tuple(arrays.copy(found[:, d]) for d in range(found.shape[1]))
+    result = arrays.sorting.nonzero(self if self.ndim else self.reshape(1))
+    return tuple(arrays.copy(result[:, d]) for d in range(result.shape[1]))
 
 
 nonzero_rows = constant("nonzero", _nonzero, batch=Refused("nonzero"))
