@@ -68,7 +68,7 @@ class Modes:
 
 
 PLAIN: dict[str, Any] = {name: getattr(Modes, name) for name in Modes.__annotations__}
-# Modes that operations do not ask for, unless they are on the careful way for another reason.
+# Modes that operations do not look up, unless they are on the general path for another reason.
 _APART = {"check_nan", "multithreading", "hooks_disabled", "pass_observer", "observer", "running",
           "device", "checkpoint_group", "checkpoint_early_stop", "checkpoint_debug"}  # fmt: skip
 

@@ -28,19 +28,19 @@ def lerp(start: Raw, end: Raw, weight: Any) -> Raw:
     if start.dtype == np.float16:  # the way may be too long for it where the result is not
         if isinstance(weight, RAW_TYPES):
             weight = weight.astype(np.float32)  # type: ignore[attr-defined]
-        way = lerp(start.astype(np.float32), end.astype(np.float32), weight)
-        return way.astype(np.float16)
+        distance = lerp(start.astype(np.float32), end.astype(np.float32), weight)
+        return distance.astype(np.float16)
     if isinstance(weight, np.ndarray) and weight.ndim:
         return in_blocks(_lerp, start, end, weight)
-    way = end - start
+    distance = end - start
     if abs(weight) < 0.5:
-        return start + weight * way
-    return end - (1 - weight) * way
+        return start + weight * distance
+    return end - (1 - weight) * distance
 
 
 def _lerp(start: Raw, end: Raw, weight: Raw) -> Raw:
-    way = end - start
-    return where(np.abs(weight) < 0.5, start + weight * way, end - (1 - weight) * way)
+    distance = end - start
+    return where(np.abs(weight) < 0.5, start + weight * distance, end - (1 - weight) * distance)
 
 
 def logaddexp(x: Raw, y: Raw) -> Raw:

@@ -1,4 +1,4 @@
-"""Recurrent layers: all steps of a sequence at once, and the way back.
+"""Recurrent layers: all steps of a sequence at once, forward and backward.
 
 Sequences are given in rows, ``(..., rows, features)``: those of the first step for all sequences of
 the batch, then those of the second, and so on. Sequences are sorted by length, so that a step has

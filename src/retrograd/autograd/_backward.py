@@ -193,7 +193,7 @@ def _check_gradient(i: int, output: Any, g: Any, batched: bool) -> None:
 
 
 def nodes_between(roots: Sequence[Root], targets: set[Node]) -> set[Node]:
-    """The targets and all nodes on a way from a root to one.
+    """The targets and all nodes on a path from a root to one.
 
     A node is older than whatever used its output, so nothing older than the oldest target can
     lead to one: the walk stops there.
@@ -326,7 +326,8 @@ def differentiate(
     if accumulate_into is not None:
         ends = keep_gradients_of(accumulate_into)
         task.needed = nodes_between(roots, ends)
-        # A result among the inputs is a place to stop, unless the way to a leaf leads through it.
+        # A result among the inputs is where the pass stops, unless a path to a leaf leads through
+        # it.
         task.wanted = {n: [] for n in ends if not isinstance(n, AccumulateGrad)}
     elif capture:
         for place, target in enumerate(capture):

@@ -77,20 +77,20 @@ class Dual(Lifted):
         self.view_of = (of, take)
         self.bare_dtype = None
         # A tangent that is written shows in its views, which the one at hand may not be.
-        self._seen = _UNSEEN if of.ways[-1].owned else of.tangent
+        self._seen = _UNSEEN if of.view_chain[-1].owned else of.tangent
 
     @property
     def is_written(self) -> bool:
         """Whether its tangent is one that may be written."""
-        return self.owned if self.view_of is None else self.ways[-1].owned
+        return self.owned if self.view_of is None else self.view_chain[-1].owned
 
     @property
-    def ways(self) -> list[Dual]:
+    def view_chain(self) -> list[Dual]:
         """The value, what it is a view of, and so on."""
-        results = [self]
-        while results[-1].view_of is not None:
-            results.append(results[-1].view_of[0])
-        return results
+        chain = [self]
+        while chain[-1].view_of is not None:
+            chain.append(chain[-1].view_of[0])
+        return chain
 
     @property
     def tangent(self) -> Any:
@@ -99,7 +99,7 @@ class Dual(Lifted):
             if type(self._tangent) is LazyTangent:
                 self._tangent = self._tangent.compute()
             return self._tangent
-        for view in reversed(self.ways[:-1]):
+        for view in reversed(self.view_chain[:-1]):
             assert view.view_of is not None
             base, take = view.view_of
             if view._seen is not base._tangent or view.part is not None:
@@ -109,14 +109,14 @@ class Dual(Lifted):
 
     def write_tangent(self, new: Any) -> None:
         """Make ``new`` the tangent of the value, as part of that of what it is a view of."""
-        ways = self.ways
-        top = next((k for k, way in enumerate(ways) if way.part is not None), len(ways) - 1)
-        source = ways[top]
+        chain = self.view_chain
+        top = next((k for k, dual in enumerate(chain) if dual.part is not None), len(chain) - 1)
+        source = chain[top]
         old = source.tangent
         if not source.owned or not levels_of(new) <= levels_of(old):
             source._tangent, source.owned = writable(source.primal, old, new), source.part is None
         result = source._tangent
-        for view in reversed(ways[:top]):
+        for view in reversed(chain[:top]):
             assert view.view_of is not None
             result = view.view_of[1](result)
         result.copy_(as_tensor(new))

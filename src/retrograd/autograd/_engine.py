@@ -32,7 +32,7 @@ NOTHING_WAITS = 1  # older than every node: orders count down from zero
 
 
 class Task:
-    """One backward pass: what was asked for, and the gradients on their way."""
+    """One backward pass: what was requested, and the gradients that wait for their nodes."""
 
     __slots__ = (
         "__weakref__",

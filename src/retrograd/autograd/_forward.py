@@ -1,6 +1,6 @@
 """Tangents of one operation: how its results move when its inputs do.
 
-Each family has its own way. What is left over, operations with several outputs or rules of their
+Each family has its own method. What is left over, operations with several outputs or rules of their
 own, goes by transposing twice: a rule is linear in ``g``, so the gradient of *it* with respect to
 ``g`` takes a tangent forward.
 

@@ -80,11 +80,11 @@ class ProcessGroup:
             raise ValueError(f"Global rank {global_rank} is not part of group {self}")
         return self._places[global_rank]
 
-    def count_message(self, way: str, peer: int, tag: int, more: int = 1) -> int:
+    def count_message(self, direction: str, peer: int, tag: int, more: int = 1) -> int:
         """Count a message with a peer, so that a rank that leaves can report what it took part in.
 
         Args:
-            way: "sent" or "received".
+            direction: "sent" or "received".
             peer: the global rank of the peer, or ``ANY``.
             tag: the tag of the message.
             more: what to add to the count.
@@ -92,10 +92,10 @@ class ProcessGroup:
         Returns:
             The number of this message: among those with its peer or, from ``ANY``, among all.
         """
-        self.messages[way, peer, tag] = self.messages.get((way, peer, tag), 0) + more
+        self.messages[direction, peer, tag] = self.messages.get((direction, peer, tag), 0) + more
         if peer != ANY:
-            return self.messages[way, peer, tag]
-        return sum(n for (w, _, t), n in self.messages.items() if (w, t) == (way, tag))
+            return self.messages[direction, peer, tag]
+        return sum(n for (w, _, t), n in self.messages.items() if (w, t) == (direction, tag))
 
     def done(self) -> dict[str, Any]:
         """What this process has done in the group, or will complete by itself. An operation that
@@ -111,7 +111,7 @@ class ProcessGroup:
             else:
                 key = ("sent" if work.call.name == "isend" else "received", work.peer, work.tag)
                 messages[key] = min(messages.get(key, 0), work.number - 1)
-        told = {f"{way} {peer} {tag}": count for (way, peer, tag), count in messages.items()}
+        told = {" ".join(map(str, key)): count for key, count in messages.items()}
         return {"calls": calls, "messages": told}
 
     def __repr__(self) -> str:

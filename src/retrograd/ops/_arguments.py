@@ -155,8 +155,8 @@ def checked(operation: Operation, accepts: str, name: str) -> Callable[..., Any]
             raise invalid_combination(name, input, other)
         return operation.function(input, other)  # type: ignore[misc]
 
-    ways = {"tensors": tensors, "either": either, "tensor first": tensor_first}
-    function = ways[accepts]
+    checks = {"tensors": tensors, "either": either, "tensor first": tensor_first}
+    function = checks[accepts]
     function.__name__ = function.__qualname__ = name
     function.__doc__ = operation.doc
     return function

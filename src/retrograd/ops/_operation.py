@@ -31,7 +31,7 @@ no family, gives a ``reason``. An operation of one input whose Jacobian is symme
 gradient of something) says ``symmetric``: its rule serves tangents as well.
 
 A *composite* has a definition besides: an expression in other operations, which is its meaning in
-every mode. Its forward and its rules are then no more than a faster way to the same on arrays.
+every mode. Its forward and its rules then compute the same faster on arrays.
 
 What an operation does to a whole batch of inputs follows from the family and from the names of its
 options, where these speak of dimensions. Otherwise ``batch`` says it: see

@@ -196,7 +196,7 @@ def _power(self: Raw, exponent: Any) -> Raw:
     return arrays.power(self, exponent)
 
 
-# NumPy has a short way for squares only; the next powers are hundreds of times faster as products.
+# NumPy has a fast path for squares only; the next powers are hundreds of times faster as products.
 _PRODUCTS: dict[float, Any] = {
     3: lambda x: x * x * x,
     4: lambda x: arrays.square(x * x),

@@ -189,9 +189,9 @@ class Channels:
         self.receivers: dict[tuple[int, int], Any] = {}
         own = set(own)
         for number, (source, target) in enumerate(sorted(links)):
-            for way, (a, b) in enumerate(((source, target), (target, source))):
-                tag = (2 * number + way) * TAGS
-                what = "activation" if way == 0 else "gradient"
+            for direction, (a, b) in enumerate(((source, target), (target, source))):
+                tag = (2 * number + direction) * TAGS
+                what = "activation" if direction == 0 else "gradient"
                 if a in own and b in own:
                     self.senders[a, b] = self.receivers[a, b] = Handover()
                 elif a in own:

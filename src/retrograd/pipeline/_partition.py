@@ -61,25 +61,25 @@ def partition(costs: Sequence[float], parts: int) -> list[int]:
 
 
 def boundaries_of(
-    way: Partition, layers: Sequence[Named], parts: int, skips: Sequence[tuple[int, int]],
+    how: Partition, layers: Sequence[Named], parts: int, skips: Sequence[tuple[int, int]],
     example: Any,
 ) -> list[int]:  # fmt: skip
     """The boundaries of the virtual stages of a model, by the name of a way to choose them, or as
     they were given."""
-    if not isinstance(way, str):
-        return _checked(way, len(layers), parts)
+    if not isinstance(how, str):
+        return _checked(how, len(layers), parts)
     if len(layers) < parts:
         raise ValueError(
             f"a model of {len(layers)} layers cannot be cut into {parts} stages with a layer or "
             "more each; use fewer stages or chunks, or give smaller layers"
         )
-    if way == "uniform":
+    if how == "uniform":
         return partition([1] * len(layers), parts)
-    if way == "parameters":
+    if how == "parameters":
         # Layers without parameters weigh a little, so that they are spread too.
         counts = [sum(p.numel() for p in parameters_of(layer).values()) for _, layer in layers]
         return partition([count + 1 / len(layers) for count in counts], parts)
-    if way == "profile":
+    if how == "profile":
         if example is None:
             raise ValueError(
                 'partition="profile" times the layers on an example: give one micro-batch of '
@@ -87,7 +87,7 @@ def boundaries_of(
             )
         return partition(profile(layers, example, skips=skips), parts)
     raise ValueError(
-        f'partition must be "uniform", "parameters", "profile" or a list of boundaries, not {way!r}'
+        f'partition must be "uniform", "parameters", "profile" or a list of boundaries, not {how!r}'
     )
 
 

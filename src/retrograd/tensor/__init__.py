@@ -1,4 +1,4 @@
-"""Tensors: the class, the operations bound to it, and ways to make them."""
+"""Tensors: the class, the operations bound to it, and functions that create them."""
 
 from retrograd.tensor import _methods as _methods
 from retrograd.tensor import _operators as _operators

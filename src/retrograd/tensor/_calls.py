@@ -1,7 +1,7 @@
-"""How an operation is called on Tensors, the careful way: compute on the arrays, whatever their
+"""How an operation is called on Tensors, the general path: compute on the arrays, whatever their
 dtypes, and record a node, whatever modes are on.
 
-What most programs do most of the time has faster ways, in ``_fast``.
+What most programs do most of the time has faster paths, in ``_fast``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _cast(x: Any, dtype: Any) -> Any:
     return x if x.dtype == dtype else copies.to_dtype(x, dtype=dtype)
 
 
-# -- the careful way -------------------------------------------------------------------------
+# -- the general path ------------------------------------------------------------------------
 
 
 def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any = None) -> Any:
@@ -322,7 +322,7 @@ def unrecorded(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> T
     try:
         result: Tensor = wrap(op.forward(*raws, **options))
     except (TypeError, ValueError):
-        return None  # the careful way will say what is wrong
+        return None  # the general path reports what is wrong
     return result
 
 

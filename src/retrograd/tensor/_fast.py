@@ -257,7 +257,7 @@ def binary(
         return general(op, setting)
     kind, constant, takes_numbers = None, not op.differentiable, op.number is None
     users_of_first, users_of_second = (op.needed_by.get(name, ()) for name in op.inputs)
-    # The fast way knows operations that save nothing, or both operands, each at least for the
+    # The fast path knows operations that save nothing, or both operands, each at least for the
     # gradient of the other.
     keeps_first, keeps_second = 0 in users_of_first, 1 in users_of_second
     fits = op.saves == op.inputs and 1 in users_of_first and 0 in users_of_second

@@ -36,7 +36,8 @@ Operation.bind = staticmethod(bind)  # for those that are declared later
 
 
 def function_of(op: Operation) -> Callable[..., Any]:
-    """What to call on Tensors for an operation: the fast way, past ``Operation.__call__``."""
+    """The function to call on Tensors for an operation: the fast path, without
+    ``Operation.__call__``."""
     assert op.function is not None
     return op.function
 

@@ -92,10 +92,10 @@ def _augmented(name: str) -> Callable[..., Any]:
     return method
 
 
-def _shift(way: str, input: Any, other: Any) -> Any:
+def _shift(direction: str, input: Any, other: Any) -> Any:
     from retrograd.ops.pointwise import integers
 
-    return getattr(integers, f"bitwise_{way}_shift")(input, other)
+    return getattr(integers, f"bitwise_{direction}_shift")(input, other)
 
 
 _HOT = {name: binary(TABLE[name], as_operator=True)

@@ -112,7 +112,7 @@ def _alpha_(plain: Operation, scaled: Operation, name: str, alias: str = "") -> 
     public("method", alias=alias)(method)
 
 
-# These could be made from the functions. But ``x += y`` is worth a way without a detour.
+# These could be made from the functions. But ``x += y`` deserves a direct path.
 _alpha_(elementwise.add, elementwise.add_scaled, "add_")
 _alpha_(elementwise.sub, elementwise.sub_scaled, "sub_", "subtract_")
 

@@ -115,8 +115,8 @@ def _previous(initial: Any, states: Any, sizes: Sizes, reverse: bool) -> Any:
 
 
 class _Carried:
-    """A gradient on its way back from step to step. Sequences that begin in some step take theirs
-    to the initial states."""
+    """A gradient that is passed back from step to step. Sequences that begin in some step take
+    theirs to the initial states."""
 
     def __init__(self) -> None:
         self.value: Any = None

@@ -26,7 +26,7 @@ def _div_rounded(self: Raw, other: Any, rounding_mode: str) -> Raw:
 
 
 def check_rounding_mode(rounding_mode: str) -> None:
-    """Refuse to round in a way that there is not."""
+    """Refuse an unknown rounding mode."""
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "

@@ -1,4 +1,5 @@
-"""Memory seen in other ways, and copies with such a part of them replaced."""
+"""Views of memory: unfold, as_strided; and copies with a part replaced: select_scatter,
+slice_scatter."""
 
 from __future__ import annotations
 
