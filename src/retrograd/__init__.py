@@ -67,19 +67,7 @@ from retrograd.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from retrograd.tensor._creation import (
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    scalar_tensor,
-    tensor,
-    zeros,
-    zeros_like,
-)
+from retrograd.tensor._creation import empty, eye, full, ones, scalar_tensor, tensor, zeros
 from retrograd.tensor._device import device, get_default_device, set_default_device
 from retrograd.tensor._public import names_in as _names_in
 from retrograd.tensor._public import namespace as _namespace
@@ -109,6 +97,8 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 # Loaded when first used: importing the package should cost little more than importing NumPy.
 _LATER = {
     "as_tensor": "tensor._conversion", "asarray": "tensor._conversion",
+    "empty_like": "tensor._like", "full_like": "tensor._like", "ones_like": "tensor._like",
+    "zeros_like": "tensor._like",
     "from_dlpack": "tensor._conversion", "from_numpy": "tensor._conversion",
     "Generator": "tensor._rng", "default_generator": "tensor._rng", "get_rng_state": "tensor._rng",
     "initial_seed": "tensor._rng", "manual_seed": "tensor._rng", "seed": "tensor._rng",

@@ -9,7 +9,7 @@ from typing import Any
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.ops._sections import sections
 from retrograd.ops.piecewise import where
-from retrograd.tensor._creation import empty_like
+from retrograd.tensor._like import empty_like
 
 _ONE = {"linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
         "conv_transpose3d", "sigmoid"}  # fmt: skip

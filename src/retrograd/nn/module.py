@@ -10,8 +10,8 @@ from retrograd.autograd.grad_mode import no_grad
 from retrograd.nn._calling import CallableModule
 from retrograd.nn._state import IncompatibleKeys
 from retrograd.nn.parameter import Parameter
-from retrograd.tensor._creation import empty_like
 from retrograd.tensor._device import device, is_meta
+from retrograd.tensor._like import empty_like
 from retrograd.tensor._tensor import Tensor
 
 

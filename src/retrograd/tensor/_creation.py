@@ -13,9 +13,8 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._arguments import element
-from retrograd.ops._lifted import Lifted, layout_of, tracer
+from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops.copies import to_dtype
-from retrograd.ops.linear import permute
 from retrograd.tensor._device import CPU, is_meta, without_memory
 from retrograd.tensor._out import write_out
 from retrograd.tensor._tensor import Size, Tensor
@@ -290,10 +289,6 @@ OPTIONS = """
     pin_memory: Accepted for compatibility; it has no effect.
     requires_grad: Whether operations on the result are recorded for autograd.
 """.strip()
-LIKE_OPTIONS = OPTIONS.replace("the default floating-point dtype", "that of ``input``") + (
-    "\n    memory_format: ``torch.contiguous_format`` for row-major order. By default, the order "
-    "of\n        ``input`` is preserved."
-)
 
 
 def _filled(
@@ -367,7 +362,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
         raise TypeError(
             f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
         )
-    value = _fill_value("full", fill_value)
+    value = checked_fill_value("full", fill_value)
     wanted = numpy_dtype(dtype, dtypes.result_type([value]), "full")
     if out is not None:
         wanted = out._data.dtype
@@ -375,7 +370,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
     return finished("full", data, out, dtype, requires_grad, device)
 
 
-def _fill_value(name: str, value: Any) -> Any:
+def checked_fill_value(name: str, value: Any) -> Any:
     """A number, or what a tensor without dimensions holds."""
     if isinstance(value, Tensor) and not value.ndim:
         return value.item() if isinstance(value._data, Lifted) else value._data
@@ -450,56 +445,6 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
     return finished("eye", data, out, dtype, requires_grad, device)
 
 
-# -- like another tensor ---------------------------------------------------------------------
-
-
-def _like(
-    fill: Callable[[tuple[int, ...], Any], Raw], name: str, what: str, example: str
-) -> Callable[..., Tensor]:
-    def function(
-        input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
-        pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
-    ) -> Tensor:  # fmt: skip
-        data = in_layout_of(name, input, dtype, memory_format, fill)
-        place = place_like(input, device)
-        return new_tensor(for_each_entry(input, data), requires_grad, place, name)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""Creates {what} in the shape and dtype of another tensor.
-
-Args:
-    input: The tensor that determines the shape and, by default, the dtype.
-    {LIKE_OPTIONS}
-
-Returns:
-    The tensor.
-
-Example:
-    >>> import retrograd as torch
-    >>> {example}
-"""
-    return function
-
-
-def in_layout_of(
-    name: str, input: Any, dtype: Any, memory_format: Any, fill: Callable[[Any, Any], Raw]
-) -> Raw:
-    """What ``fill`` gives for the shape and dtype of a tensor, laid out in memory alike."""
-    if not isinstance(input, Tensor):
-        raise TypeError(
-            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
-        )
-    like = input._data
-    wanted = numpy_dtype(dtype, like.dtype, name)
-    lies = layout_of(like)
-    if memory_format == "contiguous" or lies is None or arrays.is_contiguous(lies):
-        return fill(like.shape, wanted)
-    order = arrays.layout_order(lies)
-    data = fill(tuple(like.shape[d] for d in order), wanted)
-    dims = tuple(order.index(d) for d in range(like.ndim))
-    return permute(data, dims=dims) if isinstance(data, Lifted) else arrays.permute(data, dims)
-
-
 def place_like(input: Tensor, place: Any) -> Any:
     """The device of what is made like a tensor: that of the tensor, unless one is given."""
     if place is None and (modes.device is not None or isinstance(input._data, Lifted)):
@@ -520,55 +465,6 @@ def for_each_entry(like: Tensor, data: Raw) -> Any:
         return memory
 
     return batched_on(batches_of(like._data), data.shape, repeated)
-
-
-zeros_like = _like(
-    arrays.zeros, "zeros_like", "a tensor of zeros",
-    "torch.zeros_like(torch.tensor([1, 2]))\n    tensor([0, 0])",
-)  # fmt: skip
-ones_like = _like(
-    arrays.ones, "ones_like", "a tensor of ones",
-    "torch.ones_like(torch.tensor([1, 2]))\n    tensor([1, 1])",
-)  # fmt: skip
-empty_like = _like(
-    arrays.empty, "empty_like", "an uninitialized tensor",
-    "torch.empty_like(torch.tensor([1, 2])).dtype\n    torch.int64",
-)  # fmt: skip
-
-
-def full_like(
-    input: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
-) -> Tensor:  # fmt: skip
-    """Creates a tensor filled with one value in the shape of another tensor.
-
-    Args:
-        input: The tensor that determines the shape and, by default, the dtype.
-        fill_value: The value.
-        dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
-        memory_format: ``torch.contiguous_format`` for row-major order. By default, the order of
-            ``input`` is preserved.
-
-    Returns:
-        A tensor filled with the value.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.full_like(torch.zeros(2), 3)
-        tensor([3., 3.])
-    """
-    value = _fill_value("full_like", fill_value)
-
-    def fill(shape: tuple[int, ...], wanted: Any) -> Raw:
-        return arrays.full(shape, element(value, wanted), wanted)
-
-    data = in_layout_of("full_like", input, dtype, memory_format, fill)
-    place = place_like(input, device)
-    return new_tensor(for_each_entry(input, data), requires_grad, place, "full_like")
 
 
 # -- of a tensor's own kind ------------------------------------------------------------------

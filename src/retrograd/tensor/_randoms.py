@@ -12,16 +12,15 @@ from retrograd.ops import sampling
 from retrograd.ops._dims import numel
 from retrograd.ops._randomness import drawn
 from retrograd.tensor._creation import (
-    LIKE_OPTIONS,
     OPTIONS,
     allocated,
     finished,
-    in_layout_of,
     new_tensor,
     numpy_dtype,
     place_like,
     size_of,
 )
+from retrograd.tensor._like import LIKE_OPTIONS, in_layout_of
 from retrograd.tensor._tensor import Tensor
 
 

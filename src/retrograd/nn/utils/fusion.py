@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from retrograd.nn.parameter import Parameter
-from retrograd.tensor._creation import ones_like, zeros_like
+from retrograd.tensor._like import ones_like, zeros_like
 
 
 def _fused(

@@ -13,7 +13,8 @@ from retrograd.nn.utils._norms import WHOLE, as_matrix, norm_except_dim, normali
 from retrograd.nn.utils.parametrize import register_parametrization
 from retrograd.ops.piecewise import where
 from retrograd.ops.shapes.slicing import cat
-from retrograd.tensor._creation import eye, zeros_like
+from retrograd.tensor._creation import eye
+from retrograd.tensor._like import zeros_like
 from retrograd.tensor._limits import finfo
 from retrograd.tensor._randoms import randn
 from retrograd.tensor._tensor import Tensor
