@@ -78,13 +78,15 @@ INDEX: dict[str, dict[str, str]] = {
         "functional": "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d"
             " adaptive_avg_pool2d adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
     },
+    "networks.binary_cross_entropy": {
+        "functional": "binary_cross_entropy binary_cross_entropy_with_logits",
+    },
     "networks.channel_norms": {
         "torch": "batch_norm group_norm instance_norm",
         "functional": "batch_norm group_norm instance_norm",
     },
     "networks.classification": {
-        "functional": "nll_loss cross_entropy binary_cross_entropy"
-            " binary_cross_entropy_with_logits",
+        "functional": "nll_loss cross_entropy",
     },
     "networks.convolution": {
         "torch": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"

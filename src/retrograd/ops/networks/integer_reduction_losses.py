@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.ops._public import public
-from retrograd.ops.networks import classification, ctc, distances, losses
+from retrograd.ops.networks import binary_cross_entropy, ctc, distances, losses
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -41,7 +41,7 @@ def binary_cross_entropy_with_logits(
         >>> torch.binary_cross_entropy_with_logits(torch.zeros(2), torch.tensor([0.0, 1.0]))
         tensor([0.6931, 0.6931])
     """
-    return classification.binary_cross_entropy_with_logits(
+    return binary_cross_entropy.binary_cross_entropy_with_logits(
         input, target, weight, reduction=_word(reduction), pos_weight=pos_weight
     )
 
