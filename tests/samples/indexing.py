@@ -48,7 +48,7 @@ INDEXING = [
 GROUPS = {"indexing": INDEXING}
 ERRORS = [
     *calls("""
-        mat[?] <- 2; -3; 0, 3; 0, 0, 0; [0, 2]; [0, -3]; :, [3]; k[:, :2]; kv; 1.5; 'a'; ::-1; ::0
+        mat[?] <- 2; -3; 0, 3; 0, 0, 0; [0, 2]; [0, -3]; :, [3]; k[:, :2]; kv; 1.5; 'a'; ::0
         mat[?] <- f64; ..., 0, 0, 0; k, 0; [0, 1], [0, 1, 2]; 1.0:2; mat
         sc[?] <- 0; :; [0]; ..., 0; None, 0, 0
         mat[?] <- [[True, False, True], [False, False, True]]; i8; i32.short(); kv.numpy()[0]; {}
