@@ -1,7 +1,9 @@
 """Programs as text: what they look like, what passes make of them, saving, and cost."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 import retrograd as torch
 from retrograd.compiler import Program
 from retrograd.compiler._passes import simplified
+from retrograd.compiler._trace import Trace
+from retrograd.compiler._traced import Traced
 from retrograd.func import grad
 
 
@@ -232,3 +236,16 @@ def test_cost() -> None:
     assert cost.peak_bytes == 800
     assert cost.eager.peak_bytes == 1200
     assert str(cost).splitlines()[1].split() == ["operations", "2", "3"]
+
+
+def test_a_program_keeps_nothing_of_the_run_that_it_was_traced_in() -> None:
+    compiled = torch.compile(lambda x: x.exp() * x.exp().detach() + 1)
+    x = torch.ones(4, requires_grad=True)
+    result = compiled(x)
+    first = weakref.ref(x._data), weakref.ref(result)
+    compiled(torch.ones(4, requires_grad=True)).sum().backward()
+    del x, result
+    gc.collect()
+    assert len(compiled.entries) == 1
+    assert [y() for y in first] == [None, None]
+    assert not [y for y in gc.get_objects() if isinstance(y, (Trace, Traced))]

@@ -150,7 +150,7 @@ class Compiled:
         else:
             self.last = entry
             self.entries.append(entry)
-        return entry.first_result(found)
+        return entry.first_result(trace, found)
 
     def _give_up(self, reason: str, place: Any) -> None:
         """Run eagerly from now on, and say why; or refuse to."""

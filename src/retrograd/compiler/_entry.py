@@ -27,7 +27,6 @@ class Entry:
     """A program, what it was traced for, and how to call it."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
         program = trace.make_program()
         self.eager_cost = measured(program)
         self.program = with_tiles(simplified(program))
@@ -44,7 +43,10 @@ class Entry:
         self.count = len(trace.outputs)
         self.result = trace.result
         self.writes, self.rebound = trace.writes, trace.rebound
-        self.flags, self.changes = trace.flags, trace.changes
+        self.flags, self.changes = trace.flags, [change.alone() for change in trace.changes]
+        self.recorded = [output for _, output in trace.recorded]
+        numbers = {v: i for i, v in enumerate(trace.inputs)}
+        self.saved = [] if self.pull is None else [numbers.get(v) for v in self.pull.saved]
         watch = trace.watch
         self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
         needed = [*watch.locals, *self._containers]
@@ -55,7 +57,6 @@ class Entry:
         self._plain = not (
             self.pull or self.writes or self.rebound or self.flags or self.changes
         ) and isinstance(self.result, New) and not self.result.requires_grad  # fmt: skip
-        self.trace_values: Any = None
 
     def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What the function gives, or MISSED if the program is not for this call."""
@@ -86,9 +87,8 @@ class Entry:
             apply(change, where[change.held.local], maker)
         return maker.make(self.result)
 
-    def first_result(self, found: Any) -> Any:
+    def first_result(self, trace: Trace, found: Any) -> Any:
         """What the traced call itself gives, where results have a history."""
-        trace = self.trace
         if not trace.recorded:
             return found
         known = trace.watch.tensors
@@ -97,7 +97,7 @@ class Entry:
         maker.made.update(
             (o, x) for o, x in trace.tensors.items() if all(x is not y for y, _ in trace.recorded)
         )
-        for change in self.changes:
+        for change in trace.changes:
             if change.template is not REMOVED and has_history(change.template):
                 apply(change, change.held.container, maker)
         return maker.make(self.result)
@@ -142,18 +142,16 @@ class Maker:
 
     def make_recorded(self) -> None:
         """All results that have a history, as those of one node."""
-        trace, pull = self.entry.trace, self.entry.pull
+        pull, outputs = self.entry.pull, self.entry.recorded
         assert pull is not None
         if pull.program is None:
-            for _, output in trace.recorded:
+            for output in outputs:
                 self.made[output] = freed(self.values[output])
             return
-        outputs = [output for _, output in trace.recorded]
         values = [self.values[output] for output in outputs]
         saved = self.values[self.entry.count :]
         variables = [self.known[i] for i in pull.variables]
-        inputs = {v: i for i, v in enumerate(trace.inputs)}
-        known = [self.known[inputs[v]] if v in inputs else None for v in pull.saved]
+        known = [None if i is None else self.known[i] for i in self.entry.saved]
         found = CompiledFunction.apply(self.entry, values, saved, known, *variables)
         self.made.update(zip(outputs, found, strict=True))
 

@@ -76,6 +76,10 @@ class Change(NamedTuple):
     key: Any
     template: Any  # or REMOVED
 
+    def alone(self) -> Change:
+        """The same without what the container was and held."""
+        return self._replace(held=Held(self.held.kind, None, None, self.held.local))
+
 
 REMOVED = object()
 
@@ -218,7 +222,9 @@ class Trace:
             return Nest([self.template(leaf, what) for leaf in leaves], shape)
         if id(x) in self.watch._seen or isinstance(x, (type, arrays.dtypes.dtype)):
             return Fixed(x)
-        if type(x).__module__.split(".")[0] == "retrograd" and not hasattr(x, "__dict__"):
+        if type(x).__module__.split(".")[0] == "retrograd" and (
+            not hasattr(x, "__dict__") or type(x).__name__ == "device"
+        ):  # fmt: skip
             return Fixed(x)  # a Size, a device
         if self.level.looked is None:
             self.level.look(f"a new {type(x).__name__} that is part of {what}")
