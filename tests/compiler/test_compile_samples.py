@@ -15,6 +15,8 @@ from samples import GROUPS, reason
 from samples._pool import FIXED, INF, NAN, as_array, in_dtype, names_in, put, written
 
 import retrograd as torch
+from retrograd.arrays import _blocks
+from retrograd.compiler import _tiles
 
 # Where eager mode has a kernel for arrays that is no operation, or lays a result out in memory
 # otherwise, so that sums are rounded in another order. The program still gives what its trace gave.
@@ -23,6 +25,7 @@ ROUNDED = re.compile(
     r"|einsum\('ij,kl->lk'"
 )
 DTYPES = ("float32", "complex128")
+TILED = ("activations", "grids", "losses", "pointwise")  # which have many elementwise operations
 EVERY = 6  # of the samples, one is run in the second dtype, too
 
 
@@ -117,6 +120,18 @@ def problems(group: str, start: int) -> list[str]:
             if problem is not None:
                 found.append(f"{expression} in {dtype}: {problem}")
     return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("group", [g for g in GROUPS if g.partition(".")[0] in TILED])
+def test_samples_in_tiles(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tiles, "LARGE", 1)
+    monkeypatch.setattr(_tiles, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(_blocks, "TILE_BYTES", 8)
+    monkeypatch.setattr(_blocks.workers, "count", 2)
+    monkeypatch.setattr(_blocks.workers, "_pool", None)
+    found = problems(group, 2)
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -113,6 +113,16 @@ def test_what_depends_on_a_tile_comes_after_it() -> None:
     check(function, numbers(60, 200) / 100, numbers(60, 200) / 100, tiles=2)
 
 
+def test_constants_of_several_tiles_have_names_of_their_own() -> None:
+    def function(x: Any, y: Any) -> Any:
+        h = x * 3 + 5
+        k = (h.sum() + y) * 7 - 9
+        return h * 11 + k * 13
+
+    compiled = check(function, numbers(60, 200), numbers(60, 200), tiles=2)
+    assert compiled.source.count(" = np.array(") == 6
+
+
 def test_random_numbers_are_drawn_in_their_order() -> None:
     def function(x: Any) -> Any:
         h = x * 2 + 1

@@ -122,6 +122,28 @@ def as_number(x: float, dtype: Any) -> Any:
     return found if np.isfinite(found) else None
 
 
+def is_generator(x: Any) -> bool:
+    """Whether an object draws random numbers of NumPy's."""
+    return isinstance(x, (np.random.Generator, np.random.RandomState, np.random.BitGenerator))
+
+
+def random_states(generators: Sequence[Any]) -> list[Any]:
+    """What NumPy's own random numbers, and those of some generators, depend on."""
+    states: list[Any] = [np.random.get_state(legacy=False)]
+    for x in generators:
+        if isinstance(x, np.random.RandomState):
+            states.append(x.get_state(legacy=False))
+        else:
+            states.append((x if isinstance(x, np.random.BitGenerator) else x.bit_generator).state)
+    return [_comparable(state) for state in states]
+
+
+def _comparable(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {key: _comparable(value) for key, value in x.items()}
+    return x.tobytes() if isinstance(x, np.ndarray) else x
+
+
 def overlap(a: Any, b: Any) -> bool:
     """Whether two arrays may share memory."""
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)

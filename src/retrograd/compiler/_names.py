@@ -15,7 +15,8 @@ from retrograd.compiler._statements import is_temporary
 class Names:
     """The names that variables have at one point of a program: ``h``, ``h_2``, ``t1``."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), outer: Names | None = None) -> None:
+        self._outer = outer
         self._taken = {"np", *taken}  # which no new variable may have
         self._given: set[str] = set()  # to variables, at some point
         self._in_use: set[str] = set()
@@ -28,7 +29,7 @@ class Names:
 
     def inner(self) -> Names:
         """The names of a function inside of this one, which sees those that are in use now."""
-        return Names(self._taken | self._in_use)
+        return Names(self._taken | self._in_use, self)
 
     def give(self, var: Var) -> str:
         """A name for a new variable: the user's word for it, or ``t``, with a number if need be."""
@@ -66,10 +67,19 @@ class Names:
         heapq.heappush(self._free[word], number)
 
     def reserve(self, wanted: str) -> str:
-        """A name that no variable has or will have, for something else."""
+        """A name that no variable has or will have, here or around, for something else."""
         name, number = wanted, 1
-        while name in self._taken or name in self._given or keyword.iskeyword(name):
+        while self.is_known(name) or keyword.iskeyword(name):
             number += 1
             name = f"{wanted}_{number}"
-        self._taken.add(name)
+        names: Names | None = self
+        while names is not None:
+            names._taken.add(name)
+            names = names._outer
         return name
+
+    def is_known(self, name: str) -> bool:
+        """Whether a name has stood for something."""
+        if name in self._taken or name in self._given:
+            return True
+        return self._outer is not None and self._outer.is_known(name)

@@ -9,8 +9,8 @@ what a run of the program gives (``_entry.py``).
 from __future__ import annotations
 
 import gc
-import random
 import sys
+import threading
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from retrograd.autograd._levels import opened
 from retrograd.autograd._node import SECOND_BACKWARD
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
+from retrograd.compiler._changing import RandomState
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var
 from retrograd.compiler._traced import Memory, Traced
 from retrograd.compiler._tracing import TraceLevel
@@ -136,7 +137,7 @@ class Trace:
         watch = self.watch
         generators = [default_generator, *watch.generators]
         states = [g.saved() for g in generators]
-        python_state = random.getstate()
+        foreign = RandomState(watch.foreign_generators)
         histories = self.lift()
         for g in generators:
             self.watch_seeds(g)
@@ -151,16 +152,18 @@ class Trace:
             for g in generators:
                 for name in _SEEDING:
                     vars(g).pop(name, None)
-        self.find_reason(python_state, found)
+        self.find_reason(foreign.drawn_from(), found)
         self._generators = (generators, states, [g.saved() for g in generators])
         return found
 
     def watch_seeds(self, generator: Any) -> None:
         """Notice if a generator is given another state than by drawing from it: no line does."""
+        thread = threading.get_ident()
 
         def watched(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any) -> Any:
-                self.level.look(f"setting a random generator, by {name}()")
+                if threading.get_ident() == thread:
+                    self.level.look(f"setting a random generator, by {name}()")
                 return method(*args)
 
             return call
@@ -426,21 +429,28 @@ class Trace:
 
     # -- afterwards ------------------------------------------------------------------------------
 
-    def find_reason(self, python_state: Any, found: Any) -> None:
+    def find_reason(self, drawn_from: str | None, found: Any) -> None:
         """Why the program cannot be used for other calls, if so."""
         level = self.level
         if level.looked is not None:
             how, place = level.looked
+            if "random generator" in how:
+                text = f"it changes what the program would depend on: {how}. Do that outside."
+            elif how.startswith("a new "):
+                text = (
+                    f"no program makes {how}. Return, and store, tensors, numbers, and lists, "
+                    "tuples and dicts of them."
+                )
+            else:
+                text = (
+                    f"what it does depends on values of tensors, which it looks at by {how}. Use "
+                    "torch.where() to choose between values, or look at them outside of the "
+                    "function."
+                )
+            self.reason = (text, place)
+        elif drawn_from is not None:
             self.reason = (
-                f"what it does depends on values of tensors, which it looks at by {how}. Use "
-                "torch.where() to choose between values, or look at them outside of the function."
-                if "random generator" not in how
-                else f"it changes what the program would depend on: {how}. Do that outside.",
-                place,
-            )
-        elif random.getstate() != python_state:
-            self.reason = (
-                "it draws numbers from Python's random module, which are others at each call. Use "
+                f"it draws numbers from {drawn_from}, which are others at each call. Use "
                 "torch.rand(), or pass them as arguments.", None,
             )  # fmt: skip
         elif not apart_in_memory([t.memory.value for t in self.traced],
@@ -481,6 +491,9 @@ class Trace:
         """Run the program on what was there before, and compare with what the function gave: an
         operation may have done something that no program shows."""
         generators, states, after = self._generators
+        if not any(line.operation.random for line in entry.program.lines):
+            generators = []  # which other threads may be drawing from
+        states, after = states[: len(generators)], after[: len(generators)]
         for g, state in zip(generators, states, strict=True):
             g.restore(state)
         before = [arrays.writable(arrays.copy(self.before[i])) for i in entry.positions]

@@ -23,6 +23,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
+from retrograd.compiler._changing import asked_for
 from retrograd.optim._rules import RuleOptimizer
 from retrograd.tensor._tensor import Tensor
 
@@ -30,6 +31,7 @@ MOST_OBJECTS = 100_000
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 DICTS = (dict, OrderedDict, defaultdict)
 _FOREIGN = frozenset({"numpy", "scipy", "torch", "jax", "jaxlib", *sys.stdlib_module_names})
+_EMPTY = types.CellType()
 _FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
@@ -77,6 +79,7 @@ class Watch:
         self.held: list[Held] = []
         self.arrays: dict[int, Any] = {}  # NumPy arrays that the function can see
         self.generators: list[Any] = []
+        self.foreign_generators: list[Any] = []  # NumPy's
         self.problem: str | None = None
         self.lines: list[str] = []
         self.objects: dict[str, Any] = {"Tensor": Tensor}
@@ -262,6 +265,8 @@ class Watch:
                 f"{path or 'what it refers to'} is an iterator, which gives something else at each "
                 "call. Pass what it gives as an argument."
             )
+        elif arrays.programs.is_generator(x):
+            self.foreign_generators.append(x)
         elif _is_foreign(type(x)):
             return
         else:
@@ -329,15 +334,26 @@ class Watch:
 
     def _look_at_globals(self, f: types.FunctionType) -> None:
         namespace, local = f.__globals__, self._object(f.__globals__)
-        names, stored = names_in(f.__code__)
+        found = NamesIn(f.__code__)
+        names = found.all
         self._names.update(names)
         used = {n: namespace[n] for n in names if n in namespace}
-        self.held.append(Held("globals", namespace, (used, stored), local))
+        cells = [c.cell_contents for c in f.__closure__ or () if c != _EMPTY]
+        for value in (*used.values(), *cells, *[sys.modules.get(m) for m in found.imported]):
+            self._look_for_changes(asked_for(value, found.attributes))
+        self.held.append(Held("globals", namespace, (used, found.stored), local))
         for name, value in used.items():
             if isinstance(value, (types.ModuleType, type)):
                 self._look_at_namespace(value, names, f"{local}[{name!r}]", name)
             else:
                 self._visit(value, f"{local}[{name!r}]", name, False)
+
+    def _look_for_changes(self, asked: str | None) -> None:
+        if asked is not None:
+            self.problem = (
+                f"it can ask for {asked}, which gives something else at each call. Ask for it "
+                "outside, and pass it as an argument"
+            )
 
     def _look_at_namespace(self, x: Any, names: list[str], expression: str, path: str) -> None:
         """A module or a class: what code that knows it asks it for."""
@@ -399,17 +415,28 @@ def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
     return all(memories.count(memories[i]) == 1 for i in written)
 
 
-def names_in(code: types.CodeType) -> tuple[list[str], list[str]]:
-    """The names that some code, and functions in it, use, and the globals that it assigns."""
-    names: dict[str, None] = {}
-    stored: list[str] = []
-    codes = [code]
-    while codes:
-        each = codes.pop()
-        names.update(dict.fromkeys(each.co_names))
-        stored += [i.argval for i in dis.get_instructions(each) if i.opname == "STORE_GLOBAL"]
-        codes += [c for c in each.co_consts if isinstance(c, types.CodeType)]
-    return list(names), stored
+class NamesIn:
+    """The names that some code, and functions in it, use: all of them, those of attributes, globals
+    that it assigns, and modules that it imports."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        names: dict[str, None] = {}
+        self.attributes: set[str] = set()
+        self.stored: list[str] = []
+        self.imported: list[str] = []
+        codes = [code]
+        while codes:
+            each = codes.pop()
+            names.update(dict.fromkeys(each.co_names))
+            for instruction in dis.get_instructions(each):
+                if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
+                    self.attributes.add(instruction.argval)
+                elif instruction.opname == "STORE_GLOBAL":
+                    self.stored.append(instruction.argval)
+                elif instruction.opname == "IMPORT_NAME":
+                    self.imported.append(instruction.argval)
+            codes += [c for c in each.co_consts if isinstance(c, types.CodeType)]
+        self.all = list(names)
 
 
 def _joined(path: str, part: str) -> str:
