@@ -123,11 +123,24 @@ def public(
     """A decorator: make a function public. See the top of this module."""
 
     def decorate(function: Function) -> Function:
+        _hide_private_arguments(function)
         declare(function, name or function.__name__, namespaces, alias=alias, in_place=in_place,
                 out=out, axis=axis, announces=announces)  # fmt: skip
         return function
 
     return decorate
+
+
+def _hide_private_arguments(function: Callable[..., Any]) -> None:
+    """Leave ``*_older``, which takes arguments in an order that is deprecated, out of the signature
+    that users see."""
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_flags & inspect.CO_VARARGS:
+        return
+    if code.co_varnames[code.co_argcount + code.co_kwonlyargcount].startswith("_"):
+        signature = inspect.signature(function)
+        shown = [p for p in signature.parameters.values() if not p.name.startswith("_")]
+        function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
 
 
 def documented(doc: str, inputs: tuple[str, ...], accepts: str) -> str:
