@@ -69,7 +69,11 @@ class device(ModeContext):  # noqa: N801 - PyTorch's name
         self.index = int(number) if colon else index
 
     def changes(self) -> dict[str, Any]:
-        """The modes that are different in a ``with`` block."""
+        """The modes that are different in a ``with`` block.
+
+        Returns:
+            A dictionary of their values by name.
+        """
         return {"device": self}
 
     def __enter__(self) -> Self:
@@ -77,7 +81,11 @@ class device(ModeContext):  # noqa: N801 - PyTorch's name
         return self
 
     def clone(self) -> device:
-        """The same device, for each call of a decorated function."""
+        """The same device, for each call of a decorated function.
+
+        Returns:
+            A new device object.
+        """
         return device(self)
 
     def __repr__(self) -> str:
@@ -148,9 +156,10 @@ def set_default_device(device: Any) -> None:
 
     Example:
         >>> import retrograd as torch
-        >>> torch.set_default_device("cpu")
-        >>> torch.get_default_device()
-        device(type='cpu')
+        >>> torch.set_default_device("meta")
+        >>> torch.zeros(2).device
+        device(type='meta')
+        >>> torch.set_default_device(None)
     """
     set_modes(device=None if device is None else _as_device(device))
 
