@@ -24,13 +24,15 @@ def sections(text: str, spatial: int = 0, **words: str) -> Callable[[T], T]:
 
     Names in braces in ``text`` are replaced by ``words``. For a layer or function of one, two or
     three spatial dimensions, ``{n}`` is their number, ``{sizes}`` how a size is given, ``{input}``
-    the spatial dimensions of the input and ``{output}`` those of the output.
+    the spatial dimensions of the input, ``{output}`` those of the output and ``{kernel}`` those of
+    a window.
     """
     if spatial:
         names = SPATIAL[spatial]
         words |= {
             "n": str(spatial), "sizes": SIZES[spatial], "input": ", ".join(names),
             "output": ", ".join(f"{name}_out" for name in names),
+            "kernel": ", ".join(f"K_{name.lower()}" for name in names) if spatial > 1 else "K",
         }  # fmt: skip
     shared = _parsed(text.format(**words))
 

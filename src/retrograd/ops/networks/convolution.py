@@ -17,6 +17,7 @@ from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_chan
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._operation import Multilinear, Operation, composite, multilinear
 from retrograd.ops._public import public
+from retrograd.ops._sections import sections
 from retrograd.ops.networks._convolution_arguments import (
     Sizes,
     check_arguments,
@@ -245,29 +246,33 @@ def _padded(
     return input, tuple(t // 2 for t in total)
 
 
+_CONVOLUTION = """\
+For each output channel, the sum of products of each window with the filter of that channel (a
+cross-correlation), plus a bias.
+
+Args:
+    input: the input, of shape ``(N, C_in, {input})`` or ``(C_in, {input})``.
+    weight: filters, of shape ``(C_out, C_in / groups, {kernel})``.
+    bias: bias to add, of shape ``(C_out,)``, or None.
+    stride: distance between windows, {sizes}.
+    padding: zeros added on both sides, {sizes}; or "valid" for none, or "same"
+        for an output as large as the input (with a stride of 1).
+    dilation: distance between the elements of a window, {sizes}.
+    groups: number of groups that channels are divided into. Each group of outputs sees one
+        group of inputs only.
+
+Returns:
+    The output, of shape ``(N, C_out, {input})`` or ``(C_out, {input})``, as the input.
+"""
+
+
 @public("torch functional")
+@sections(_CONVOLUTION, 1)
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
     """Convolution over sequences.
-
-    For each output channel, the sum of products of each window with the filter of that channel (a
-    cross-correlation), plus a bias.
-
-    Args:
-        input: the input, of shape ``(N, C_in, L)`` or ``(C_in, L)``.
-        weight: filters, of shape ``(C_out, C_in / groups, K)``.
-        bias: bias to add, of shape ``(C_out,)``, or None.
-        stride: distance between windows, an int.
-        padding: zeros added on both sides, an int; or "valid" for none, or "same" for an output as
-            large as the input (with a stride of 1).
-        dilation: distance between the elements of a window, an int.
-        groups: number of groups that channels are divided into. Each group of outputs sees one
-            group of inputs only.
-
-    Returns:
-        The output, of shape ``(N, C_out, L)`` or ``(C_out, L)``, as the input.
 
     Example:
         >>> import retrograd as torch
@@ -278,28 +283,12 @@ def conv1d(
 
 
 @public("torch functional")
+@sections(_CONVOLUTION, 2)
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
     """Convolution over images.
-
-    For each output channel, the sum of products of each window with the filter of that channel (a
-    cross-correlation), plus a bias.
-
-    Args:
-        input: the input, of shape ``(N, C_in, H, W)`` or ``(C_in, H, W)``.
-        weight: filters, of shape ``(C_out, C_in / groups, K_h, K_w)``.
-        bias: bias to add, of shape ``(C_out,)``, or None.
-        stride: distance between windows, an int, or a tuple of 2.
-        padding: zeros added on both sides, an int, or a tuple of 2; or "valid" for none, or "same"
-            for an output as large as the input (with a stride of 1).
-        dilation: distance between the elements of a window, an int, or a tuple of 2.
-        groups: number of groups that channels are divided into. Each group of outputs sees one
-            group of inputs only.
-
-    Returns:
-        The output, of shape ``(N, C_out, H, W)`` or ``(C_out, H, W)``, as the input.
 
     Example:
         >>> import retrograd as torch
@@ -310,28 +299,12 @@ def conv2d(
 
 
 @public("torch functional")
+@sections(_CONVOLUTION, 3)
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
     """Convolution over volumes.
-
-    For each output channel, the sum of products of each window with the filter of that channel (a
-    cross-correlation), plus a bias.
-
-    Args:
-        input: the input, of shape ``(N, C_in, D, H, W)`` or ``(C_in, D, H, W)``.
-        weight: filters, of shape ``(C_out, C_in / groups, K_d, K_h, K_w)``.
-        bias: bias to add, of shape ``(C_out,)``, or None.
-        stride: distance between windows, an int, or a tuple of 3.
-        padding: zeros added on both sides, an int, or a tuple of 3; or "valid" for none, or "same"
-            for an output as large as the input (with a stride of 1).
-        dilation: distance between the elements of a window, an int, or a tuple of 3.
-        groups: number of groups that channels are divided into. Each group of outputs sees one
-            group of inputs only.
-
-    Returns:
-        The output, of shape ``(N, C_out, D, H, W)`` or ``(C_out, D, H, W)``, as the input.
 
     Example:
         >>> import retrograd as torch
@@ -341,29 +314,33 @@ def conv3d(
     return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
+_TRANSPOSED = """\
+Computes the gradient of ``conv{n}d`` with respect to its input (also called fractionally strided
+convolution, or deconvolution).
+
+Args:
+    input: the input, of shape ``(N, C_in, {input})`` or ``(C_in, {input})``.
+    weight: filters, of shape ``(C_in, C_out / groups, {kernel})``.
+    bias: bias to add, of shape ``(C_out,)``, or None.
+    stride: distance between windows in the output, {sizes}.
+    padding: elements removed on both sides of the output, {sizes}.
+    output_padding: elements added on one side of the output, {sizes};
+        less than the stride or the dilation.
+    groups: number of groups that channels are divided into.
+    dilation: distance between the elements of a window, {sizes}.
+
+Returns:
+    The output, of shape ``(N, C_out, {input})`` or ``(C_out, {input})``, as the input.
+"""
+
+
 @public("torch functional")
+@sections(_TRANSPOSED, 1)
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
     """Transposed convolution over sequences.
-
-    Computes the gradient of ``conv1d`` with respect to its input (also called fractionally strided
-    convolution, or deconvolution).
-
-    Args:
-        input: the input, of shape ``(N, C_in, L)`` or ``(C_in, L)``.
-        weight: filters, of shape ``(C_in, C_out / groups, K)``.
-        bias: bias to add, of shape ``(C_out,)``, or None.
-        stride: distance between windows in the output, an int.
-        padding: elements removed on both sides of the output, an int.
-        output_padding: elements added on one side of the output, an int; less than the stride or
-            the dilation.
-        groups: number of groups that channels are divided into.
-        dilation: distance between the elements of a window, an int.
-
-    Returns:
-        The output, of shape ``(N, C_out, L)`` or ``(C_out, L)``, as the input.
 
     Example:
         >>> import retrograd as torch
@@ -375,28 +352,12 @@ def conv_transpose1d(
 
 
 @public("torch functional")
+@sections(_TRANSPOSED, 2)
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
     """Transposed convolution over images.
-
-    Computes the gradient of ``conv2d`` with respect to its input (also called fractionally strided
-    convolution, or deconvolution).
-
-    Args:
-        input: the input, of shape ``(N, C_in, H, W)`` or ``(C_in, H, W)``.
-        weight: filters, of shape ``(C_in, C_out / groups, K_h, K_w)``.
-        bias: bias to add, of shape ``(C_out,)``, or None.
-        stride: distance between windows in the output, an int, or a tuple of 2.
-        padding: elements removed on both sides of the output, an int, or a tuple of 2.
-        output_padding: elements added on one side of the output, an int, or a tuple of 2; less than
-            the stride or the dilation.
-        groups: number of groups that channels are divided into.
-        dilation: distance between the elements of a window, an int, or a tuple of 2.
-
-    Returns:
-        The output, of shape ``(N, C_out, H, W)`` or ``(C_out, H, W)``, as the input.
 
     Example:
         >>> import retrograd as torch
@@ -408,28 +369,12 @@ def conv_transpose2d(
 
 
 @public("torch functional")
+@sections(_TRANSPOSED, 3)
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
     """Transposed convolution over volumes.
-
-    Computes the gradient of ``conv3d`` with respect to its input (also called fractionally strided
-    convolution, or deconvolution).
-
-    Args:
-        input: the input, of shape ``(N, C_in, D, H, W)`` or ``(C_in, D, H, W)``.
-        weight: filters, of shape ``(C_in, C_out / groups, K_d, K_h, K_w)``.
-        bias: bias to add, of shape ``(C_out,)``, or None.
-        stride: distance between windows in the output, an int, or a tuple of 3.
-        padding: elements removed on both sides of the output, an int, or a tuple of 3.
-        output_padding: elements added on one side of the output, an int, or a tuple of 3; less than
-            the stride or the dilation.
-        groups: number of groups that channels are divided into.
-        dilation: distance between the elements of a window, an int, or a tuple of 3.
-
-    Returns:
-        The output, of shape ``(N, C_out, D, H, W)`` or ``(C_out, D, H, W)``, as the input.
 
     Example:
         >>> import retrograd as torch
