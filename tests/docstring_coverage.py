@@ -36,7 +36,8 @@ NAMESPACES = (
     "nn.utils.parametrize", "nn.utils.rnn", "nn.parallel", "optim", "optim.lr_scheduler",
     "optim.swa_utils", "autograd", "autograd.forward_ad", "autograd.function",
     "autograd.functional", "autograd.graph", "func", "linalg", "fft", "special", "random",
-    "utils.checkpoint", "utils.data", "files", "distributed", "pipeline", "viz",
+    "utils.checkpoint", "utils.data", "files", "distributed", "distributions",
+    "distributions.kl", "distributions.utils", "pipeline", "viz",
 )  # fmt: skip
 PARTS = ("text", "args", "returns", "shape", "example")
 SECTION = re.compile(r"^(Args|Arguments|Returns|Yields|Raises|Shape|Example|Examples|Note):\s*$")

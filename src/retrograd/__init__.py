@@ -115,12 +115,14 @@ _LATER = {
     "triu_indices": "tensor._indices",
     "empty_permuted": "tensor._memory", "empty_strided": "tensor._memory",
     "frombuffer": "tensor._memory", "finfo": "tensor._limits", "iinfo": "tensor._limits",
+    "_dirichlet_grad": "ops.gammas", "_sample_dirichlet": "ops.gammas",
+    "_standard_gamma": "ops.gammas", "_standard_gamma_grad": "ops.gammas",
     "load": "files", "save": "files", "compile": "compiler",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
-    "compiler", "cuda", "distributed", "fft", "files", "func", "integrate", "library", "linalg",
-    "nn", "optim", "pipeline", "random", "special", "utils", "viz",
+    "compiler", "cuda", "distributed", "distributions", "fft", "files", "func", "integrate",
+    "library", "linalg", "nn", "optim", "pipeline", "random", "special", "utils", "viz",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 

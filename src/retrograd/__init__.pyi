@@ -9,6 +9,7 @@ from retrograd import autograd as autograd
 from retrograd import compiler as compiler
 from retrograd import cuda as cuda
 from retrograd import distributed as distributed
+from retrograd import distributions as distributions
 from retrograd import fft as fft
 from retrograd import files as files
 from retrograd import func as func

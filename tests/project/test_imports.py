@@ -18,6 +18,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 LAYERS = (
     ("__main__.py", "the command line"),
     ("tour/ training/", "what it runs: a tour, and models to train"),
+    ("distributions/", "probability distributions"),
     ("pipeline/ viz/", "models split across processes; pictures of graphs and passes"),
     ("_alias.py _scripts.py", "programs that import torch, run with this package in its place"),
     ("as_torch.py", "(the same)"),

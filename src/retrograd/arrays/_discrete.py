@@ -84,7 +84,7 @@ def _cumulative(weights: Array) -> Array:
 
 
 @contextmanager
-def _uniforms(generator: Generator) -> Iterator[Uniform]:
+def uniforms(generator: Generator) -> Iterator[Uniform]:
     """A function that gives the next uniform number.  They are drawn in bulk; those that nobody
     asked for go back."""
     with generator.lock:
@@ -115,7 +115,7 @@ def poisson(rates: Array, generator: Generator | None = None) -> Array:
     [0.0, 0.0]
     """
     require(bool((rates >= 0).all()), "invalid Poisson rate, expected rate to be non-negative")
-    with _uniforms(generator or default_generator) as uniform:
+    with uniforms(generator or default_generator) as uniform:
         counts = [_poisson(rate, uniform) for rate in rates.astype(np.float64).ravel().tolist()]
     return narrowed(np.array(counts, np.float64).reshape(rates.shape), rates.dtype)
 
@@ -156,7 +156,7 @@ def binomial(counts: Array, chances: Array, generator: Generator | None = None) 
     """
     counts, chances = np.broadcast_arrays(counts, chances)
     pairs = zip(counts.ravel().tolist(), chances.ravel().tolist(), strict=True)
-    with _uniforms(generator or default_generator) as uniform:
+    with uniforms(generator or default_generator) as uniform:
         found = [_binomial(count, chance, uniform) for count, chance in pairs]
     return narrowed(np.array(found, np.float64).reshape(counts.shape), counts.dtype)
 

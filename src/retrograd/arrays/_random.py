@@ -35,6 +35,12 @@ import numpy.typing as npt
 
 from retrograd.arrays._discrete import binomial, multinomial, poisson
 from retrograd.arrays._fused import scale_and_shift
+from retrograd.arrays._gamma import (
+    dirichlet,
+    dirichlet_grad,
+    standard_gamma,
+    standard_gamma_grad,
+)
 from retrograd.arrays._generator import (
     Generator,
     default_generator,
@@ -61,10 +67,11 @@ Shape = int | Sequence[int]
 Precision = type[np.float32 | np.float64]
 
 __all__ = [
-    "Generator", "bernoulli", "binomial", "cauchy", "default_generator", "exponential", "geometric",
+    "Generator", "bernoulli", "binomial", "cauchy", "default_generator", "dirichlet",
+    "dirichlet_grad", "exponential", "geometric",
     "get_rng_state", "in_memory_order", "initial_seed", "integers", "log_normal", "manual_seed",
     "memory_order", "multinomial", "normal", "permutation", "poisson", "seed", "set_rng_state",
-    "uniform",
+    "standard_gamma", "standard_gamma_grad", "uniform",
 ]  # fmt: skip
 
 # How error messages spell a dtype: its C++ type, and PyTorch's name for it.

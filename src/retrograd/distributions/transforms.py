@@ -1,0 +1,34 @@
+"""Functions of random variables, with the logarithm of the determinant of the Jacobian."""
+
+from retrograd.distributions._functions import (
+    AbsTransform,
+    AffineTransform,
+    CorrCholeskyTransform,
+    ExpTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    PowerTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StickBreakingTransform,
+    TanhTransform,
+)
+from retrograd.distributions._transform import (
+    CatTransform,
+    ComposeTransform,
+    CumulativeDistributionTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    StackTransform,
+    Transform,
+    identity_transform,
+)
+
+__all__ = [
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform",
+    "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+    "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
+]  # fmt: skip
