@@ -40,7 +40,7 @@ def test_gamma_slopes() -> None:
     found = _gamma.standard_gamma_grad(a, x)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     reference = theirs._standard_gamma_grad(theirs.from_numpy(a), theirs.from_numpy(x)).numpy()
-    np.testing.assert_allclose(found, reference, rtol=2e-4)
+    np.testing.assert_allclose(found, reference, rtol=5e-4)
 
 
 def test_gamma_slopes_of_large_concentrations() -> None:
