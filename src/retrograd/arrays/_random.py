@@ -35,12 +35,7 @@ import numpy.typing as npt
 
 from retrograd.arrays._discrete import binomial, multinomial, poisson
 from retrograd.arrays._fused import scale_and_shift
-from retrograd.arrays._gamma import (
-    dirichlet,
-    dirichlet_grad,
-    standard_gamma,
-    standard_gamma_grad,
-)
+from retrograd.arrays._gamma import dirichlet, dirichlet_grad, standard_gamma, standard_gamma_grad
 from retrograd.arrays._generator import (
     Generator,
     default_generator,

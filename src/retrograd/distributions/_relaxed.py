@@ -12,12 +12,7 @@ from retrograd.distributions._compound import TransformedDistribution
 from retrograd.distributions._counts import CHANCE, CHANCE_PARAMETERS, _OfChance
 from retrograd.distributions.distribution import EMPTY, ExponentialFamily
 from retrograd.distributions.transforms import ExpTransform, SigmoidTransform
-from retrograd.distributions.utils import (
-    broadcast_all,
-    clamp_probs,
-    lazy_property,
-    logits_to_probs,
-)
+from retrograd.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from retrograd.nn import functional
 
 
