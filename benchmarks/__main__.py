@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import compile, large, ops, overhead, pipeline, training, transforms
+from benchmarks import compile, large, ops, orders, overhead, pipeline, training, transforms
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -68,6 +68,7 @@ def parser() -> Parser:
     add_compile(groups)
     add_training(groups)
     add_pipeline(groups)
+    add_orders(groups)
     return main
 
 
@@ -162,6 +163,19 @@ def add_pipeline(groups: Any) -> None:
                        help="how many ranks, each on a core (default: %(default)s)")  # fmt: skip
     group.add_argument("--rounds", metavar="N", type=positive, default=5,
                        help="how many rounds (default: %(default)s)")  # fmt: skip
+    add_json(group)
+
+
+def add_orders(groups: Any) -> None:
+    group = groups.add_parser(
+        "orders",
+        help="Taylor series, Laplacians and sparse Jacobians, beside PyTorch and JAX",
+        description=orders.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group.add_argument("--programs", metavar="NAMES", type=list_of(orders.NAMES, "program"),
+                       help="which to run, separated by commas (default: all of "
+                       f"{', '.join(orders.NAMES)})")  # fmt: skip
     add_json(group)
 
 
@@ -361,8 +375,21 @@ def run_pipeline(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def run_orders(options: argparse.Namespace) -> None:
+    keys = [k for k in ("retrograd", "torch", "jax") if BY_KEY[k].why_absent() is None]
+    libraries, _ = choose_libraries(keys)
+    about = environment(libraries)
+    print(heading(about))
+    results = orders.run(options.programs or orders.NAMES, Progress())
+    if options.json:
+        programs = {result.name: result.as_json() for result in results}
+        written = {"group": "orders", **about, "programs": programs}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
 GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms,
-          "compile": run_compile, "training": run_training, "pipeline": run_pipeline}  # fmt: skip
+          "compile": run_compile, "training": run_training, "pipeline": run_pipeline,
+          "orders": run_orders}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -70,6 +70,7 @@ def page(operations: Mapping[str, Operation] = TABLE) -> str:
         "",
         *called(),
         *primitives(operations),
+        *series(operations),
         *table(operations),
         *missing(),
     ]  # fmt: skip
@@ -157,6 +158,54 @@ def primitives(operations: Mapping[str, Operation]) -> Iterator[str]:
     yield "| operation | family | why |"
     yield "| --- | --- | --- |"
     yield from (f"| `{op.name}` | {word_for(op.family)} | {op.reason} |" for op in own)
+    yield ""
+
+
+# How the coefficients of a Taylor series follow, and what each element of a result may depend on.
+SERIES_AND_PATTERNS = {
+    "elementwise": ("the tangent rule as a differential equation, one order after the other",
+                    "the same elements of the operands"),
+    "linear": ("the operation itself, on each coefficient",
+               "what the map uses, found by calling it"),
+    "multilinear": ("the product of polynomials", "the same, in each operand"),
+    "reduction": ("the tangent rule as a differential equation", "all elements reduced to it"),
+    "selecting": ("the same selection of each coefficient",
+                  "the elements selected; for every value, all that could be"),
+    "matrix function": ("the tangent rule as a differential equation", "everything"),
+    "composite": ("that of its definition", "what its definition says"),
+    "undifferentiable": ("an error, as in PyTorch", "everything"),
+    "operation": ("the tangent rule as a differential equation", "everything"),
+    "constant": ("none: it is constant", "nothing"),
+}  # fmt: skip
+
+
+def series(operations: Mapping[str, Operation]) -> Iterator[str]:
+    """Which operations have Taylor series and patterns, and how they come about."""
+    importlib.import_module("retrograd.autograd._recurrences")
+    recurrences = importlib.import_module("retrograd.autograd._series").RECURRENCES
+    yield "## Taylor series and sparsity patterns"
+    yield ""
+    yield (
+        "No operation declares anything for series (see [high-orders.md](high-orders.md)) or for "
+        "patterns (see [sparse.md](sparse.md)): both follow from the family. Series to order 4 of "
+        "the samples of all operations are compared with nested tangents, and patterns with dense "
+        "Jacobians."
+    )
+    yield ""
+    yield "| family | with a series | coefficients of a series | an element depends on |"
+    yield "| --- | --- | --- | --- |"
+    for family, (coefficients, depends) in SERIES_AND_PATTERNS.items():
+        members = of_family(operations, family)
+        having = [op for op in members if op.differentiable and family != "undifferentiable"]
+        share = f"{len(having)} of {len(members)}"
+        yield f"| {word_for(family)} | {share} | {coefficients} | {depends} |"
+    yield ""
+    own = ", ".join(f"`{name}`" for name in sorted(recurrences))
+    yield (
+        f"Recurrences of their own have {own}: their rules would lead to further ones of the same "
+        "kind. The members without a series have no derivative. Of an operation whose second or "
+        "third derivative is refused, as in PyTorch, series end at that order with the same error."
+    )
     yield ""
 
 

@@ -58,6 +58,7 @@ from retrograd.arrays._dtypes import (
     uint32,
     uint64,
 )
+from retrograd.autograd._wrap import Plug as _Plug
 from retrograd.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from retrograd.autograd.grad_mode import (
     enable_grad,
@@ -136,6 +137,9 @@ def __getattr__(name: str) -> _Any:
         return _function(name)
     value = globals()[name] = getattr(importlib.import_module(f"retrograd.{_LATER[name]}"), name)
     return value
+
+
+_Plug.compiler = lambda: __getattr__("compile")
 
 
 def __dir__() -> list[str]:

@@ -175,11 +175,25 @@ STEPS: list[Any] = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
-@given(
+random_steps = given(
     st.lists(st.tuples(st.integers(0, len(STEPS) - 1), st.integers(0, 5)), min_size=1, max_size=4)
 )
+
+
+@settings(max_examples=60, deadline=None)
+@random_steps
 def test_random_functions(steps: list[tuple[int, int]]) -> None:
+    compare_random_function(steps)
+
+
+@pytest.mark.long
+@settings(max_examples=1000, deadline=None)
+@random_steps
+def test_a_thousand_random_functions(steps: list[tuple[int, int]]) -> None:
+    compare_random_function(steps)
+
+
+def compare_random_function(steps: list[tuple[int, int]]) -> None:
     def f(x: Any) -> Any:
         for number, k in steps:
             x = STEPS[number](x, k)
@@ -232,6 +246,44 @@ def test_scipy_takes_the_matrices() -> None:
         jac=lambda x: jac(torch.from_numpy(x)), tr_solver="lsmr", xtol=1e-12, ftol=1e-12,
     )  # fmt: skip
     np.testing.assert_allclose(found.x, np.ones(20), atol=1e-6)
+
+
+def test_solve_ivp_takes_the_matrices() -> None:
+    """A chain of reactions, which is stiff, by an implicit method with and without the Jacobian."""
+    from scipy.integrate import solve_ivp
+
+    def rates(y: Any) -> Any:
+        flow = 50 * y[:-1] - y[1:] ** 2
+        return F.pad(flow, (1, 0)) - F.pad(flow, (0, 1))
+
+    start = torch.zeros(30, dtype=torch.float64)
+    start[0] = 1
+    jac = sparse_jacobian(rates, start, compile=True)
+    options: Any = {"method": "BDF", "rtol": 1e-8, "atol": 1e-10}
+    given = solve_ivp(
+        lambda t, y: rates(torch.from_numpy(y)).numpy(), (0, 2), start.numpy(),
+        jac=lambda t, y: jac(torch.from_numpy(y)), **options,
+    )  # fmt: skip
+    without = solve_ivp(
+        lambda t, y: rates(torch.from_numpy(y)).numpy(), (0, 2), start.numpy(), **options
+    )
+    assert given.success
+    assert given.nfev < without.nfev
+    np.testing.assert_allclose(given.y[:, -1], without.y[:, -1], atol=1e-6)
+    np.testing.assert_allclose(given.y[:, -1].sum(), 1, atol=1e-8)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", "cut"])
+def test_compiled_evaluations(mode: str) -> None:
+    x = points(12)
+    f = lambda x: x[1:] * x[:-1] * x[1:].sin() + x[:-1]
+    jac = sparse_jacobian(f, x, mode=mode, compile=True)
+    for point in (x, points(12, 1), points(12, 2)):
+        np.testing.assert_allclose(jac(point).toarray(), dense(f, point), rtol=1e-12)
+    g = lambda x: (f(x) ** 2).sum()
+    hess = sparse_hessian(g, x, compile=True)
+    for point in (x, points(12, 1)):
+        np.testing.assert_allclose(hess(point).toarray(), hessian(g)(point), atol=1e-10)
 
 
 def test_forms_and_chunks() -> None:
@@ -300,9 +352,9 @@ VARYING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "one-hot": lambda x: torch.nn.functional.one_hot(x.argsort(), 4).double() @ x,
     "scatter": lambda x: torch.zeros(4, dtype=float64).scatter(0, x.argsort(), x * 3),
     "masked write": lambda x: x.clone().masked_fill(x > 2, 0.0).flip(0),
-    "written with a detached value": lambda x: torch.zeros(4, 4, dtype=float64).copy_(
-        torch.outer(x.detach() - 1, x.detach() - 2)
-    ) @ x,
+    "written with a detached value": lambda x: (
+        torch.zeros(4, 4, dtype=float64).copy_(torch.outer(x.detach() - 1, x.detach() - 2)) @ x
+    ),
     "custom operation": lambda x: Square.apply(x).flip(0),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from retrograd.arrays import Raw
@@ -9,9 +10,11 @@ from retrograd.ops._operation import TensorLike
 
 
 class Plug:
-    """Holds the Tensor class once the tensor layer has been loaded."""
+    """Holds the Tensor class once the tensor layer has been loaded, and a function that returns
+    ``torch.compile`` once the package has been."""
 
     tensor: type[Any] = TensorLike
+    compiler: Callable[[], Any]
 
 
 def wrap(

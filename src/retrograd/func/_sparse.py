@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import Plug, wrap
 from retrograd.func._arguments import check_outputs
 from retrograd.func._cuts import Cuts
 from retrograd.func._cuts import find as find_cuts
@@ -68,6 +68,10 @@ class _Compressed:
         raise ValueError(f"expected a form of 'csr', 'dense' or 'triplets', got {form!r}.")
 
 
+def compiled(function: Callable[[Tensor], Any]) -> Any:
+    return Plug.compiler()(function)
+
+
 class Products:
     """The entries of a Jacobian from products with it and with its transpose, by a colouring."""
 
@@ -116,13 +120,15 @@ class SparseJacobian(_Compressed):
     """The Jacobian of a function as a sparse matrix. Made by ``sparse_jacobian``."""
 
     def __init__(
-        self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, method: Any, local: bool
-    ) -> None:
+        self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, method: Any, local: bool,
+        compile: bool,
+    ) -> None:  # fmt: skip
         self.func = func
         self.pattern = pattern
         self.local = local
         self._input = tuple(x.shape)
         self._method = method
+        self._compressed = compiled(method.compressed) if compile else method.compressed
         self.mode: str = method.mode
         self.column_colors, self.row_colors = method.column_colors, method.row_colors
 
@@ -160,7 +166,7 @@ class SparseJacobian(_Compressed):
                 columns and values of all entries.
         """
         self._given(x)
-        values = self._method.values(self._method.compressed(x), raw(x).dtype)
+        values = self._method.values(self._compressed(x), raw(x).dtype)
         self._check(values, lambda v: jvp(self.func, (x,), (v,))[1], x)
         return self._in_form(values, form)
 
@@ -170,11 +176,12 @@ class SparseHessian(_Compressed):
 
     def __init__(
         self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, mode: str,
-        order: str | None, chunk_size: int | None,
+        order: str | None, chunk_size: int | None, compile: bool,
     ) -> None:  # fmt: skip
         self.func = func
         self.pattern = pattern
         self.chunk_size = chunk_size
+        self._compressed = compiled(self._products) if compile else self._products
         self._input = tuple(x.shape)
         self._recovery = symmetric.recovery(pattern, mode, order)
         self.colors = self._recovery.colors
@@ -204,7 +211,7 @@ class SparseHessian(_Compressed):
         self._given(x)
         if not self.nnz:
             return self._in_form(arrays.zeros((0,), raw(x).dtype), form)
-        values = self._recovery.values(raw(self._products(x).detach()))
+        values = self._recovery.values(raw(self._compressed(x).detach()))
         self._check(values, lambda v: jvp(grad(self.func), (x,), (v,))[1], x)
         return self._in_form(values, form)
 
@@ -220,6 +227,7 @@ class SparseHessian(_Compressed):
 def sparse_jacobian(
     func: Callable[[Tensor], Any], x: Tensor, *, pattern: Any = None, mode: str = "auto",
     order: str | None = None, chunk_size: int | None = None, check: bool = True,
+    compile: bool = False,
 ) -> SparseJacobian:  # fmt: skip
     """The Jacobian of ``func`` as a sparse matrix, computed by few directional derivatives.
 
@@ -243,6 +251,7 @@ def sparse_jacobian(
         chunk_size: The number of directions to compute at a time, to bound memory.
         check: Compare one product with a random vector with ``jvp``, which shows with certainty,
             but for chance, whether a given pattern misses an entry.
+        compile: Make a program of the evaluation by ``torch.compile``, at the first one.
 
     Returns:
         An object ``jac``: ``jac(x)`` is a SciPy ``csr_array``, ``jac.pattern`` the pattern,
@@ -287,7 +296,7 @@ def sparse_jacobian(
             method = Cuts(func, plan)
         else:
             method = Products(func, pattern, colors, chunk_size, (tuple(x.shape), shape))
-    jac = SparseJacobian(func, x, pattern, method, local)
+    jac = SparseJacobian(func, x, pattern, method, local, compile)
     if given and check:
         _compare(jac(x), lambda v: jvp(func, (x,), (v,))[1], x, what)
     return jac
@@ -296,6 +305,7 @@ def sparse_jacobian(
 def sparse_hessian(
     func: Callable[[Tensor], Any], x: Tensor, *, pattern: Any = None, mode: str = "direct",
     order: str | None = None, chunk_size: int | None = None, check: bool = True,
+    compile: bool = False,
 ) -> SparseHessian:  # fmt: skip
     """The Hessian of a scalar function as a sparse matrix, computed by few products with it.
 
@@ -315,6 +325,7 @@ def sparse_hessian(
             "smallest_last". By default several colourings are compared.
         chunk_size: The number of directions to compute at a time, to bound memory.
         check: Compare one product with a random vector, as in ``sparse_jacobian``.
+        compile: Make a program of the evaluation, as in ``sparse_jacobian``.
 
     Returns:
         An object ``hess``: ``hess(x)`` is a SciPy ``csr_array``.
@@ -340,7 +351,7 @@ def sparse_hessian(
     else:
         pattern, _, local = find(grad(func), x, what)
         pattern = patterns.union([pattern, patterns.transposed(pattern)])
-    hess = SparseHessian(func, x, pattern, mode, order, chunk_size)
+    hess = SparseHessian(func, x, pattern, mode, order, chunk_size, compile)
     hess.local = local
     if given and check:
         _compare(hess(x), lambda v: jvp(grad(func), (x,), (v,))[1], x, what)

@@ -1,7 +1,8 @@
 """Pictures of graphs and of backward passes: see what ``backward()`` does.
 
 ``draw`` makes a picture of a graph, ``explore`` a page that steps through a backward pass,
-``recording`` records a program for both, and ``gradient_flow`` shows how large gradients are.
+``recording`` records a program for both, ``gradient_flow`` shows how large gradients are, and
+``sparsity`` which entries a Jacobian has.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _PLACES = {
     "explore": "_explore",
     "gradient_flow": "_flow",
     "recording": "_recording",
+    "sparsity": "_sparsity",
 }
 
 
@@ -33,4 +35,4 @@ def __dir__() -> list[str]:
     return [*globals(), *_PLACES]
 
 
-__all__ = ["draw", "explore", "gradient_flow", "recording"]
+__all__ = ["draw", "explore", "gradient_flow", "recording", "sparsity"]
