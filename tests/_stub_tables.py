@@ -143,7 +143,21 @@ std_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool =
 std_mean(input: Tensor, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]
 where(condition: Tensor) -> tuple[Tensor, ...]
 where(condition: Tensor, input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor
+set_default_tensor_type(t: type[Tensor] | str) -> None
 Tensor.cuda(self, device: Device = None, non_blocking: bool = False) -> Tensor
+Tensor.apply_(self, callable: Callable[[Any], Any]) -> Tensor
+Tensor.map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor
+Tensor.set_(self, source: Any = None, storage_offset: int = 0, size: Shape | None = None, stride: Shape | None = None) -> Tensor
+Tensor.resize_(self, *sizes: int, memory_format: MemoryFormat | None = None) -> Tensor
+Tensor.resize_(self, sizes: Shape, *, memory_format: MemoryFormat | None = None) -> Tensor
+Tensor.resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
+Tensor.storage(self) -> Any
+Tensor._typed_storage(self) -> Any
+Tensor.untyped_storage(self) -> Any
+Tensor.share_memory_(self) -> Tensor
+Tensor.is_shared(self) -> bool
+Tensor.pin_memory(self, device: Device = None) -> Tensor
+Tensor.is_pinned(self, device: Device = None) -> bool
 Tensor.where(self, condition: Tensor, other: Operand) -> Tensor
 nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor
 nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]

@@ -371,8 +371,10 @@ def package_stub() -> str:
             modules.append(f"from retrograd import {name} as {name}")
         elif kind is torch.dtype:
             lines.append(f"{name}: dtype")
-        elif kind in (float, str):
-            lines.append(f"{name}: {kind.__name__}")
+        elif kind is float or isinstance(value, str) or value is None:
+            lines.append(f"{name}: {'float' if kind is float else 'str' if value else 'None'}")
+        elif kind.__name__ == "TensorType":
+            lines.append(f"{name}: type[Tensor]")
         elif kind is torch.Generator:
             exported.append(f"from retrograd.tensor._rng import {name} as {name}")
         elif inspect.isclass(value) or (_has_types(value) and name not in WRITTEN):

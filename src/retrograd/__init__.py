@@ -70,6 +70,13 @@ from retrograd.autograd.grad_mode import (
 )
 from retrograd.tensor._creation import empty, eye, full, ones, scalar_tensor, tensor, zeros
 from retrograd.tensor._device import device, get_default_device, set_default_device
+from retrograd.tensor._memory_formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
 from retrograd.tensor._public import names_in as _names_in
 from retrograd.tensor._public import namespace as _namespace
 from retrograd.tensor._queries import (
@@ -88,13 +95,24 @@ from retrograd.tensor._tensor import Size, Tensor
 # Functions of tensors are put into this module when they are first used. Among them are names that
 # Python has too (sum, abs, all...), so nothing in this module may use those for Python's own.
 bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32  # noqa: A001
-contiguous_format, preserve_format, strided = "contiguous", "preserve", "strided"
+strided, newaxis = "strided", None
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 __version__ = "0.1.0"
 
 # PyTorch computes log(0) and 0/0 without a word. So does NumPy, when called from here.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.")
 
+# Names of PyTorch's older interface, and settings.
+_OLDER = (
+    "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor",
+    "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
+    "TypedStorage", "UntypedStorage", "are_deterministic_algorithms_enabled",
+    "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",
+    "is_deterministic_algorithms_warn_only_enabled", "is_storage", "is_warn_always_enabled",
+    "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision",
+    "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "typename",
+    "use_deterministic_algorithms",
+)  # fmt: skip
 # Loaded when first used: importing the package should cost little more than importing NumPy.
 _LATER = {
     "as_tensor": "tensor._conversion", "asarray": "tensor._conversion",
@@ -119,11 +137,13 @@ _LATER = {
     "_dirichlet_grad": "ops.gammas", "_sample_dirichlet": "ops.gammas",
     "_standard_gamma": "ops.gammas", "_standard_gamma_grad": "ops.gammas",
     "load": "files", "save": "files", "compile": "compiler",
+    **dict.fromkeys(_OLDER, "tensor._legacy"),
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
-    "compiler", "cuda", "distributed", "distributions", "fft", "files", "func", "integrate",
-    "library", "linalg", "nn", "optim", "pipeline", "random", "special", "utils", "viz",
+    "accelerator", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "files",
+    "func", "functional", "hub", "integrate", "jit", "library", "linalg", "nn", "optim", "pipeline",
+    "random", "signal", "special", "testing", "utils", "version", "viz",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
@@ -133,6 +153,8 @@ def __getattr__(name: str) -> _Any:
 
     if name in _MODULES:
         return importlib.import_module(f"retrograd.{name}")
+    if name.startswith("_foreach_"):
+        return importlib.import_module("retrograd.tensor._foreach").over_lists(name)
     if name not in _LATER:
         return _function(name)
     value = globals()[name] = getattr(importlib.import_module(f"retrograd.{_LATER[name]}"), name)
@@ -161,6 +183,8 @@ __all__ = [
     "can_cast",
     "cdouble",
     "cfloat",
+    "channels_last",
+    "channels_last_3d",
     "compile",
     "complex64",
     "complex128",
@@ -219,7 +243,9 @@ __all__ = [
     "logspace",
     "long",
     "manual_seed",
+    "memory_format",
     "nan",
+    "newaxis",
     "no_grad",
     "normal",
     "numel",
@@ -259,4 +285,4 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]  # fmt: skip
-__all__ += [*_MODULES, *_FUNCTIONS]
+__all__ += [*_MODULES, *_FUNCTIONS, *_OLDER]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -58,3 +59,11 @@ def later(
         return sorted({*vars(sys.modules[module]), *submodules, *names})
 
     return __getattr__, __dir__
+
+
+def virtual(name: str, doc: str, members: Mapping[str, Any]) -> ModuleType:
+    """Make a module that has no file of its own, importable by its name."""
+    module = ModuleType(name, doc)
+    module.__dict__.update(members, __package__=name.rpartition(".")[0])
+    sys.modules[name] = module
+    return module

@@ -31,9 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrograd import arrays
+from retrograd._later import later
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import _operation as families
 from retrograd.ops._lifted import Lifted
@@ -216,5 +217,10 @@ def _wrapped(x: Any) -> Any:
 def _bare(x: Any) -> Any:
     return x._data if isinstance(x, TensorLike) else x
 
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = later(__name__, names=dict.fromkeys(
+        ("custom_op", "CustomOpDef", "register_autograd", "register_fake", "register_kernel",
+         "register_vmap"), "_custom_ops"))  # fmt: skip
 
 __all__ = ["composite", "elementwise", "linear", "multilinear", "public", "reduction"]

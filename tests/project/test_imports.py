@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "retrograd"
 PAGE = ROOT / "docs" / "architecture.md"
 
+SAME = "(the same)"  # part of the layer above it in the drawing
 # Top to bottom. A module may import modules of its own layer and of those below.
 LAYERS = (
     ("__main__.py", "the command line"),
@@ -21,15 +22,19 @@ LAYERS = (
     ("distributions/", "probability distributions"),
     ("pipeline/ viz/", "models split across processes; pictures of graphs and passes"),
     ("_alias.py _scripts.py", "programs that import torch, run with this package in its place"),
-    ("as_torch.py", "(the same)"),
+    ("as_torch.py", SAME),
     ("__init__.py", "the public package: `import retrograd`"),
     ("compiler/", "functions and their derivatives as programs to read and run"),
     ("files/ integrate.py optim/", "saving and loading; differential equations; optimizers"),
+    ("jit.py testing/", "names that programs written for PyTorch mention"),
     ("func/ nn/ utils/", "transforms; modules and layers; checkpointing and data loading"),
     ("distributed/", "communication between processes, over MPI"),
     ("cuda.py fft.py linalg.py", "PyTorch's namespaces: names, and where they are defined"),
-    ("random.py special.py", "(the same)"),
-    ("library.py", "declaring operations of one's own"),
+    ("random.py special.py", SAME),
+    ("accelerator.py backends/", SAME),
+    ("functional.py hub.py", SAME),
+    ("signal/ version.py", SAME),
+    ("_custom_ops.py library.py", "declaring operations of one's own"),
     ("tensor/", "the Tensor class: methods, indexing, creation"),
     ("autograd/", "the graph, the backward pass, Function, modes, checks"),
     ("ops/", "the table: every operation with its derivative"),
@@ -37,7 +42,6 @@ LAYERS = (
     ("_modes.py _source.py", "modes per thread; lines of the user's code"),
     ("_errors.py _later.py", "errors that the command line reports; names loaded when first used"),
 )
-SAME = "(the same)"  # part of the layer above it in the drawing
 BLOCK = re.compile(r"(## Layers\n.*?^```\n)(.*?)(^```$)", re.M | re.S)
 
 

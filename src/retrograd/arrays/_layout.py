@@ -131,6 +131,22 @@ def offset(x: Raw) -> int:
     return int(first - low) // int(x.itemsize)
 
 
+def address(x: Raw) -> int:
+    """Where the first byte of the memory of an array is."""
+    return int(np.lib.array_utils.byte_bounds(memory(x))[0])
+
+
+def whole_memory(x: Raw, dtype: np.dtype[Any]) -> Raw:
+    """All of the memory of an array, as elements of a dtype, in order: a view."""
+    base = memory(x)
+    low, high = np.lib.array_utils.byte_bounds(base)
+    interface = {
+        "shape": ((high - low) // dtype.itemsize,), "strides": None, "version": 3,
+        "typestr": dtype.str, "data": (low, not base.flags.writeable),
+    }  # fmt: skip
+    return np.asarray(_Layout(interface, base)) if high > low else np.empty(0, dtype)
+
+
 def memory_size(x: Raw) -> int:
     """How many elements of its dtype the memory of an array has room for."""
     low, high = np.lib.array_utils.byte_bounds(memory(x))

@@ -503,3 +503,32 @@ def bag_maxima(rows: Raw, indices: Raw, bags: Raw, count: int) -> tuple[Raw, Raw
 def row_norms(rows: Raw, order: float) -> Raw:
     """The norm of each row."""
     return np.linalg.norm(rows, order, axis=1)
+
+
+def windows_at_random(
+    samples: Raw, shape: tuple[int, ...], kernel: tuple[int, ...], out: tuple[int, ...],
+    order: tuple[int, ...],
+) -> Raw:  # fmt: skip
+    """The flat indices of the elements of windows whose distances samples in ``[0, 1)`` choose, for
+    each channel of each entry: ``(N, C, windows, elements of a window)``. ``order`` says which
+    sample is for which dimension."""
+    count, channels, spatial = samples.shape
+    flat = np.zeros((count, channels, 1, 1), np.int64)
+    for d in range(spatial):
+        starts = _starts_at_random(samples[..., order[d]], shape[d], out[d], kernel[d])
+        along = starts[..., :, None] + np.arange(kernel[d])
+        flat = flat[..., :, None, :, None] * shape[d] + along[:, :, None, :, None, :]
+        windows, elements = flat.shape[2] * flat.shape[3], flat.shape[4] * flat.shape[5]
+        flat = flat.reshape(count, channels, windows, elements)
+    return flat
+
+
+def _starts_at_random(sample: Raw, size: int, out: int, kernel: int) -> Raw:
+    """Where the windows along a dimension begin; the last one ends at its end."""
+    starts = np.full((*sample.shape, out), size - kernel, np.int64)
+    if out > 1:
+        alpha = np.asarray((size - kernel) / (out - 1), sample.dtype)
+        steps = np.arange(out - 1, dtype=sample.dtype)
+        moved = ((steps + sample[..., None]) * alpha).astype(np.int64)
+        starts[..., :-1] = moved - (sample[..., None] * alpha).astype(np.int64)
+    return starts

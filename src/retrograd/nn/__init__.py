@@ -67,9 +67,29 @@ __all__ += softmax.__all__
 __all__ += transformer.__all__
 
 
+_ELSEWHERE = {
+    "lazy": [
+        "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d",
+        "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d",
+        "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d",
+        "LazyLinear", "LazyModuleMixin", "UninitializedBuffer", "UninitializedParameter",
+    ],
+    "adaptive": ["AdaptiveLogSoftmaxWithLoss"],
+    "fractional": ["FractionalMaxPool2d", "FractionalMaxPool3d"],
+    "parallel.data_parallel": ["DataParallel"],
+}  # fmt: skip
+
 if TYPE_CHECKING:
     from retrograd.nn import modules as modules
     from retrograd.nn import parallel as parallel
     from retrograd.nn import utils as utils
+    from retrograd.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+    from retrograd.nn.fractional import FractionalMaxPool2d as FractionalMaxPool2d
+    from retrograd.nn.fractional import FractionalMaxPool3d as FractionalMaxPool3d
+    from retrograd.nn.lazy import *
+    from retrograd.nn.parallel.data_parallel import DataParallel as DataParallel
 else:
-    __getattr__, __dir__ = _later(__name__, ("modules", "parallel", "utils"))
+    __getattr__, __dir__ = _later(
+        __name__, ("modules", "parallel", "utils"),
+        {name: f"nn.{place}" for place, names in _ELSEWHERE.items() for name in names},
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from retrograd.tensor._tensor import Tensor
 class Loss(Module):
     """A function of ``nn.functional`` on predictions and targets, with options as attributes."""
 
-    function: ClassVar[str]
+    function: ClassVar[str] = ""
     weights: ClassVar[tuple[str, ...]] = ()  # options that are tensors, kept as buffers
 
     def __init__(
@@ -30,7 +30,7 @@ class Loss(Module):
             else:
                 setattr(self, name, value)
         self.__dict__["_options"] = ("reduction", *options)
-        self.__dict__["_function"] = getattr(F, self.function)
+        self.__dict__["_function"] = getattr(F, self.function) if self.function else None
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return self._of(input, target)

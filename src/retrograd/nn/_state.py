@@ -260,3 +260,18 @@ class Stateful(Tree):
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after a state was loaded."""
         return add_hook(self._load_state_dict_post_hooks, hook)
+
+
+def consume_prefix(state_dict: dict[str, Any], prefix: str) -> None:
+    """Remove a prefix, such as ``"module."``, from the names of a state, in place.
+
+    Args:
+        state_dict: the state.
+        prefix: the prefix.
+    """
+    for key in [k for k in state_dict if k.startswith(prefix)]:
+        state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    about = getattr(state_dict, "_metadata", None)
+    if about is not None:
+        for key in [k for k in about if k and (k == prefix.rstrip(".") or k.startswith(prefix))]:
+            about[key[len(prefix) :]] = about.pop(key)

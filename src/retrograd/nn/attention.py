@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd.nn import functional as F
@@ -145,6 +148,34 @@ def _sequence_first(*tensors: Any) -> list[Any]:
     that it is projected by one product."""
     swapped: dict[int, Any] = {}
     return [swapped.setdefault(id(x), x.transpose(1, 0)) for x in tensors]
+
+
+# -- how attention is computed, of which there is one way ----------------------------------------
+
+
+class SDPBackend(enum.Enum):
+    """PyTorch's ways to compute ``scaled_dot_product_attention``. Here there is one."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextmanager
+def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+    """Choose how attention is computed. There is one way, so nothing changes.
+
+    Args:
+        backends: an ``SDPBackend``, or several.
+        set_priority: accepted for compatibility.
+    """
+    given = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    if not given:
+        raise RuntimeError("No backends specified")
+    yield
 
 
 __all__ = ["MultiheadAttention"]

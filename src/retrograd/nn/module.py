@@ -161,8 +161,14 @@ class Module(CallableModule):
                 dtype = value
             elif isinstance(value, Tensor):
                 dtype, place = value.dtype, value.device
-            elif isinstance(value, (str, device)) or (type(value) is int and value is args[0]):
+            elif type(value) in (str, device) or (type(value) is int and value is args[0]):
                 place = value
+        order = kwargs.get("memory_format")
+        if order is not None:
+            ranks = {"channels_last": 4, "channels_last_3d": 5}
+            self._apply(
+                lambda x: x.to(memory_format=order) if x.ndim == ranks.get(order, x.ndim) else x
+            )
         if place is not None:
             is_meta(place)  # for the error if there is no such device
             self._apply(lambda x: x.to(place))

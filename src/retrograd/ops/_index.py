@@ -328,9 +328,10 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "take put put_ index_put index_put_",
     },
     "shapes.viewing": {
-        "torch": "narrow_copy as_strided as_strided_scatter select_scatter slice_scatter",
-        "method": "unfold narrow_copy as_strided as_strided_scatter select_scatter"
+        "torch": "narrow_copy as_strided as_strided_ as_strided_scatter select_scatter"
             " slice_scatter",
+        "method": "unfold narrow_copy as_strided as_strided_ as_strided_scatter"
+            " select_scatter slice_scatter",
     },
     "signals.fourier": {
         "fft": "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn"

@@ -16,6 +16,7 @@ from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops.copies import to_dtype
 from retrograd.tensor._device import CPU, is_meta, without_memory
+from retrograd.tensor._memory_formats import put_in_order
 from retrograd.tensor._out import write_out
 from retrograd.tensor._tensor import Size, Tensor
 
@@ -301,6 +302,8 @@ def _filled(
     ) -> Tensor:  # fmt: skip
         shape, wanted = size_of(name, sizes, size), numpy_dtype(dtype, name=name)
         data = allocated(fill, shape, wanted, device)
+        if memory_format is not None and not isinstance(data, Lifted):
+            data = put_in_order(data, memory_format)
         return finished(name, data, out, dtype, requires_grad, device)
 
     function.__name__ = function.__qualname__ = name
@@ -311,7 +314,7 @@ Args:
     size: The shape as a sequence, passed by keyword.
     out: The tensor to write the result to.
     {OPTIONS}
-    memory_format: Accepted for compatibility; it has no effect.
+    memory_format: The order of elements in memory, such as ``torch.channels_last``.
     names: Accepted for compatibility; it has no effect.
 
 Returns:

@@ -18,6 +18,7 @@ from retrograd.tensor._creation import (
     numpy_dtype,
     place_like,
 )
+from retrograd.tensor._memory_formats import order_of
 from retrograd.tensor._tensor import Tensor
 
 LIKE_OPTIONS = OPTIONS.replace("the default floating-point dtype", "that of ``input``") + (
@@ -65,9 +66,12 @@ def in_layout_of(
     like = input._data
     wanted = numpy_dtype(dtype, like.dtype, name)
     lies = layout_of(like)
-    if memory_format == "contiguous" or lies is None or arrays.is_contiguous(lies):
+    named = order_of(memory_format, like.shape)
+    if named is None and (
+        memory_format == "contiguous" or lies is None or arrays.is_contiguous(lies)
+    ):
         return fill(like.shape, wanted)
-    order = arrays.layout_order(lies)
+    order = arrays.layout_order(lies) if named is None else list(named)
     data = fill(tuple(like.shape[d] for d in order), wanted)
     dims = tuple(order.index(d) for d in range(like.ndim))
     return permute(data, dims=dims) if isinstance(data, Lifted) else arrays.permute(data, dims)

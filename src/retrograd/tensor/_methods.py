@@ -26,6 +26,7 @@ from retrograd.ops.shapes import reshaping, slicing  # noqa: F401 - slicing decl
 from retrograd.tensor._calls import is_operand
 from retrograd.tensor._device import device, is_meta, without_memory
 from retrograd.tensor._fast import bind
+from retrograd.tensor._memory_formats import order_of, put_in_order
 from retrograd.tensor._public import bind_methods
 from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor
@@ -241,13 +242,18 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
         tensor([1, 2])
     """
     check_tensor("clone", "input", 1, input)
-    if memory_format == "contiguous":
-        return _contiguous_clone(input)
+    if memory_format is not None and memory_format != "preserve":
+        return _contiguous_clone(input, memory_format)
     return copies.clone(input)
 
 
-def _contiguous_clone(input: Any) -> Any:
+def _contiguous_clone(input: Any, memory_format: Any = None) -> Any:
     result = copies.clone(input)
+    if memory_format is not None and memory_format != "contiguous":
+        if isinstance(result._data, Lifted):
+            return result
+        result._data = put_in_order(result._data, memory_format)
+        return result
     if isinstance(result._data, Lifted):  # in one dimension there is but one order
         flat = linear.unsafe_view(result, size=(result.numel(),))
         return linear.unsafe_view(flat, size=tuple(result.shape))
@@ -261,12 +267,16 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
 
     Args:
         input: The input tensor.
-        memory_format: Accepted for compatibility; it has no effect.
+        memory_format: Another order, such as ``torch.channels_last``.
 
     Returns:
         The tensor itself if it is contiguous, or else a copy.
     """
-    return input if input.is_contiguous() else _contiguous_clone(input)
+    if memory_format is None:
+        return input if input.is_contiguous() else _contiguous_clone(input)
+    order_of(memory_format, input._data.shape)  # for the error if it has other dimensions
+    is_so = input.is_contiguous(memory_format)
+    return input if is_so else _contiguous_clone(input, memory_format)
 
 
 @public("torch method")
@@ -450,8 +460,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
         *args: A dtype, a device, or a tensor whose dtype and device are used.
         dtype: The dtype, passed by keyword.
         copy: Whether to copy the tensor even if it has the dtype already.
-        **ignored: A device, ``"cpu"`` or ``"meta"``, and options that have no effect, such as
-            ``non_blocking``.
+        **ignored: A device, ``"cpu"`` or ``"meta"``, a ``memory_format``, and options that have no
+            effect, such as ``non_blocking``.
 
     Returns:
         The converted tensor, or the tensor itself if it has the dtype already.
@@ -466,6 +476,10 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
             place = a
     if place is not None and is_meta(place) is not self.is_meta:
         return _moved(self, dtype, place)
+    wanted = ignored.get("memory_format")
+    if wanted is not None and wanted != "preserve":
+        converted = to(self, dtype=dtype, copy=copy)
+        return contiguous(converted, wanted)
     if dtype is None or dtype is self.dtype:
         if not copy:
             return self
@@ -491,11 +505,14 @@ def _moved(self: Tensor, dtype: Any, place: Any) -> Tensor:
 def _caster(name: str, target: dtypes.dtype) -> None:
     """Declare the method that converts to a dtype."""
 
-    def method(self: Tensor) -> Any:
-        return to(self, target)
+    def method(self: Tensor, memory_format: Any = None) -> Any:
+        return to(self, target, memory_format=memory_format)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"""Converts the tensor to {target.name}.
+
+Args:
+    memory_format: The order of elements in memory, such as ``torch.channels_last``.
 
 Returns:
     The converted tensor, or the tensor itself if it has that dtype already.
@@ -518,12 +535,17 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
 
     Args:
         input: The input tensor.
-        dtype: The dtype to convert to. By default, the name is returned.
+        dtype: The dtype to convert to, or its name or class, such as ``torch.LongTensor``. By
+            default, the name is returned.
 
     Returns:
         A string such as ``"torch.FloatTensor"``, or the converted tensor.
     """
     if dtype is not None:
+        if not isinstance(dtype, dtypes.dtype):
+            from retrograd.tensor._legacy import dtype_of
+
+            dtype = dtype_of(dtype)
         return to(self, dtype)
     return f"torch.{dtypes.type_word(self._data.dtype)}Tensor"
 

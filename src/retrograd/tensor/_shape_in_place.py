@@ -17,7 +17,7 @@ from retrograd.tensor._tensor import Tensor
 _NODES = {
     "squeeze": "SqueezeBackward3", "squeeze_dim": "SqueezeBackward4",
     "squeeze_dims": "SqueezeBackward5", "unsqueeze": "UnsqueezeBackward1", "t": "TBackward1",
-    "transpose": "TransposeBackward1",
+    "transpose": "TransposeBackward1", "as_strided": "AsStridedBackward1",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._lifted import Lifted, bare, on_meta
 from retrograd.tensor._device import CPU, META
 from retrograd.tensor._device import device as device
+from retrograd.tensor._memory_formats import is_in_order
 
 
 class Size(tuple[int, ...]):
@@ -243,13 +244,18 @@ class Tensor(_Base):
         self._data = arrays.writable(self._data)
         return int(self._data.__array_interface__["data"][0])
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Tests whether the elements are in row-major order in memory, without gaps.
+
+        Args:
+            memory_format: Another order to ask about, such as ``torch.channels_last``.
 
         Returns:
             True or false.
         """
-        return arrays.is_contiguous(self._data)
+        if memory_format is None or memory_format == "contiguous":
+            return arrays.is_contiguous(self._data)
+        return is_in_order(self._data, memory_format)
 
     def is_floating_point(self) -> bool:
         """Tests whether the dtype is a floating-point dtype.

@@ -8,6 +8,9 @@ from retrograd.utils import checkpoint
 if TYPE_CHECKING:
     from retrograd.utils import data
 else:
-    __getattr__, __dir__ = later(__name__, ("data",))
+    __getattr__, __dir__ = later(
+        __name__, ("benchmark", "data", "dlpack", "hooks", "pytree", "_pytree"),
+        {"swap_tensors": "tensor._legacy"},
+    )  # fmt: skip
 
 __all__ = ["checkpoint", "data"]

@@ -1,5 +1,6 @@
 """Modules that are trained by several processes."""
 
+from retrograd.nn.parallel.data_parallel import DataParallel, data_parallel
 from retrograd.nn.parallel.distributed import DistributedDataParallel
 
-__all__ = ["DistributedDataParallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

@@ -1,5 +1,8 @@
 """Utilities for modules: gradient clipping, parameters as a vector, parametrizations, sequences."""
 
+from typing import TYPE_CHECKING
+
+from retrograd._later import later as _later
 from retrograd.nn.utils import (
     clip_grad,
     convert_parameters,
@@ -14,6 +17,9 @@ from retrograd.nn.utils.fusion import *
 from retrograd.nn.utils.init import skip_init
 from retrograd.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from retrograd.nn.utils.weight_norm import remove_weight_norm, weight_norm
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _later(__name__, ("prune", "stateless"))
 
 __all__ = [
     "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn",

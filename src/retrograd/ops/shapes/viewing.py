@@ -183,7 +183,7 @@ as_strided_at = declare(
 )  # fmt: skip
 
 
-@public("torch method")
+@public("torch method", in_place="torch method")
 def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:

@@ -1,0 +1,66 @@
+"""``DataParallel``: the module as it is, since there are no GPUs to divide a batch between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd.nn.module import Module
+
+
+class DataParallel(Module):
+    """Calls a module. In PyTorch, it divides the batch between GPUs; without any, it does this.
+
+    Args:
+        module: the module.
+        device_ids: must be absent or empty.
+        output_device: must be absent.
+        dim: accepted for compatibility.
+
+    Shape:
+        As the module.
+
+    Example:
+        >>> import retrograd as torch
+        >>> model = torch.nn.DataParallel(torch.nn.Linear(3, 2))
+        >>> model(torch.ones(1, 3)).shape, list(model.state_dict())
+        (torch.Size([1, 2]), ['module.weight', 'module.bias'])
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        if device_ids or output_device is not None:
+            raise RuntimeError("DataParallel: there are no GPUs, so device_ids must be absent")
+        self.module = module
+        self.device_ids: list[int] = []
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+
+def data_parallel(
+    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:  # fmt: skip
+    """Call a module. See ``DataParallel``.
+
+    Args:
+        module: the module.
+        inputs: its argument, or a tuple of its arguments.
+        device_ids: must be absent or empty.
+        output_device: must be absent.
+        dim: accepted for compatibility.
+        module_kwargs: its keyword arguments.
+
+    Returns:
+        What the module returns.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.nn.parallel.data_parallel(torch.nn.Linear(3, 2), torch.ones(1, 3)).shape
+        torch.Size([1, 2])
+    """
+    given = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))

@@ -1,0 +1,227 @@
+"""Methods about the memory of a tensor as a whole: storages, other memory, other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._history import check_write
+from retrograd.autograd._versions import version_of
+from retrograd.ops._dims import as_shape, numel
+from retrograd.ops._lifted import Lifted
+from retrograd.ops._public import public
+from retrograd.tensor._tensor import Tensor
+
+
+def _memory(self: Tensor) -> Any:
+    if isinstance(self._data, Lifted):
+        self._data.refuse("the memory")
+    self._data = arrays.writable(self._data)
+    return self._data
+
+
+@public("method")
+def untyped_storage(self: Tensor) -> Any:
+    """Returns a description of the memory that the tensor is part of, as bytes.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        An object with ``data_ptr()``, ``nbytes()`` and ``tolist()``.
+    """
+    from retrograd.tensor._legacy import UntypedStorage
+
+    return UntypedStorage(_memory(self))
+
+
+@public("method", alias="_typed_storage")
+def storage(self: Tensor) -> Any:
+    """Returns a description of the memory that the tensor is part of, as elements of its dtype.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        An object with ``data_ptr()``, ``size()`` and ``tolist()``.
+    """
+    from retrograd.tensor._legacy import TypedStorage
+
+    return TypedStorage(_memory(self))
+
+
+@public("method")
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None,
+         stride: Any = None) -> Tensor:  # fmt: skip
+    """Makes the tensor one of other memory.
+
+    Args:
+        input: The input tensor.
+        source: A tensor of the same dtype, or a storage. By default, the tensor becomes empty.
+        storage_offset: The index of the first element in the storage.
+        size: The shape. The default is that of ``source``.
+        stride: The strides. The default is row-major order.
+
+    Returns:
+        The tensor itself, which shares the memory of ``source``.
+    """
+    check_write(self, False)
+    if source is None:
+        data = arrays.empty((0,), self._data.dtype)
+    elif isinstance(source, Tensor):
+        if source._data.dtype != self._data.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
+            )
+        data = _memory(source)
+    else:
+        data = source._values(self._data.dtype)
+    if size is not None:
+        shape = as_shape((size,))
+        steps = tuple(numel(shape[d + 1 :]) for d in range(len(shape)))
+        start = storage_offset - arrays.layout.offset(data)
+        wanted = steps if stride is None else as_shape((stride,))
+        data = arrays.layout.as_strided(data, shape, wanted, start)
+    self._data = data
+    version_of(self).bump()
+    return self
+
+
+@public("method")
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Changes the shape, and gets more memory if there are more elements then.
+
+    Args:
+        input: The input tensor.
+        *sizes: The shape. Elements beyond those that there were are not initialized.
+        memory_format: Accepted for compatibility; the result is in row-major order.
+
+    Returns:
+        The tensor itself.
+    """
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    shape = as_shape(sizes)
+    data = _memory(self)
+    found = arrays.layout.within(arrays.layout.memory(data), data, shape) if data.size else None
+    if found is None:
+        found = arrays.empty(shape, data.dtype)
+        kept = min(data.size, found.size)
+        arrays.write(arrays.reshape(found, (-1,))[:kept], arrays.reshape(data, (-1,))[:kept])
+    self._data = found
+    version_of(self).bump()
+    return self
+
+
+@public("method")
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Changes the shape to that of another tensor. See ``resize_``.
+
+    Args:
+        input: The input tensor.
+        the_template: The other tensor.
+        memory_format: Accepted for compatibility; the result is in row-major order.
+
+    Returns:
+        The tensor itself.
+    """
+    return resize_(self, *the_template.shape)
+
+
+@public("method")
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Overwrites each element with what a Python function gives for it.
+
+    Args:
+        input: The input tensor.
+        callable: A function of a number.
+
+    Returns:
+        The tensor itself.
+    """
+    return _mapped(self, callable, self)
+
+
+@public("method")
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Overwrites each element with what a Python function gives for it and for an element of
+    another tensor.
+
+    Args:
+        input: The input tensor.
+        tensor: The other tensor, which is broadcast.
+        callable: A function of two numbers.
+
+    Returns:
+        The tensor itself.
+    """
+    return _mapped(self, callable, self, tensor)
+
+
+def _mapped(self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tensor:
+    name = "apply_" if len(others) == 1 else "map_"
+    if any(x.requires_grad for x in others):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use "
+                           f"var.detach().{name}() instead.")  # fmt: skip
+    flat = [x.expand(self.shape).reshape(-1).tolist() for x in others]
+    values = [function(*given) for given in zip(*flat, strict=True)]
+    with_shape = arrays.reshape(arrays.array(values, self._data.dtype), self._data.shape)
+    memory = _memory(self)
+    arrays.write(memory, with_shape)
+    version_of(self).bump()
+    return self
+
+
+@public("method")
+def share_memory_(self: Tensor) -> Tensor:
+    """Does nothing: the memory stays that of this process, and of those forked from it.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        The tensor itself.
+    """
+    return self
+
+
+@public("method")
+def is_shared(self: Tensor) -> bool:
+    """Tests whether other processes have the memory, too.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        False.
+    """
+    return False
+
+
+@public("method")
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Does nothing: there is no GPU to copy to.
+
+    Args:
+        input: The input tensor.
+        device: Accepted for compatibility.
+
+    Returns:
+        The tensor itself.
+    """
+    return self
+
+
+@public("method")
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Tests whether the memory is pinned, for copying to a GPU.
+
+    Args:
+        input: The input tensor.
+        device: Accepted for compatibility.
+
+    Returns:
+        False.
+    """
+    return False
