@@ -1,4 +1,4 @@
-"""Arguments that may be tensors or numbers, told apart, and the errors for those that may not."""
+"""Arguments that may be tensors or numbers, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TENSORS = (TensorLike, Lifted, *arrays.RAW_TYPES)
 
 
 def is_number(x: Any) -> bool:
-    """Whether ``x`` is a number of Python's. (np.float64 derives from float, but is an array.)"""
+    """Whether ``x`` is a Python number. (np.float64 derives from float, but is an array.)"""
     return isinstance(x, (bool, int, float, complex)) and not arrays.is_raw(x)
 
 
 def element(value: Any, dtype: Any) -> Any:
-    """A value as an element of a dtype; RuntimeError if it does not fit. Negative integers wrap
-    around, once, where a dtype has none."""
+    """A value as an element of a dtype; RuntimeError if it does not fit. For unsigned dtypes,
+    negative integers wrap around once."""
     whole = isinstance(value, int) and is_number(value)
     if whole and dtype.kind == "u" and -(1 << 8 * dtype.itemsize) < value < 0:
         return arrays.wrapped(value, dtype)
@@ -37,7 +37,7 @@ def operand(value: Any, dtype: Any) -> Any:
 
 
 def check_tensor(function: str, argument: str, position: int, value: Any) -> None:
-    """Refuse a number where a tensor is due, in PyTorch's words."""
+    """Refuse a number where a tensor is required, with PyTorch's message."""
     if not isinstance(value, _TENSORS):
         raise TypeError(
             f"{function}(): argument '{argument}' (position {position}) must be Tensor, not "
@@ -46,7 +46,7 @@ def check_tensor(function: str, argument: str, position: int, value: Any) -> Non
 
 
 def check_int(function: str, argument: str, position: int, value: Any) -> None:
-    """Refuse what is no integer, in PyTorch's words."""
+    """Refuse what is not an integer, with PyTorch's message."""
     if not hasattr(value, "__index__"):
         raise TypeError(
             f"{function}(): argument '{argument}' (position {position}) must be int, not "
@@ -55,7 +55,7 @@ def check_int(function: str, argument: str, position: int, value: Any) -> None:
 
 
 def invalid_combination(function: str, *given: Any) -> TypeError:
-    """The error for arguments that fit none of several ways to call ``function``."""
+    """The error for arguments that match none of the signatures of ``function``."""
     kinds = ", ".join("Tensor" if isinstance(x, _TENSORS) else type(x).__name__ for x in given)
     return TypeError(
         f"{function}() received an invalid combination of arguments - got ({kinds}), but expected "
@@ -134,8 +134,8 @@ def check_target(input: Any, other: Any) -> None:
 
 
 def checked(operation: Operation, accepts: str, name: str) -> Callable[..., Any]:
-    """An operation of two operands as users call it by a name, which looks at what it is given
-    first. ``accepts`` is one of the words of ``_public.ACCEPTS``."""
+    """An operation of two operands as users call it by a name: its arguments are checked first.
+    ``accepts`` is one of the words of ``_public.ACCEPTS``."""
     one_kind = operation.dtypes == "promote"
 
     def tensors(input: Any, other: Any) -> Any:
@@ -165,7 +165,7 @@ def checked(operation: Operation, accepts: str, name: str) -> Callable[..., Any]
 def either_number(
     name: str, both: Operation, first: Operation, second: Operation, doc: str, **face: Any
 ) -> Callable[..., Any]:
-    """``f(input, other)`` where either may be a number, which has an operation of its own."""
+    """``f(input, other)`` where either may be a number; numbers have operations of their own."""
 
     def function(input: Any, other: Any) -> Any:
         check_operands(name, input, other)

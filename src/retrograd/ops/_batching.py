@@ -31,7 +31,7 @@ class Batched(Lifted):
         self.level = level
         self.value = value
         self.same = same  # one value for all entries, without the dimension
-        self.dim = dim  # where the user had the batch, which custom operations are told
+        self.dim = dim  # the user's batch dimension, which custom operations are told
         self.bare_dtype = bare_dtype_of(value)
 
     @property
@@ -94,7 +94,7 @@ class Batched(Lifted):
 
 
 class BatchLevel(Level):
-    """``vmap``: every operation is done for all entries of a batch at once."""
+    """The level of ``vmap``: every operation is run for all entries of a batch at once."""
 
     __slots__ = ("randomness", "size")
 
@@ -140,7 +140,7 @@ class BatchLevel(Level):
     def run_elementwise(
         self, operation: Operation, args: Sequence[Any], options: dict[str, Any]
     ) -> Lifted:
-        """Where dimensions line up as they are: otherwise ``run`` aligns them."""
+        """If the dimensions are aligned already; otherwise ``run`` aligns them."""
         values: list[Any] = []
         rank, dim, same = -1, 0, True  # the rank of an entry
         for x in args if is_pointwise(operation) else ():
@@ -180,7 +180,7 @@ class BatchLevel(Level):
         return not operation.random and is_done_by_dims(operation)
 
     def check_random(self) -> None:
-        """Refuse to draw random numbers, unless it was said what that is to mean."""
+        """Refuse to draw random numbers, unless the user chose a mode for them."""
         if self.randomness == "error":
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use "
@@ -207,7 +207,7 @@ class BatchLevel(Level):
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         if target.same or result.same:
             target.value.copy_(result.value)
-        else:  # dimensions that a result lacks come behind that of the batch
+        else:  # missing dimensions are inserted after the batch dimension
             target.value.copy_(self.aligned(result, len(target.shape)))
 
     def constant(self, x: Any) -> Lifted:
@@ -217,7 +217,7 @@ class BatchLevel(Level):
         return x.value if x.same else super().left_of(x)
 
     def opened(self, x: Any) -> Any:
-        """What is the same for all entries as the levels below know it."""
+        """A value that is the same for all entries, as a value of the levels below."""
         if isinstance(x, tuple) and any(isinstance(part, Lifted) for part in x):
             return tuple(self.opened(part) for part in x)
         return x.value if isinstance(x, Batched) and x.level is self and x.same else x
@@ -232,11 +232,11 @@ class BatchLevel(Level):
     # -- what rules are written with -----------------------------------------------------------
 
     def plain(self, x: Any) -> Any:
-        """The value of what is for each entry, and anything else as it is."""
+        """The underlying value of a batched argument; anything else unchanged."""
         return x.value if self.owns(x) else x
 
     def stacked(self, x: Any) -> Any:
-        """A value for each entry, also of what is the same for all."""
+        """A value with a batch dimension; one that is the same for all entries is expanded."""
         if self.owns(x):
             return x.value
         if not hasattr(x, "shape"):
@@ -245,8 +245,9 @@ class BatchLevel(Level):
         return linear.expand(linear.reshape(x, (1, *shape)), size=(self.size, *shape))
 
     def aligned(self, x: Any, rank: int) -> Any:
-        """A value whose dimensions behind that of the batch number ``rank``, so that they line up
-        with those of others from the right. What is the same for all lines up as it is."""
+        """A value with ``rank`` dimensions after the batch dimension, so that they are aligned with
+        those of others from the right. A value that is the same for all entries is returned
+        unchanged."""
         if not self.owns(x):
             return x
         missing = rank - len(x.shape)
@@ -265,7 +266,7 @@ def _any_above(args: Sequence[Any], values: Sequence[Any], rank: int) -> bool:
 
 
 def batches_of(x: Any) -> list[BatchLevel]:
-    """The batches that a value has entries of, the outermost first."""
+    """The levels of ``vmap`` that a value is batched at, the outermost first."""
     results: list[Any] = []
     while isinstance(x, Lifted):
         if isinstance(x, Batched) and not x.same:
@@ -277,7 +278,7 @@ def batches_of(x: Any) -> list[BatchLevel]:
 def batched_on(
     levels: list[BatchLevel], shape: tuple[int, ...], fill: Callable[[tuple[int, ...]], Any]
 ) -> Any:
-    """What ``fill`` gives for a shape, for each entry of some batches, the outermost first."""
+    """The result of ``fill`` for a shape, expanded over some batches, the outermost first."""
     data = fill((*(level.size for level in levels), *shape))
     for level in levels:
         data = Batched(level, data)
@@ -293,7 +294,7 @@ Rule = Callable[[BatchLevel, Operation, list[Any], dict[str, Any]], Any]
 
 @cache
 def rule_of(op: Operation) -> Rule:
-    """How a batch goes through an operation."""
+    """The batching rule of an operation."""
     from retrograd.ops._batching_rules import find_rule  # with the rules of what is always loaded
 
     return find_rule(op)
@@ -301,7 +302,7 @@ def rule_of(op: Operation) -> Rule:
 
 @cache
 def is_pointwise(op: Operation) -> bool:
-    """Whether a batch needs no more than aligned dimensions."""
+    """Whether aligning dimensions is all that batching requires."""
     from retrograd.ops._batching_dims import pointwise
 
     return rule_of(op) is pointwise
@@ -309,7 +310,7 @@ def is_pointwise(op: Operation) -> bool:
 
 @cache
 def is_done_by_dims(op: Operation) -> bool:
-    """Whether the batch is one more dimension, and nothing but operations on values is needed."""
+    """Whether the batch is just one more dimension, and only operations on values are needed."""
     from retrograd.ops._batching_dims import along_dimensions, folding, leading, pointwise
 
     return rule_of(op) in (pointwise, leading, folding, along_dimensions)
@@ -323,13 +324,13 @@ def call(op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
 
 
 def bare(args: list[Any]) -> list[Any]:
-    """Arguments without the Tensors round them, where that makes no difference."""
+    """Arguments as raw values instead of Tensors, where that makes no difference."""
     result = unrecorded(args)
     return args if result is None else result
 
 
 def folded(level: BatchLevel, x: Any) -> Any:
-    """A value for each entry with the batch and the first dimension as one."""
+    """A batched value with the batch and the first dimension merged into one."""
     x = level.stacked(x)
     return linear.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
 
@@ -360,7 +361,7 @@ def rows(level: BatchLevel, x: Any) -> Any:
 
 
 def definition_on(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """A composite as its definition, where it is recorded as one operation all the same."""
+    """Run the definition of a composite that is recorded as one operation."""
     assert op.definition is not None
     with within(levels=(*modes.levels, level)):
         result = op.definition(*args, **options)
@@ -369,7 +370,7 @@ def definition_on(level: BatchLevel, op: Operation, args: list[Any], options: An
 
 
 def refuse(declared: Refused) -> NoReturn:
-    """RuntimeError for what has as many results as the values say."""
+    """Raise a RuntimeError for an operation whose number of results depends on values."""
     raise RuntimeError(
         "vmap: We do not support batching operators that can output dynamic shape. Attempted to "
         f"vmap over aten::{declared.name}: {declared.reason}"
@@ -382,7 +383,7 @@ _announced: set[str] = set()
 
 
 def announce(name: str) -> None:
-    """Say once that something is done one by one."""
+    """Warn once that an operation is run entry by entry."""
     if name not in _announced:
         _announced.add(name)
         warnings.warn(
@@ -395,7 +396,7 @@ def announce(name: str) -> None:
 def entry_by_entry(
     level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]
 ) -> Any:
-    """One entry after the other, with a word about it."""
+    """Run an operation entry by entry, with a warning."""
     announce(op.name)
     check_entries(level, op.name)
     results = []
@@ -408,7 +409,8 @@ def entry_by_entry(
 
 
 def check_entries(level: BatchLevel, name: str) -> None:
-    """RuntimeError if there is no entry, by which the shape of results could be known."""
+    """Raise a RuntimeError if there are no entries, from which the shape of results could be
+    known."""
     if not level.size:
         raise RuntimeError(
             f"vmap: {name} has no batching rule, and a batch without entries cannot be run entry "

@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 class Dims(NamedTuple):
     """As the word ``"dims"``, with more to say."""
 
-    # Whether an entry without dimensions counts as a vector of one element.
+    # Whether an entry without dimensions is treated as a vector of one element.
     scalars: bool = True
     # An option that is an order of all dimensions, in which that of the batch stays first.
     order: str | None = None
     # An option with an item for each dimension of the result, with which the operand is aligned.
     aligned: str | None = None
-    # Options that do not speak of dimensions, though their names say so elsewhere.
+    # Options that are not dimensions, although options of these names are elsewhere.
     unchanged: tuple[str, ...] = ()
     # Inputs that must be the same for all entries. If they are not, the definition runs.
     shared: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Own(NamedTuple):
 
 
 def own(reason: str) -> Callable[[Callable[..., Any]], Own]:
-    """Make a declaration of a batching rule: a decorator that says why there has to be one."""
+    """A decorator that declares a batching rule, with the reason why one is needed."""
     return lambda function: Own(function, reason)
 
 

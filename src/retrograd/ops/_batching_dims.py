@@ -1,7 +1,7 @@
-"""Batching rules of operations that speak of dimensions, or take any number of them.
+"""Batching rules of operations with options for dimensions, or for any number of dimensions.
 
-Most operations are of these: elementwise ones need aligned dimensions and nothing else, and others
-have options that speak of dimensions and sizes, by names that mean the same everywhere.
+Most operations are of these kinds: elementwise ones need only aligned dimensions, and others have
+options that are dimensions or sizes, whose names mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Options = dict[str, Any]
 
 
 def pointwise(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> Any:
-    """Dimensions are aligned from the right, behind that of the batch."""
+    """Dimensions are aligned from the right, after the batch dimension."""
     if options and any(map(level.owns_any, options.values())):
         return entry_by_entry(level, op, args, options)
     rank = max([len(x.shape) for x in args if hasattr(x, "shape")])
@@ -48,8 +48,8 @@ def pointwise(level: BatchLevel, op: Operation, args: list[Any], options: Option
 
 
 def overwrite(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> Any:
-    """Values written over those of the first operand: as many as that has, whichever is the same
-    for all entries."""
+    """Values written over those of the first operand, in its shape, whichever of them is
+    batched."""
     first, *others = args
     size = (level.size, *first.shape)
     written = op(
@@ -90,7 +90,7 @@ def _with_batch(level: BatchLevel, shape: Any) -> Any:
     return (level.size, *shape)
 
 
-# How options that speak of dimensions or sizes are changed, by their names.
+# How options that are dimensions or sizes are changed, by their names.
 SHIFTED: dict[str, Callable[[BatchLevel, Any], Any]] = {
     **dict.fromkeys(("dim", "dims", "dim0", "dim1", "dim2", "dimension"), _shifted),
     **dict.fromkeys(("size", "shape"), _with_batch),
@@ -107,7 +107,7 @@ UNCHANGED = {
 
 
 def along_dimensions(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> Any:
-    """Dimensions are counted one further."""
+    """Dimensions are shifted by one, for the batch dimension in front."""
     if options.get("dim", 0) is None:
         return over_all(level, op, args, options)
     scalars = all(not len(x.shape) for x in args if hasattr(x, "shape"))
@@ -118,7 +118,7 @@ def along_dimensions(level: BatchLevel, op: Operation, args: list[Any], options:
 
 
 def _as_vectors(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> Any:
-    """What has no dimensions is as good as a vector of one element, but its result has none."""
+    """A value without dimensions is treated as a vector of one element; its result has none."""
     vectors = [linear.reshape(level.stacked(x), (level.size, 1)) for x in args]
     shifted = {n: SHIFTED[n](level, v) if n in SHIFTED else v for n, v in options.items()}
     result = call(op, vectors, shifted)
@@ -198,7 +198,7 @@ def dims(declared: Dims, op: Operation) -> Rule:
 
 
 def _sample(op: Operation, args: list[Any], options: Options) -> Any:
-    """What an entry gives, as to its shape: by giving zeros to the operation."""
+    """The shape of the result for one entry, found by running the operation on zeros."""
 
     def zeros(x: Any) -> Any:
         return arrays.zeros(tuple(x.shape), raw(x).dtype) if hasattr(x, "shape") else x
@@ -207,11 +207,11 @@ def _sample(op: Operation, args: list[Any], options: Options) -> Any:
 
 
 def as_vectors(level: BatchLevel, x: Any) -> Any:
-    """A batch of values with a dimension to go along, if they have none of their own."""
+    """A batch of values with a dimension of size 1 added, if they have none."""
     stacked = level.stacked(x)
     return stacked if len(x.shape) else linear.unsqueeze(stacked, dim=1)
 
 
 def reshaped(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> Any:
-    """The same elements in another shape, by a copy where a batch cannot be seen in it."""
+    """The same elements in another shape, copied if a view is impossible."""
     return linear.reshape(args[0].value, (level.size, *options["size"]))

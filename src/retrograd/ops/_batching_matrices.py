@@ -14,12 +14,12 @@ from retrograd.ops._operation import Operation, raw
 
 
 def product(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> Any:
-    """Of matrices and vectors: one product where only one of them is for each entry."""
+    """Products of matrices and vectors: a single product if only one operand is batched."""
     a, b = bare([level.plain(x) for x in args])
     many = level.owns(args[0]), level.owns(args[1])
     if len(args[1].shape) == 1:
         return _with_vector(level, a, b, *many)
-    if args[0].shape[-1] == 1:  # columns times rows, which NumPy does several times faster as such
+    if args[0].shape[-1] == 1:  # outer products, which NumPy computes several times faster as such
         return a * b
     if all(many):
         return products.bmm(a, b)
@@ -44,8 +44,8 @@ def _with_vector(level: BatchLevel, a: Any, b: Any, many_a: bool, many_b: bool) 
 
 
 def _with_one(level: BatchLevel, many: Any, one: Any, copies: bool) -> Any:
-    """Matrices for each entry times those that are the same for all. The rows of all entries make
-    one matrix, but where that takes a copy it pays only for matrices that are single rows."""
+    """Batched matrices times matrices that are the same for all entries. The rows of all entries
+    make one matrix, but where that takes a copy it pays only for matrices that are single rows."""
     *front, rows, width = many.shape[1:]
     if copies and rows > 1:
         return products.bmm(many, level.stacked(one))

@@ -1,4 +1,4 @@
-"""Finds the rule by which ``vmap`` takes a batch through an operation, by what that declares.
+"""Finds the batching rule of an operation, from what the operation declares.
 
 ``_batching_declarations`` says what can be declared, and ``_batching.Rule`` what a rule is. This
 module also has the rules about randomness, and those of the core that describe one operation each.
@@ -34,7 +34,7 @@ from retrograd.ops._operation import Operation, raw
 
 
 def find_rule(op: Operation) -> Rule:
-    """How a batch goes through an operation."""
+    """The batching rule of an operation."""
     declared = op.batch
     rule: Rule
     if declared is None:
@@ -68,8 +68,8 @@ def inferred(op: Operation) -> Rule:
 def drawn_for_each(
     rule: Rule, level: BatchLevel, op: Operation, args: list[Any], options: Options
 ) -> Any:
-    """Random numbers for the elements of the arguments, of which one at least is for each entry, so
-    that numbers are drawn for each."""
+    """Random numbers for the elements of the arguments, at least one of which is batched, so that
+    numbers are drawn for each entry."""
     if level.randomness == "same":
         _refuse_batch(level, args)
     if not any(map(level.owns, args)):
@@ -99,7 +99,7 @@ def _refuse_batch(level: BatchLevel, args: list[Any]) -> None:
 
 
 def refused(declared: Refused, op: Operation) -> Rule:
-    """The error for what has as many results as the values say."""
+    """The error for an operation whose number of results depends on values."""
 
     def rule(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> NoReturn:
         refuse(declared)
@@ -127,7 +127,7 @@ def _t(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
 
 @own("the copy of each entry has the strides of a copy of it alone: the same views can be taken")
 def _clone(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
-    """A copy in which one entry lies behind the other, each as its own copy would."""
+    """A copy in which the entries are consecutive, each in the layout of its own copy."""
     value, steps = args[0].value, raw(args[0].value).strides
     if steps[0] >= max(steps[1:], default=0):
         return op(value)

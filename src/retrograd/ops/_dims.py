@@ -1,4 +1,4 @@
-"""Dimensions as users give them, made plain: non-negative, in range, without repeats."""
+"""Dimensions as users pass them, normalized: non-negative, in range, without repeats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def one_dim(dim: SupportsIndex, ndim: int) -> int:
     if type(dim) is int and 0 <= dim < ndim:
         return dim
     dim = operator.index(dim)
-    extent = max(ndim, 1)  # a zero-dimensional tensor may be addressed as if it had one
+    extent = max(ndim, 1)  # a zero-dimensional tensor is indexed as if it had one dimension
     if not -extent <= dim < extent:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-extent}, {extent - 1}], "

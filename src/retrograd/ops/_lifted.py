@@ -1,4 +1,4 @@
-"""Values that stand for arrays while a transform is at work: dual numbers, batches of values.
+"""Values that represent arrays inside a transform: dual numbers, batches of values.
 
 Each transform that is open has a *level*. A value lifted to a level is made of parts that belong
 to the levels below: Tensors, which may be lifted themselves. An operation is run by the highest
@@ -21,7 +21,7 @@ from retrograd.arrays import float64 as FLOAT64
 
 
 class TensorLike:
-    """What operations record instead of merely computing; the Tensor class derives from it."""
+    """The base class of Tensor: operations on instances are recorded, not merely computed."""
 
     __slots__ = ("_data",)
 
@@ -39,15 +39,15 @@ def raw(x: Any) -> Raw:
 
 
 class LooksAtValues(TypeError, AttributeError):  # noqa: N818 - it says what code does
-    """Code that looks at values was given one that is not there to be looked at."""
+    """Code that needs values was given one whose values are not available."""
 
     operation: str | None = None  # the one that was to be done
     transform: str = "vmap"  # the one under which the value is
 
 
 class Lifted:
-    """A value of a level: it can be computed with, by operators and operations, but it is no
-    array, and what is done to arrays directly is refused."""
+    """A value of a level. Operators and operations accept it, but it is not an array: anything that
+    needs an array is refused."""
 
     __slots__ = ("level",)
 
@@ -105,7 +105,7 @@ class Lifted:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How the value lies in memory; of a batch, how an entry does."""
+        """The strides of the value; of a batch, those of an entry."""
         return tuple(raw(self.inner).strides)
 
     @property
@@ -127,7 +127,7 @@ class Lifted:
         return self.shape[0]
 
     def reshape(self, *shape: Any) -> Any:
-        """As arrays have it, since that is all that some code wants of one."""
+        """As the method of arrays, which is all that some code needs."""
         return Lifted.operations["reshape"](self, shape)
 
     __hash__ = object.__hash__
@@ -237,14 +237,14 @@ class Level:
         return False
 
     def look(self, how: str) -> None:
-        """Note that somebody looks at a value of this level."""
+        """Called when code looks at a value of this level."""
 
     def takes_whole(self, operation: Any) -> bool:
-        """Whether the level knows what a composite does without asking its definition."""
+        """Whether the level handles a composite as a whole, without its definition."""
         return False
 
     def records_whole(self, operation: Any) -> bool:
-        """Whether what is recorded of a composite is itself, not the operations it is made of."""
+        """Whether a composite is recorded as one node, not as the operations of its definition."""
         return self.takes_whole(operation)
 
     def by_definition(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -290,7 +290,7 @@ class Level:
         raise NotImplementedError
 
     def left_of(self, x: Any) -> Any:
-        """What a value is worth once the transform has ended."""
+        """What a value becomes when the transform has ended."""
         raise RuntimeError(
             "Either your tensor may have escaped from inside a function being vmapped and this is "
             f"a user error, or there is an internal error: a value was used outside of the "
@@ -376,8 +376,8 @@ def highest_level(values: Iterable[Any]) -> Level | None:
 
 
 class LazyTangent:
-    """A tangent that is computed when somebody asks for it: of a result that users do not see, and
-    that few rules need. A ``jvp`` may return it."""
+    """A tangent that is computed on demand: of a result that users do not see and few rules need. A
+    ``jvp`` may return it."""
 
     __slots__ = ("compute",)
 
@@ -386,9 +386,9 @@ class LazyTangent:
 
 
 def bare(x: Any, looks: bool = True) -> Any:
-    """The array at the bottom of a value, with all batches in front: for checks of values that hold
-    for every entry alike. What is computed from it has no derivative. ``looks``: at the values; if
-    not, then only at how they lie in memory."""
+    """The innermost array of a value, with all batch dimensions in front: for checks that apply to
+    every entry alike. What is computed from it has no derivative. ``looks``: whether its values are
+    used, or only its layout."""
     x = raw(x)
     while isinstance(x, Lifted):
         if looks:
@@ -398,7 +398,7 @@ def bare(x: Any, looks: bool = True) -> Any:
 
 
 def layout_of(x: Any) -> Any:
-    """An array that lies in memory as a value does; None if that cannot be known."""
+    """An array with the memory layout of a value; None if that is unknown."""
     x = raw(x)
     if not isinstance(x, Lifted):
         return x
