@@ -1,4 +1,5 @@
-"""Random numbers under ``vmap``: the same for all entries of a batch, others for each, or none.
+"""Random numbers under ``vmap``: the same for all entries of a batch, different for each, or an
+error.
 
 What is drawn without looking at a tensor is drawn here, for as many entries as it takes. What is
 drawn for a tensor, or written over one, is an operation, for which ``_batching_rules`` has rules.

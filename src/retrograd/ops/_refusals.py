@@ -1,4 +1,4 @@
-"""What operations refuse, in PyTorch's words: checks to declare with an operation."""
+"""Checks that are declared with operations, and raise PyTorch's errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results with names: what functions that return several tensors give back.
+"""Named results of functions that return several tensors.
 
 They are tuples whose members have names too, and print as PyTorch prints its return types.
 """

@@ -77,7 +77,7 @@ def _alias(self: Raw) -> Raw:
 
 
 def reshape(x: Any, size: Sequence[int]) -> Any:
-    """The same elements in another shape, without copying where that can be."""
+    """The same elements in another shape, without copying if possible."""
     if arrays.is_raw(x):
         return arrays.reshape(x, size)
     if isinstance(raw(x), Lifted):
@@ -433,7 +433,8 @@ def _index(self: Raw, where: tuple[Any, ...]) -> Raw:
 
 
 def _do_not_broadcast(where: tuple[Any, ...]) -> IndexError:
-    """Places out of bounds and masks of a wrong shape are found before; what is left is this."""
+    """The error for indices that do not broadcast; indices out of bounds and masks of a wrong shape
+    are found before."""
     arrays_given = [w for w in where if not isinstance(w, slice)]
     indices = [p for w in arrays_given for p in (arrays.nonzero(w) if w.dtype.kind == "b" else [w])]
     shapes = ", ".join(str(list(p.shape)) for p in indices)

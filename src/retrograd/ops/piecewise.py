@@ -118,8 +118,8 @@ round_decimals = elementwise(
 
 
 def _share_of_extreme(g: Any, self: Any, other: Any, lost: Any) -> Any:
-    """All of ``g`` for what was chosen, half of it where both are equal. A NaN loses to nothing,
-    and nothing to it, so both get all."""
+    """All of ``g`` for the operand that was chosen, half of it if both are equal. If one is NaN,
+    both get all of it."""
     return where(lost, zeros_like(g), where(eq(self, other), g / 2, g))
 
 

@@ -1,8 +1,8 @@
 """Convolution: linear in the images, in the filters and in the bias.
 
-One operation slides filters over images; transposed, it is the gradient of that by the images. The
-gradient by the filters is the other. The rules of both are written with both, so derivatives of
-any order follow.
+One operation slides filters over images; transposed, it computes the gradient with respect to the
+images. The other computes the gradient with respect to the filters. The rules of both are written
+with both, so derivatives of any order follow.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _by_input(
     g: Any, weight: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
     transposed: bool, groups: int,
 ) -> Any:  # fmt: skip
-    """The gradient by the images, which were of ``shape``."""
+    """The gradient with respect to the images, which had the shape ``shape``."""
     none = (0,) * len(stride)
     back = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if transposed:
@@ -74,7 +74,7 @@ def _by_weight(
     g: Any, input: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
     transposed: bool, groups: int,
 ) -> Any:  # fmt: skip
-    """The gradient by the filters, which were of ``shape``."""
+    """The gradient with respect to the filters, which had the shape ``shape``."""
     images, windows = (g, input) if transposed else (input, g)
     return convolution_weight(
         images, windows, kernel=tuple(shape[2:]), stride=stride, padding=padding,
@@ -98,8 +98,9 @@ def _gradients(
 
 @own("images of each entry are more images, and filters of each entry are more groups")
 def _of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """Images of many entries with the same filters are more images. With filters of their own they
-    are groups of channels. The same images are seen by more filters."""
+    """If all entries have the same filters, their images form one larger batch. If they have
+    filters of their own, they are groups of channels. If they have the same images, these meet more
+    filters."""
     input, weight = args
     if not level.owns(weight):
         return unfolded(level, op(folded(level, input), weight, **options), input.shape[0])

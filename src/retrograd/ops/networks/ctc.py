@@ -1,5 +1,5 @@
-"""Connectionist temporal classification: how unlikely frames of class probabilities make a sequence
-of labels, whatever frames these are said in."""
+"""Connectionist temporal classification: the negative log likelihood of a sequence of labels,
+summed over all its alignments with frames of class probabilities."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _of_all(level: BatchLevel, lengths: Any) -> Any:
 
 @own("sequences are the second dimension of the probabilities, the first of all else")
 def _ctc_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """The sequences of all entries are so many more sequences."""
+    """The sequences of all entries are treated as one longer batch of sequences."""
     log_probs, targets = args
     names = ("input_lengths", "target_lengths")
     lengths = {n: _of_all(level, options[n]) for n in names}

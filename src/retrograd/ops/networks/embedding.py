@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table looked up by number, one by one or in bags that are reduced."""
+"""Embeddings: rows of a table looked up by index, one by one or in bags that are reduced."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ from retrograd.ops.pointwise.division import remainder
 from retrograd.ops.reductions.norms import vector_norm
 
 type_word = arrays.dtypes.type_word
-# The number of a row that is padding, or -1; in several tables one below the other, with how many
-# rows each of them has.
+# The index of the padding row, or -1; for several stacked tables, also the number of rows of each.
 Padding = int | tuple[int, int]
 
 # -- single rows -----------------------------------------------------------------------------
@@ -48,8 +47,8 @@ def _look_up(
 def _share(
     indices: Any, rows: int, padding_idx: Padding, scale_grad_by_freq: bool, dtype: Any
 ) -> Any:
-    """What part of the gradient of each looked-up row goes to its row of the table: none to that
-    of the padding, and the mean of all if asked for. None if all of it goes there."""
+    """The factor for the gradient of each looked-up row: zero for padding, and one over the count
+    with ``scale_grad_by_freq``. None if all factors are one."""
     result: Any = None
     if scale_grad_by_freq:
         each = linear.index(_counts(indices, rows, dtype), where=(indices,))
@@ -94,13 +93,13 @@ def _add_rows_rule(
 
 
 def _numbered(level: BatchLevel, indices: Any, rows: int) -> Any:
-    """The rows of each entry's table, in all tables one below the other."""
+    """The rows of each entry's table as rows of all tables stacked."""
     ahead = arrays.arange(level.size).reshape(-1, *(1,) * len(indices.shape)) * rows
     return add(level.stacked(indices), ahead)
 
 
 def _in_each(padding_idx: Padding, rows: int) -> Padding:
-    """The padding in tables one below the other."""
+    """The padding of stacked tables."""
     return (padding_idx, rows) if is_integer(padding_idx) and padding_idx >= 0 else padding_idx
 
 
@@ -356,7 +355,7 @@ def _bag_by_factors(
 
 @own("tables of each entry are one below the other, and bags of each entry are more bags")
 def _bag_of_many(level: BatchLevel, op: Operation, args: list[Any], options: dict[str, Any]) -> Any:
-    """The bags of all entries one after the other, from all tables one below the other."""
+    """The bags of all entries in one sequence, from the stacked tables of all entries."""
     weight, indices, offsets, factors = args
     rows, length = weight.shape[0], indices.shape[0]
     starts = _numbered(level, offsets, length)

@@ -1,4 +1,4 @@
-"""Images seen through a grid: sampled at points between their pixels.
+"""Sampling of images at the points of a grid, between their pixels.
 
 A sample is a sum over some pixels around its point, each with a weight that depends on where the
 point lies between them. Rules are written with the same weights, as functions of the grid, so that
@@ -153,7 +153,7 @@ def _cubic(t: Any) -> list[tuple[Any, Any]]:
 
 
 class Corner(NamedTuple):
-    """One of the pixels that samples are made of: its place, and its taps in each dimension."""
+    """One of the pixels that samples are made of: its index, and its taps in each dimension."""
 
     indices: Any
     inside: Any

@@ -1,7 +1,8 @@
-"""Rectifiers that are not flat on one side: leaky ones, and those with an exponential.
+"""Activations that are not flat for negative inputs: leaky_relu, prelu, rrelu, elu, selu, celu.
 
-Written in place they keep their result, not their input, which is gone, and tell the slope from
-that: so the slope of the negative side must have the sign that lets one know the side.
+Applied in place, they save their result instead of their input, which is overwritten, and compute
+the derivative from it. So the slope for negative inputs must have a sign that keeps the two sides
+apart.
 """
 
 from __future__ import annotations

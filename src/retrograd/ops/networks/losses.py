@@ -1,4 +1,4 @@
-"""Losses of regression: how far numbers are from numbers, and how likely they make them.
+"""Losses for regression, and negative log likelihoods of distributions.
 
 Those that PyTorch has a node for are operations; the others are made of simpler ones.
 """
@@ -34,7 +34,7 @@ from retrograd.ops.reductions import basic as reductions
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """``reduction``, or what its deprecated forerunners say."""
+    """``reduction``, or what the deprecated arguments ``size_average`` and ``reduce`` say."""
     if size_average is not None or reduce is not None:
         wants_mean, wants_one = size_average is not False, reduce is not False
         reduction = "none" if not wants_one else "mean" if wants_mean else "sum"
@@ -72,7 +72,7 @@ def not_differentiable(name: str, argument: str, value: Any, forward: bool = Fal
 
 
 def _expanded(input: Any, target: Any) -> tuple[Any, Any]:
-    """Both in their common shape."""
+    """Both operands expanded to their common shape."""
     shapes = tuple(input.shape), tuple(target.shape)
     if shapes[0] == shapes[1]:
         return input, target
@@ -334,7 +334,7 @@ def huber_loss(
     return _weighted(errors, input, weight, reduction, False)
 
 
-# Values below the least count as that, but their gradient is let through.
+# Values below the minimum are replaced by it, but their gradient is passed on.
 at_least = elementwise(
     "at_least", lambda self, least: arrays.maximum(self, least), lambda g: g, node="CloneBackward0"
 )

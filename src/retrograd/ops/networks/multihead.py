@@ -1,4 +1,4 @@
-"""Attention of several heads: projections, attention in each head, and a projection of the whole.
+"""Multi-head attention: projections, attention in each head, and an output projection.
 
 The steps are PyTorch's, since the graph shows them.
 """
@@ -21,7 +21,7 @@ _PART = ("query", "key", "value")
 
 
 def _insist(fact: bool, words: str) -> None:
-    """What PyTorch asserts of its callers, in its words."""
+    """PyTorch's assertions about arguments, with its messages."""
     if not fact:
         raise AssertionError(words)
 
@@ -240,7 +240,7 @@ def _check_static(name: str, x: Any, count: int, head: int) -> Any:
 
 
 def _added(mask: Any, name: str, query: Any, other: Any) -> Any:
-    """A mask as numbers to be added to the scores: of truths, ``-inf`` for those that hold."""
+    """A mask as numbers to add to the scores: ``-inf`` where a bool mask is True."""
     if mask is None:
         return None
     kind = raw(mask).dtype.kind
@@ -255,7 +255,7 @@ def _added(mask: Any, name: str, query: Any, other: Any) -> Any:
 
 
 def _one_wider(masks: Sequence[Any]) -> list[Any]:
-    """The masks for one key more, which everybody may see."""
+    """The masks extended by one key that all queries attend to."""
     return [m if m is None else padding.pad(m, (0, 1)) for m in masks]
 
 

@@ -1,4 +1,4 @@
-"""Normalization of rows and of neighbours: layer norm and its kin."""
+"""Normalization of rows and of neighbouring channels: layer_norm, rms_norm, local_response_norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Padding: images with a frame around them, constant or made of their own elements."""
+"""Padding: images extended by a constant, or by their own elements."""
 
 from __future__ import annotations
 

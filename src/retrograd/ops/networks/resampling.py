@@ -1,4 +1,4 @@
-"""Images of another size: resized, shuffled between channels and pixels."""
+"""Resizing of images, and shuffling between channels and pixels."""
 
 from __future__ import annotations
 

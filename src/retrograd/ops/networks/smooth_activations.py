@@ -213,7 +213,7 @@ def _log_sigmoid_rule(g: Any, self: Any, buffer: Any) -> Any:
     derivative = None if g[0] is None else log_sigmoid_backward(g[0], self, raw(buffer))
     if g[1] is None:
         return derivative
-    of_buffer = -g[1] * (sgn(self) * buffer)  # which nobody sees but the rule itself
+    of_buffer = -g[1] * (sgn(self) * buffer)  # which only the rule itself uses
     return of_buffer if derivative is None else derivative + of_buffer
 
 

@@ -1,4 +1,4 @@
-"""Windows taken out of images and put back: unpooling, unfolding, and pools at random positions."""
+"""Windows of images extracted and put back: unpooling, fold and unfold, and fractional pooling."""
 
 from __future__ import annotations
 
