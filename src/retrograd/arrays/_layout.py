@@ -1,4 +1,4 @@
-"""How elements lie: windows, diagonals and other views by strides, and copies in another order."""
+"""Memory layout: windows, diagonals and other views by strides, and copies in another order."""
 
 from __future__ import annotations
 

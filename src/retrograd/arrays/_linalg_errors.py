@@ -1,4 +1,4 @@
-"""What is said of a matrix that an algorithm of linear algebra cannot work on."""
+"""The errors for matrices that an algorithm of linear algebra cannot handle."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Softmax and its kin: kernels along the second of two or three axes, on blocks that fit the
-processor's cache."""
+"""Softmax, log-softmax and their gradients: kernels along the second of two or three axes, on
+blocks that fit the processor's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scattering, sorting and searching: array primitives that move or choose elements by number."""
+"""Scattering, sorting and searching: array primitives that move or select elements by index."""
 
 from __future__ import annotations
 

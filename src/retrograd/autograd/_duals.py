@@ -1,4 +1,4 @@
-"""Dual numbers: a value and how fast it moves.
+"""Dual numbers: a value and its tangent.
 
 The parts of a dual number are values of the levels below, so that whatever is done to compute a
 tangent is itself recorded, batched or differentiated, if those levels do that.

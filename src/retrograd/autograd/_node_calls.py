@@ -1,4 +1,4 @@
-"""Calling a node by hand: ``y.grad_fn(g)`` gives what it makes of a gradient.
+"""Calling a node directly: ``y.grad_fn(g)`` returns the gradients of its inputs.
 
 Nothing but its rules is run: no hooks, and no step that the engine takes afterwards. So a gradient
 has the shape of the node's output where an input was broadcast, and what was saved stays.

@@ -1,4 +1,4 @@
-"""Functions of functions: derivatives and vectorization that nest freely.
+"""Transforms of functions: derivatives and vectorization, nested in any order.
 
 PyTorch's ``functionalize`` is not here. It rewrites in-place code for tracing and compiling; there
 is no tracer for it to serve, and under transforms in-place code runs as it is.

@@ -1,4 +1,4 @@
-"""What functions of functions are given and get back: which arguments, which results."""
+"""Arguments and results of functions that are transformed."""
 
 from __future__ import annotations
 

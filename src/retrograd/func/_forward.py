@@ -1,4 +1,4 @@
-"""Jacobian-vector products as functions of functions."""
+"""Jacobian-vector products as transforms."""
 
 from __future__ import annotations
 

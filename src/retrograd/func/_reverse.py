@@ -1,4 +1,4 @@
-"""Gradients and vector-Jacobian products as functions of functions."""
+"""Gradients and vector-Jacobian products as transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of high order by Taylor series: ``jet``, and what people want of it."""
+"""Derivatives of high order by Taylor series: ``jet``, and functions that are made of it."""
 
 from __future__ import annotations
 

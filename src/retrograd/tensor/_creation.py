@@ -1,4 +1,4 @@
-"""Making tensors: from data, and filled with one value."""
+"""Creation of tensors from data, and filled with one value."""
 
 from __future__ import annotations
 

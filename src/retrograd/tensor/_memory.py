@@ -1,4 +1,4 @@
-"""Tensors in memory of a layout of one's own choice, or of somebody else."""
+"""Tensors with given strides, or in the memory of another object: empty_strided, frombuffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making tensors of random numbers."""
+"""Creation of tensors of random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``squeeze_``, ``t_`` and their kin: a tensor takes on the shape of a view of itself."""
+"""``squeeze_``, ``t_`` and other methods that give a tensor the shape of a view of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods that write in place and do not follow from what they are the in-place version of."""
+"""In-place methods that are not derived from the function of the same name."""
 
 from __future__ import annotations
 

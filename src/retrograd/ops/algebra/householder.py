@@ -1,4 +1,4 @@
-"""Products of Householder reflections: what a QR decomposition keeps of Q, and Q from that."""
+"""Products of Householder reflections: geqrf, householder_product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Least squares: the solution of what has no solution, or too many."""
+"""Least squares: solutions of overdetermined and underdetermined linear systems."""
 
 # ruff: noqa: N806 - matrices are called as in PyTorch, in capitals
 

@@ -1,5 +1,5 @@
 # ruff: noqa: N803 - matrices are called as in PyTorch, in capitals
-"""Rank and condition of matrices, and the inverses of those that have none."""
+"""Rank and condition number of matrices, and pseudo-inverses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Division with rounding, and what is left over by it."""
+"""Division with rounding, and remainders."""
 
 from __future__ import annotations
 

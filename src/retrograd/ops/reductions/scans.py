@@ -1,4 +1,4 @@
-"""Scans: for each place along a dimension, something of all elements up to there.
+"""Scans: cumulative sums, products and extremes along a dimension.
 
 Their derivatives are scans themselves, from the other end. Those that are products need one more
 operation, the linear recurrence ``y[k] = x[k] + a[k] * y[k - 1]``: it divides by nothing, so zeros

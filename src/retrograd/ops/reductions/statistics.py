@@ -1,4 +1,5 @@
-"""Statistics: variance and its kin, sums that leave out NaN, log-sum-exp, extremes in pairs."""
+"""Statistics: variance, standard deviation, covariance, sums that ignore NaN, logsumexp,
+aminmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that say where: what PyTorch accepts as indices, and the words in which it refuses."""
+"""Index arguments: what PyTorch accepts as indices, and its errors for anything else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Elements picked by number and put by number: gather, scatter and their kin along a dimension.
+"""Elements by index along a dimension: gather, scatter, scatter_add, scatter_reduce.
 
-Numbers are tensors of integers. They are inputs without a derivative: a node keeps them, and like
-every saved value they must not be written before they were used.
+Indices are tensors of integers. They are inputs without a derivative: a node saves them, and like
+every saved value they must not be written to before they are used.
 """
 
 from __future__ import annotations

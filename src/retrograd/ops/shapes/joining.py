@@ -1,4 +1,4 @@
-"""Tensors taken apart and put together: splitting, stacking, grids."""
+"""Splitting, stacking and grids: tensor_split, hstack, block_diag, meshgrid, combinations."""
 
 from __future__ import annotations
 

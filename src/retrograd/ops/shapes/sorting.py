@@ -1,4 +1,4 @@
-"""Order: sorting, the largest elements, different values, and searching."""
+"""Sorting, the largest elements, unique values, and searching: sort, topk, unique, searchsorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of Fourier transforms: dimensions, sizes and norms, checked and made plain."""
+"""Arguments of Fourier transforms: dimensions, sizes and norms, checked and normalized."""
 
 from __future__ import annotations
 

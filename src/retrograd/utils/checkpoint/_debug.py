@@ -1,4 +1,4 @@
-"""Which operations ran in each of the two runs, for the message that they differ."""
+"""The operations of the first run and of the recomputation, for the error if they differ."""
 
 from __future__ import annotations
 

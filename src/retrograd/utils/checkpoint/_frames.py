@@ -1,4 +1,4 @@
-"""What is remembered of a checkpointed call, and how the values it saved come back.
+"""What is kept of a checkpointed call, and how its saved values are recomputed.
 
 While the function runs, hooks put a ``Holder`` in every place where a node would have saved a
 value. When a backward pass asks for the first of them, the function is run again on the inputs that

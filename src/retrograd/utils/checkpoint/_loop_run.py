@@ -1,4 +1,4 @@
-"""The two ways through the loop of ``checkpoint_loop``: forward, and back along a schedule."""
+"""The two passes of ``checkpoint_loop``: forward, and backward along a schedule."""
 
 from __future__ import annotations
 

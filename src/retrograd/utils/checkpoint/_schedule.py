@@ -1,4 +1,4 @@
-"""When to keep a state, when to run steps again: schedules for going back through a loop.
+"""When to keep a state and when to run steps again: schedules for the backward pass of a loop.
 
 A loop of ``n`` steps takes state 0 to state ``n``; step ``i`` takes state ``i`` to ``i + 1``. Its
 backward pass needs the states in reverse. With room for ``slots`` of them, state 0 included, all

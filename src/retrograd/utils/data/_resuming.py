@@ -1,4 +1,4 @@
-"""Where a loader stands in an epoch, so that another can go on from there.
+"""The position of a loader in an epoch, so that another can continue there.
 
 The order of samples follows from the states that the random generators had when the epoch began.
 So a position is those states and the number of batches taken: to go on, the generators are put

@@ -1,4 +1,4 @@
-"""The samples that one of several processes takes."""
+"""The samples that each of several processes loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of one iterator: started, heard, stopped.
+"""The worker processes of one iterator: starting them, receiving from them, stopping them.
 
 Each worker has a pipe of its own, both ways. There is no queue that they share and so no lock that
 a worker could take with it when it is killed. When a worker ends, its end of the pipe is closed and

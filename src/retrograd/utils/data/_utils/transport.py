@@ -1,4 +1,4 @@
-"""How what a worker has loaded comes to the process that asked for it.
+"""The transport of loaded batches from a worker to the process that requested them.
 
 A message is pickled and goes through the worker's pipe. The memory of large arrays does not: the
 worker writes it to a piece of shared memory that has no name, only a file descriptor, and sends
