@@ -44,7 +44,8 @@ def test_index_is_up_to_date() -> None:
 TAKE_ANY_NUMBER = {
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod",
     "chain_matmul", "einsum", "expand", "flip", "gru", "lstm", "meshgrid", "permute", "random_",
-    "repeat", "reshape", "rnn_relu", "rnn_tanh", "sum_to_size", "tile", "to", "uniform_", "view",
+    "repeat", "reshape", "resize_", "rnn_relu", "rnn_tanh", "sum_to_size", "tile", "to", "uniform_",
+    "view",
 }  # fmt: skip
 
 
