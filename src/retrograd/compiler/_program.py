@@ -148,8 +148,9 @@ class Line:
 
     @property
     def effects(self) -> bool:
-        """Whether it does more than give its outputs, so that it may not be left out."""
-        return bool(self.operation.random) or not self.outputs
+        """Whether it does more than give its outputs, so that it may not be left out. An empty
+        tuple, as of ``x.unbind()``, is an output too."""
+        return bool(self.operation.random) or not (self.outputs or self.several)
 
     @property
     def writes(self) -> tuple[int, ...]:
