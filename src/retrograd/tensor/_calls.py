@@ -118,6 +118,7 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     operands = list(args[0]) if several_inputs else list(args)
     given, named = op, options
     op, operands, options = for_number(op, operands, options)
+    raws: Any = None
     try:
         if op.view:
             operands[0]._data = arrays.writable(operands[0]._data)
@@ -136,6 +137,8 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
             return apply_lifted(level, given, args, named)
         raise
     except (TypeError, ValueError) as error:
+        if raws is None:  # a check says it in words of its own
+            raise
         raise in_pytorchs_words(op, raws, error) from None
     if not isinstance(output, tuple):
         return finish(op, operands, raws, options, (output,))[0]
