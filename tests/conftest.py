@@ -25,7 +25,8 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-collect_ignore_glob = ["typing/*"]  # programs for type checkers, some of them with mistakes
+# Programs for type checkers, some of them with mistakes, and programs that import torch.
+collect_ignore_glob = ["typing/*", "programs/*"]
 
 
 @pytest.fixture(scope="session")
