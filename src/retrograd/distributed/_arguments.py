@@ -52,10 +52,10 @@ def check_count(tensors: list[Any], size: int, name: str) -> None:
 
 def check_shapes(tensors: list[Any], like: Any, name: str) -> None:
     """Refuse tensors in a list whose shape is not that of the tensor they belong to."""
-    for place, tensor in enumerate(tensors):
+    for i, tensor in enumerate(tensors):
         if tensor._data.shape != like._data.shape:
             raise ValueError(
-                f"{name}[{place}] has the shape {list(tensor._data.shape)}, but the tensor has "
+                f"{name}[{i}] has the shape {list(tensor._data.shape)}, but the tensor has "
                 f"{list(like._data.shape)}: they must be the same"
             )
 

@@ -49,7 +49,7 @@ class ProcessGroup:
         self.turn = 0  # the number of the call that may move tensors
         self.messages: dict[tuple[str, int, int], int] = {}  # by (direction, peer, tag)
         self.lost: list[Work] = []  # operations that an interrupt has cut short
-        self._places = {global_rank: place for place, global_rank in enumerate(self.ranks)}
+        self._ranks = {global_rank: rank for rank, global_rank in enumerate(self.ranks)}
 
     def rank(self) -> int:
         """The number of this process in the group.
@@ -67,7 +67,7 @@ class ProcessGroup:
         """
         return len(self.ranks)
 
-    def place_of(self, global_rank: int) -> int:
+    def rank_of(self, global_rank: int) -> int:
         """The rank in the group of a rank of the world.
 
         Args:
@@ -76,9 +76,9 @@ class ProcessGroup:
         Returns:
             The rank in the group.
         """
-        if global_rank not in self._places:
+        if global_rank not in self._ranks:
             raise ValueError(f"Global rank {global_rank} is not part of group {self}")
-        return self._places[global_rank]
+        return self._ranks[global_rank]
 
     def count_message(self, direction: str, peer: int, tag: int, more: int = 1) -> int:
         """Count a message with a peer, so that a rank that leaves can report what it took part in.

@@ -42,7 +42,7 @@ def monitored_barrier(
     told = begin_sending(_token(), 0, chosen, TAGS)
     answer = begin_receiving(_token(), 0, chosen, TAGS)
     told.wait()
-    # Rank 0 waits for the whole time before it says who is missing: that is the error to see.
+    # Twice the limit: rank 0, whose error names the missing ranks, must be the first to report.
     if not answer.is_over_in(2 * limit.total_seconds()):
         raise RuntimeError(
             f"Rank {chosen.rank()} successfully reached monitoredBarrier, but received errors "
@@ -52,23 +52,23 @@ def monitored_barrier(
 
 def _await_all(group: ProcessGroup, limit: timedelta, wait_all_ranks: bool) -> None:
     """The part of rank 0: receive from all ranks, then answer all."""
-    places = range(1, group.size())
-    arrivals = [begin_receiving(_token(), place, group, TAGS) for place in places]
+    ranks = range(1, group.size())
+    arrivals = [begin_receiving(_token(), rank, group, TAGS) for rank in ranks]
     deadline = time.monotonic() + limit.total_seconds()
     missing = []
-    for place, arrival in zip(places, arrivals, strict=True):
+    for rank, arrival in zip(ranks, arrivals, strict=True):
         if not arrival.is_over_in(deadline - time.monotonic()):
-            missing.append(place)
+            missing.append(rank)
             if not wait_all_ranks:
                 break
     if missing:
-        who = ", ".join(str(place) for place in missing)
+        who = ", ".join(str(rank) for rank in missing)
         where = Watch.late(arrivals[missing[0] - 1])
         raise RuntimeError(
             f"[Rank 0]: Rank{'s' if wait_all_ranks else ''} {who} failed to pass monitoredBarrier "
             f"in {limit // timedelta(milliseconds=1)} ms{f': {where}' if where else ''}"
         )
-    for answer in [begin_sending(_token(), place, group, TAGS) for place in places]:
+    for answer in [begin_sending(_token(), rank, group, TAGS) for rank in ranks]:
         answer.wait()
 
 

@@ -71,8 +71,8 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     padded._data[: mine._data.size] = mine._data
     rows = [_room(longest) for _ in chosen.ranks]
     all_gather(rows, padded, chosen)
-    for place, (row, size) in enumerate(zip(rows, sizes, strict=True)):
-        object_list[place] = _loaded(wrap(row._data[: int(size._data[0])]))
+    for rank, (row, size) in enumerate(zip(rows, sizes, strict=True)):
+        object_list[rank] = _loaded(wrap(row._data[: int(size._data[0])]))
 
 
 def gather_object(
@@ -106,7 +106,7 @@ def gather_object(
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
     if chosen.rank() != root and object_gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    outgoing = [_pickled(obj) if place == root else _room(0) for place in range(chosen.size())]
+    outgoing = [_pickled(obj) if rank == root else _room(0) for rank in range(chosen.size())]
     incoming = _exchange(outgoing, chosen)
     if object_gather_list:
         object_gather_list[:] = [_loaded(t) for t in incoming]
@@ -142,11 +142,11 @@ def broadcast_object_list(
     mine = [_pickled(value) for value in object_list] if chosen.rank() == root else []
     sizes = _sizes(mine) if mine else wrap(arrays.zeros(len(object_list), arrays.int64))
     broadcast(sizes, group=chosen, group_src=root)
-    for place, size in enumerate(sizes._data.tolist()):
-        tensor = mine[place] if mine else _room(size)
+    for i, size in enumerate(sizes._data.tolist()):
+        tensor = mine[i] if mine else _room(size)
         broadcast(tensor, group=chosen, group_src=root)
         if not mine:
-            object_list[place] = _loaded(tensor)
+            object_list[i] = _loaded(tensor)
 
 
 def scatter_object_list(
@@ -240,8 +240,8 @@ def recv_object_list(
     """
     sizes = wrap(arrays.zeros(len(object_list), arrays.int64))
     source = recv(sizes, src, group, group_src=group_src)
-    for place, size in enumerate(sizes._data.tolist()):
+    for i, size in enumerate(sizes._data.tolist()):
         tensor = _room(size)
         recv(tensor, source, group)
-        object_list[place] = _loaded(tensor)
+        object_list[i] = _loaded(tensor)
     return source

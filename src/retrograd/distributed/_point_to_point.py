@@ -123,17 +123,17 @@ def isend(
         outside("isend")
         return None
     chosen = resolve(group)
-    place = in_group(chosen, dst, group_dst)
+    rank = in_group(chosen, dst, group_dst)
     check_tensor(tensor, "tensor")
     _check_tag(tag)
-    return begin_sending(tensor, place, chosen, tag)
+    return begin_sending(tensor, rank, chosen, tag)
 
 
-def begin_sending(tensor: Any, place: int, chosen: ProcessGroup, tag: int) -> Work:
+def begin_sending(tensor: Any, rank: int, chosen: ProcessGroup, tag: int) -> Work:
     """Send to a rank of a group."""
-    peer = chosen.ranks[place]
+    peer = chosen.ranks[rank]
     call = Call("isend", tensor, words=f"dst={peer}" + (f", tag={tag}" if tag else ""))
-    steps = _sending(chosen, to_read(tensor), place, tag)
+    steps = _sending(chosen, to_read(tensor), rank, tag)
     return Work(call, chosen, steps, [tensor], peer, chosen.count_message("sent", peer, tag), tag)
 
 
@@ -171,19 +171,19 @@ def irecv(
         return None
     chosen = resolve(group)
     anyone = src is None and group_src is None
-    place = ANY if anyone else in_group(chosen, src, group_src)
+    rank = ANY if anyone else in_group(chosen, src, group_src)
     _check_tag(tag)
     check_writable(tensor)
-    return begin_receiving(tensor, place, chosen, tag)
+    return begin_receiving(tensor, rank, chosen, tag)
 
 
-def begin_receiving(tensor: Any, place: int, chosen: ProcessGroup, tag: int) -> Work:
+def begin_receiving(tensor: Any, rank: int, chosen: ProcessGroup, tag: int) -> Work:
     """Receive from a rank of a group, or from any."""
-    peer = ANY if place == ANY else chosen.ranks[place]
-    words = "from any rank" if place == ANY else f"src={peer}"
+    peer = ANY if rank == ANY else chosen.ranks[rank]
+    words = "from any rank" if rank == ANY else f"src={peer}"
     call = Call("irecv", tensor, words=words + (f", tag={tag}" if tag else ""))
     number = chosen.count_message("received", peer, tag)
-    steps = _receiving(chosen, tensor, place, tag, call)
+    steps = _receiving(chosen, tensor, rank, tag, call)
     return Work(call, chosen, steps, [tensor], peer, number, tag)
 
 
@@ -254,8 +254,8 @@ def recv(
     return work.source_rank()
 
 
-def _check_not_self(group: ProcessGroup, place: int, kind: str) -> None:
-    if group.rank() == place:
+def _check_not_self(group: ProcessGroup, rank: int, kind: str) -> None:
+    if group.rank() == rank:
         raise ValueError(
             f"Invalid {kind} rank: {kind} rank should not be the same as "
             "the rank of the current process."

@@ -101,7 +101,7 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
         0
         >>> dist.destroy_process_group()
     """
-    return resolve(group).place_of(global_rank)
+    return resolve(group).rank_of(global_rank)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
@@ -136,4 +136,4 @@ def in_group(group: ProcessGroup, rank: int | None, group_rank: int | None) -> i
         return group_rank
     if rank is None:
         raise ValueError("Must specify global_rank or group_rank")
-    return group.place_of(rank)
+    return group.rank_of(rank)

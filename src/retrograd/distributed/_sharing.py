@@ -50,8 +50,8 @@ def _gathering(
         part = row[stretch]
         rows: Any = arrays.empty((count, part.size), "u1") if targets else None
         yield requests([begin(part, rows)])
-        for place, (array, _) in enumerate(targets):
-            as_bytes(array)[stretch] = rows[place]
+        for rank, (array, _) in enumerate(targets):
+            as_bytes(array)[stretch] = rows[rank]
     for _, written in targets:
         written()
 
@@ -60,7 +60,7 @@ def _parts(tensor: Any, count: int) -> list[Target]:
     """A tensor as one target for each rank."""
     array, written = to_write(tensor)
     rows = array.reshape(count, -1)
-    return [(row, written if place == 0 else _nothing) for place, row in enumerate(rows)]
+    return [(row, written if rank == 0 else _nothing) for rank, row in enumerate(rows)]
 
 
 def _nothing() -> None:
@@ -373,22 +373,22 @@ def _exchanging(
     sizes = arrays.array([s.size for s in sources], arrays.int64)
     incoming = arrays.zeros(len(sources), arrays.int64)
     yield More([group.data.Ialltoall(sizes, incoming)])
-    for place, (array, _) in enumerate(targets):
-        if incoming[place] != array.size:
+    for rank, (array, _) in enumerate(targets):
+        if incoming[rank] != array.size:
             raise MismatchError(
-                f"rank {group.ranks[place]} sends {incoming[place]} elements to rank "
+                f"rank {group.ranks[rank]} sends {incoming[rank]} elements to rank "
                 f"{group.ranks[group.rank()]}, which expects {array.size} in {call} at "
                 f"{call.where()}"
             )
     me, requests = group.rank(), []
-    for place, (array, _) in enumerate(targets):
-        if place != me:
+    for rank, (array, _) in enumerate(targets):
+        if rank != me:
             for piece in pieces(as_bytes(array)):
-                requests.append(group.data.Irecv(piece, place, TAGS))
-    for place, source in enumerate(sources):
-        if place != me:
+                requests.append(group.data.Irecv(piece, rank, TAGS))
+    for rank, source in enumerate(sources):
+        if rank != me:
             for piece in pieces(as_bytes(source)):
-                requests.append(group.data.Isend(piece, place, TAGS))
+                requests.append(group.data.Isend(piece, rank, TAGS))
     arrays.write(targets[me][0].reshape(-1), sources[me].reshape(-1))
     yield requests
     for _, written in targets:
@@ -472,7 +472,7 @@ def all_to_all_single(
     array, written = to_write(output)
     sources = [source[part] for part in sends]
     targets: list[Target] = [
-        (array[part], written if place == 0 else _nothing) for place, part in enumerate(receives)
+        (array[part], written if rank == 0 else _nothing) for rank, part in enumerate(receives)
     ]
     dtype = input._data.dtype.name
     call = Call("all_to_all_single", detail=(DTYPES.index(dtype),), words=dtype)
@@ -494,5 +494,5 @@ def _splits(tensor: Any, sizes: Sequence[int] | None, count: int) -> list[slice]
         raise RuntimeError("Number of tensor splits not equal to group size")
     if sum(sizes) != rows:
         raise RuntimeError("Split sizes doesn't match total dim 0 size")
-    ends = [sum(sizes[: place + 1]) for place in range(count)]
+    ends = [sum(sizes[: rank + 1]) for rank in range(count)]
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
