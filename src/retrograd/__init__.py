@@ -137,13 +137,14 @@ _LATER = {
     "_dirichlet_grad": "ops.gammas", "_sample_dirichlet": "ops.gammas",
     "_standard_gamma": "ops.gammas", "_standard_gamma_grad": "ops.gammas",
     "load": "files", "save": "files", "compile": "compiler",
+    "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
     **dict.fromkeys(_OLDER, "tensor._legacy"),
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
     "accelerator", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "files",
     "func", "functional", "hub", "integrate", "jit", "library", "linalg", "nn", "optim", "pipeline",
-    "random", "signal", "special", "testing", "utils", "version", "viz",
+    "random", "signal", "sparse", "special", "testing", "utils", "version", "viz",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 

@@ -31,6 +31,7 @@ LAYERS = (
     ("distributed/", "communication between processes, over MPI"),
     ("cuda.py fft.py linalg.py", "PyTorch's namespaces: names, and where they are defined"),
     ("random.py special.py", SAME),
+    ("sparse.py", SAME),
     ("accelerator.py backends/", SAME),
     ("functional.py hub.py", SAME),
     ("signal/ version.py", SAME),

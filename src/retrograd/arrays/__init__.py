@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _rows as rows
     from retrograd.arrays import _sequences as sequences
     from retrograd.arrays import _sorting as sorting
+    from retrograd.arrays import _sparse as sparse
     from retrograd.arrays import _special as special
     from retrograd.arrays import _statistics as statistics
     from retrograd.arrays import _symmetric as symmetric
@@ -58,10 +59,10 @@ _LATER = {
     "rows": "_rows", "sequences": "_sequences", "layout": "_layout", "normalizing": "_normalizing",
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
-    "bidirectional": "_bidirectional", "dependencies": "_dependencies",
+    "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sparse": "_sparse",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "layout", "linalg",
            "ndarray", "networks", "normalizing", "patterns", "programs", "random", "recurrent",
-           "rows", "sequences", "sorting", "special", "statistics", "symmetric", "updates",
-           "windows"]  # fmt: skip
+           "rows", "sequences", "sorting", "sparse", "special", "statistics", "symmetric",
+           "updates", "windows"]  # fmt: skip
