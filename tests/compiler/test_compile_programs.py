@@ -76,6 +76,24 @@ def test_names_and_memory_are_used_again() -> None:
         assert a.tolist() == b.tolist()
 
 
+def test_what_is_split_is_computed_once() -> None:
+    def function(x: Any, y: Any) -> Any:
+        a, b = (x * y).chunk(2)
+        return a + b, (x @ y)[0]
+
+    compiled = compiled_on(function, torch.randn(4, 4), torch.randn(4, 4))
+    assert "    t1 = x * y\n    a, b = t1[:2], t1[2:4]\n" in compiled.source
+
+
+def test_results_before_a_view_have_their_names() -> None:
+    def function(x: Any) -> Any:
+        gates = x.exp()
+        a, b = gates.chunk(2)
+        return a * b
+
+    assert "    gates = np.exp(x)\n" in compiled_on(function, torch.ones(4)).source
+
+
 def test_gradients_are_added_up_in_place_under_their_names() -> None:
     w = torch.randn(2, 2, requires_grad=True)
 

@@ -262,15 +262,16 @@ def _alike(x: Var, y: Var) -> bool:
     return (x.shape, x.dtype, x.strides) == (y.shape, y.dtype, y.strides)
 
 
-_ASSIGNMENT = re.compile(r"(\w+)\s*[-+*/@]?=[^=]")
+_ASSIGNMENT = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*[-+*/@]?=[^=]")
 
 
 def name_results(program: Program) -> None:
     """Name what the user's lines assign as these do: the last result of ``h = f(x)`` is ``h``."""
     lines = [line for line in program.lines if line.place[0] is not None and line.outputs]
     runs = runs_of(lines)
-    for line, following in itertools.zip_longest(lines, lines[1:]):
-        if not line.backward and (following is None or runs[following] != runs[line]):
+    places = [(runs[line], line.place[0], line_number(*line.place)) for line in lines]
+    for line, place, following in itertools.zip_longest(lines, places, places[1:]):
+        if not line.backward and place != following:
             _name(line)
 
 
@@ -279,5 +280,9 @@ def _name(line: Line) -> None:
     assert code is not None
     text = linecache.getline(code.co_filename, line_number(code, offset))
     match = _ASSIGNMENT.match(text.strip())
-    if match is not None and match[1] != "np" and not keyword.iskeyword(match[1]):
-        line.outputs[0].name = match[1]
+    names = [] if match is None else [name.strip() for name in match[1].split(",")]
+    if len(names) != (len(line.outputs) if line.several else 1):
+        return
+    for v, name in zip(line.outputs, names, strict=False):
+        if name.isidentifier() and name not in ("np", "_") and not keyword.iskeyword(name):
+            v.name = name

@@ -44,7 +44,8 @@ class Statements:
         for line in lines:
             size = 0 if line.operation.view else 1
             written = {id(line.args[position]) for position in line.writes}
-            for v in () if isinstance(line.operation, Tile) else inputs[line]:
+            names_all = line.several or isinstance(line.operation, Tile)  # and maybe several times
+            for v in () if names_all else inputs[line]:
                 inner = made_by.get(v)
                 if inner is None or uses[v] > 1 or id(v) in written or not nests(inner):
                     continue
