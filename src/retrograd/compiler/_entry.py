@@ -16,8 +16,9 @@ from retrograd.autograd.function import Function
 from retrograd.compiler._cost import measured
 from retrograd.compiler._passes import simplified
 from retrograd.compiler._printing import function_of
+from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part
 from retrograd.compiler._tiles import with_tiles
-from retrograd.compiler._trace import REMOVED, Change, Fixed, Known, Nest, New, Part, Trace
+from retrograd.compiler._trace import Trace
 from retrograd.func._trees import unflatten
 
 MISSED = object()  # what a program gives for a call that it is not for

@@ -13,7 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes, within
@@ -26,6 +26,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._changing import RandomState
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var
+from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part, Pull
 from retrograd.compiler._traced import Memory, Traced
 from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
@@ -34,64 +35,6 @@ from retrograd.ops import copies
 from retrograd.tensor._tensor import Tensor
 
 programs = arrays.programs
-
-
-class Known(NamedTuple):
-    """A tensor that the function was given or can see, by its number."""
-
-    number: int
-
-
-class Part(NamedTuple):
-    """A tensor in the memory of another: of a known one, or of a result."""
-
-    of: Any  # Known or New
-    steps: tuple[Any, ...]
-
-
-class New(NamedTuple):
-    """A new tensor: which output of the program it holds, and whether it has a history."""
-
-    output: int
-    recorded: bool = False
-    requires_grad: bool = False  # a leaf that does
-
-
-class Fixed(NamedTuple):
-    """A Python value, the same in each run."""
-
-    value: Any
-
-
-class Nest(NamedTuple):
-    """A container of templates."""
-
-    leaves: list[Any]
-    shape: Any
-
-
-class Change(NamedTuple):
-    """An entry of a container that is set: ``key`` is None for a cell and for ``.grad``."""
-
-    held: Held
-    key: Any
-    template: Any  # or REMOVED
-
-    def alone(self) -> Change:
-        """The same without what the container was and held."""
-        return self._replace(held=Held(self.held.kind, None, None, self.held.local))
-
-
-REMOVED = object()
-
-
-class Pull(NamedTuple):
-    """How gradients of recorded results are computed: by a second program."""
-
-    program: Program | None  # None if the graph has been freed
-    saved: list[Var]  # its inputs, before the gradients
-    variables: list[int]  # the known tensors that it gives gradients for
-    outputs: list[bool]  # for each of these, whether there is one
 
 
 class Trace:
@@ -114,10 +57,17 @@ class Trace:
             self.traced.append(traced)
             self.inputs.append(traced.var)
         self._memories = {t.memory: i for i, t in enumerate(self.traced)}
+        self._of_views: set[Memory] = set()  # of which several results are views
+        self.pull: Pull | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to describe what the run gave and changed."""
         self.outputs: list[Var] = []
         self.values: list[Any] = []  # what the run gave for the outputs
         self._roots: set[Var] = set()
-        self._places: dict[Memory, New] = {}
+        self._places: dict[Memory, tuple[New, Any]] = {}  # templates, and arrays
+        self._viewed: set[Memory] = set()
         self._templates: dict[int, Any] = {}  # of tensors, by id
         self.tensors: dict[int, Any] = {}  # new ones, by their output
         self.writes: list[tuple[int, int]] = []  # known tensor, output
@@ -126,8 +76,6 @@ class Trace:
         self.changes: list[Change] = []
         self.result: Any = None  # a template
         self.recorded: list[tuple[Any, int]] = []  # results with a history, and their outputs
-        self.pull: Pull | None = None
-        self._forward_lines = 0
         self._concrete: list[tuple[Any, Any]] = []  # tensors, and the arrays that they get
 
     # -- the run -------------------------------------------------------------------------------
@@ -189,6 +137,15 @@ class Trace:
         """Note the results, and all that is not as it was."""
         if flatten(found)[1].leaf_count > 100_000:
             self.level.look("results of more than 100,000 parts")
+        shared = -1
+        while shared != len(self._of_views):  # once more if views of one memory have been found
+            shared = len(self._of_views)
+            self.begin()
+            self.describe_once(found)
+        if self.recorded:
+            self.differentiate()
+
+    def describe_once(self, found: Any) -> None:
         for held in self.watch.held:  # gradients lie in memory as their leaves do
             if held.kind == "grad":
                 self.compare_grad(held)
@@ -197,9 +154,6 @@ class Trace:
             self.compare(held)
         for i, tensor in enumerate(self.watch.tensors):
             self.compare_tensor(i, tensor)
-        self._forward_lines = len(self.level.lines)
-        if self.recorded:
-            self.differentiate()
 
     def settle(self) -> None:
         """Put arrays in place of traced values again."""
@@ -250,9 +204,15 @@ class Trace:
         if not recorded and known is not None:
             self._concrete.append((x, data.value))
             return Part(Known(known), data.steps)
-        place = self._places.get(data.memory)
+        if not recorded and data.memory in self._of_views and data.memory not in self._places:
+            whole = Traced(self.level, data.memory.value, data.memory.var, data.memory)
+            var, value = self.owned(whole)
+            self._places[data.memory] = (New(self.output(var, value)), value)
+        place, value = self._places.get(data.memory, (None, None))
         if place is not None and not recorded:
-            self._concrete.append((x, data.value))
+            for step in data.steps:
+                value = step(value)
+            self._concrete.append((x, value))
             return Part(place, data.steps)
         var, value = (data.var, data.value) if known is not None else self.owned(data)
         output = self.output(var, value)
@@ -260,10 +220,14 @@ class Trace:
         if recorded:
             self.recorded.append((x, output))
             return New(output, recorded=True)
+        if data.memory in self._viewed:
+            self._of_views.add(data.memory)
         self._concrete.append((x, value))
         found = New(output, requires_grad=x.requires_grad)
-        if not data.steps:
-            self._places[data.memory] = found
+        if data.steps:
+            self._viewed.add(data.memory)
+        else:
+            self._places[data.memory] = (found, value)
         return found
 
     def owned(self, data: Traced, like: Traced | None = None) -> tuple[Var, Any]:
@@ -366,7 +330,7 @@ class Trace:
         found = self._templates[id(grad_now)] = New(self.output(var, value))
         self.tensors[found.output] = grad_now
         self._concrete.append((grad_now, value))
-        self._places[data.memory] = found
+        self._places[data.memory] = (found, value)
         self.changes.append(Change(held, None, found))
 
     def compare_tensor(self, i: int, tensor: Any) -> None:

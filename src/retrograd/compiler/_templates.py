@@ -1,0 +1,67 @@
+"""Templates: how to put together what a function gave and changed, from what a run of its program
+gives and from the tensors that are known."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from retrograd.compiler._program import Program, Var
+from retrograd.compiler._watching import Held
+
+
+class Known(NamedTuple):
+    """A tensor that the function was given or can see, by its number."""
+
+    number: int
+
+
+class Part(NamedTuple):
+    """A tensor in the memory of another: of a known one, or of a result."""
+
+    of: Any  # Known or New
+    steps: tuple[Any, ...]
+
+
+class New(NamedTuple):
+    """A new tensor: which output of the program it holds, and whether it has a history."""
+
+    output: int
+    recorded: bool = False
+    requires_grad: bool = False  # a leaf that does
+
+
+class Fixed(NamedTuple):
+    """A Python value, the same in each run."""
+
+    value: Any
+
+
+class Nest(NamedTuple):
+    """A container of templates."""
+
+    leaves: list[Any]
+    shape: Any
+
+
+class Change(NamedTuple):
+    """An entry of a container that is set: ``key`` is None for a cell and for ``.grad``."""
+
+    held: Held
+    key: Any
+    template: Any  # or REMOVED
+
+    def alone(self) -> Change:
+        """The same without what the container was and held."""
+        return self._replace(held=Held(self.held.kind, None, None, self.held.local))
+
+
+REMOVED = object()
+
+
+class Pull(NamedTuple):
+    """How gradients of recorded results are computed: by a second program."""
+
+    program: Program | None  # None if the graph has been freed
+    saved: list[Var]  # its inputs, before the gradients
+    variables: list[int]  # the known tensors that it gives gradients for
+    outputs: list[bool]  # for each of these, whether there is one
