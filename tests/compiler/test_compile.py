@@ -188,6 +188,47 @@ def test_results_alias_what_they_did() -> None:
         assert flat.tolist() == [7] * 6
 
 
+def test_results_that_are_views_of_one_memory() -> None:
+    kept: list[Any] = [None]
+
+    def function(x: Any) -> Any:
+        h = torch.stack([x, x * 2])
+        kept[0] = h[1].t()
+        return h[0], h[1], kept[0]
+
+    compiled = torch.compile(function, fullgraph=True)
+    for run in (function, compiled, compiled, compiled):
+        first, second, third = run(torch.ones(2, 2))
+        assert third is kept[0]
+        first.zero_()
+        third[0, 1] = 7
+        assert first.tolist() == [[0, 0], [0, 0]]
+        assert second.tolist() == [[2, 2], [7, 2]]
+        assert (first._version, second._version) == (2, 2)
+
+
+def test_graphs_whose_values_were_overwritten() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        result = (x * weight).sin()
+        x.add_(1)
+        return result
+
+    compiled = torch.compile(function, fullgraph=True)
+    for run in (function, compiled, compiled):
+        result = run(torch.ones(3))
+        assert result.requires_grad
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+            result.sum().backward()
+
+
+def test_writes_that_depend_on_the_order_of_elements() -> None:
+    compiled = torch.compile(lambda x: x[1:].copy_(x[:2]))
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        compiled(torch.ones(3))
+
+
 def test_results_are_not_shared_where_they_were_not() -> None:
     def function(x: Any) -> Any:
         a, b = grad(lambda a, b: (a + b).sum(), argnums=(0, 1))(x, x)

@@ -120,7 +120,7 @@ def same(a: Any, b: Any) -> bool:
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(functions())
 def test_random_functions_are_the_same_compiled(text: str) -> None:
     eager, compiled = World(text, compiled=False), World(text, compiled=True)

@@ -112,6 +112,7 @@ class Maker:
         self.known = known
         self.values = values
         self.made: dict[int, Any] = {}
+        self.parts: dict[int, Any] = {}  # by their templates, of which each tensor has its own
 
     def make(self, template: Any) -> Any:
         kind = type(template)
@@ -123,12 +124,15 @@ class Maker:
             return template.value
         if kind is Nest:
             return unflatten([self.make(leaf) for leaf in template.leaves], template.shape)
+        if id(template) in self.parts:
+            return self.parts[id(template)]
         base = self.make(template.of)
         base._data = arrays.writable(base._data)
         part = base._data
         for step in template.steps:
             part = step(part)
-        return wrap(part, version=version_of(base))
+        made = self.parts[id(template)] = wrap(part, version=version_of(base))
+        return made
 
     def new(self, template: New) -> Any:
         made = self.made.get(template.output)
@@ -147,7 +151,7 @@ class Maker:
         assert pull is not None
         if pull.program is None:
             for output in outputs:
-                self.made[output] = freed(self.values[output])
+                self.made[output] = undifferentiable(self.values[output], pull.error)
             return
         values = [self.values[output] for output in outputs]
         saved = self.values[self.entry.count :]
@@ -157,34 +161,36 @@ class Maker:
         self.made.update(zip(outputs, found, strict=True))
 
 
-class FreedGraph(CallableNode):
-    """The node of a result whose graph was freed inside of the compiled function."""
+class BrokenGraph(CallableNode):
+    """The node of a result whose graph cannot be gone through any more after the function: it was
+    freed inside, say, or a value that it needs was overwritten."""
 
-    __slots__ = ()
+    __slots__ = ("error",)
 
-    def __init__(self) -> None:
+    def __init__(self, error: str) -> None:
+        self.error = error
         self.order = next(orders)
         self.next_nodes = ()
         self.saved = self.extras = self.code = None
         self.lasti = 0
 
     def backward(self, g: Any, next_nodes: Any) -> Any:
-        raise RuntimeError(SECOND_BACKWARD)
+        raise RuntimeError(self.error)
 
     backward_recorded = backward
 
 
-def freed(value: Any) -> Any:
-    """A result whose graph is gone."""
-    return wrap(value, FreedGraph())
+def undifferentiable(value: Any, error: str) -> Any:
+    """A result whose graph leads nowhere."""
+    return wrap(value, BrokenGraph(error))
 
 
 def finisher(entry: Entry) -> Any:
     """What ``Entry.finish`` does, as straight lines; None where that takes more than setting
     gradients, attributes and items, and returning new tensors."""
     lines: list[str] = []
-    names: dict[str, Any] = {"wrap": wrap, "freed": freed, "write_over": write_over,
-                             "meta_of": meta_of}  # fmt: skip
+    names: dict[str, Any] = {"wrap": wrap, "undifferentiable": undifferentiable,
+                             "write_over": write_over, "meta_of": meta_of}  # fmt: skip
     made: dict[int, str] = {}
 
     def text(template: Any) -> str | None:
@@ -194,8 +200,12 @@ def finisher(entry: Entry) -> Any:
                 return None
             if template.output not in made:
                 name = made[template.output] = f"r{template.output}"
-                make = "freed" if template.recorded else "wrap"
-                lines.append(f"{name} = {make}(values[{template.output}])")
+                value = f"values[{template.output}]"
+                if template.recorded:
+                    assert entry.pull is not None
+                    lines.append(f"{name} = undifferentiable({value}, {entry.pull.error!r})")
+                else:
+                    lines.append(f"{name} = wrap({value})")
             return made[template.output]
         if kind is Known:
             return f"known[{template.number}]"

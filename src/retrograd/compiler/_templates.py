@@ -61,7 +61,8 @@ REMOVED = object()
 class Pull(NamedTuple):
     """How gradients of recorded results are computed: by a second program."""
 
-    program: Program | None  # None if the graph has been freed
+    program: Program | None  # None if they cannot be
     saved: list[Var]  # its inputs, before the gradients
     variables: list[int]  # the known tensors that it gives gradients for
     outputs: list[bool]  # for each of these, whether there is one
+    error: str = ""  # why there is no program: the graph has been freed, say

@@ -21,7 +21,6 @@ from retrograd.arrays._generator import default_generator
 from retrograd.autograd._backward import grad
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._levels import opened
-from retrograd.autograd._node import SECOND_BACKWARD
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._changing import RandomState
@@ -369,11 +368,9 @@ class Trace:
                     [x for x, _ in self.recorded], [self.watch.tensors[i] for i in numbers],
                     [wrap(g) for g in given], allow_unused=True, retain_graph=True,
                 )  # fmt: skip
-        except RuntimeError as error:
-            if str(error) != SECOND_BACKWARD:
-                raise
+        except RuntimeError as error:  # of a graph that is gone, or whose values were overwritten
             del level.lines[start:]
-            self.pull = Pull(None, [], numbers, [])
+            self.pull = Pull(None, [], numbers, [], str(error))
             return
         lines = level.lines[start:]
         del level.lines[start:]

@@ -25,7 +25,7 @@ from retrograd.tensor._calls import (
 from retrograd.tensor._lifted_writes import write_lifted, write_without_memory
 from retrograd.tensor._shape_in_place import take_shape
 from retrograd.tensor._tensor import Tensor
-from retrograd.tensor._write_steps import check_result, with_result
+from retrograd.tensor._write_steps import check_overlap, check_result, with_result
 
 
 def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
@@ -83,29 +83,6 @@ def write(op: Operation, memory: Any, result: Any) -> None:
         memory[changed] = result[changed]
     else:
         arrays.write(memory, result)
-
-
-def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
-    """Refuse writes whose result would depend on the order of elements, as PyTorch does."""
-    memory = target._data
-    if not isinstance(memory, arrays.ndarray):
-        return
-    if "one value" not in op.writes and arrays.overlaps_itself(memory):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a "
-            "single memory location. Please clone() the tensor before performing the operation."
-        )
-    for other in () if "a value read before" in op.writes else others:
-        shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
-        if not shared or (target._version_counter is None and other is not target):
-            continue
-        how = "full" if other is target else arrays.overlap(memory, other._data)
-        if how == "partial" or (how == "full" and "elements of others" in op.writes):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to "
-                "tensor refer to a single memory location. Please clone() the tensor before "
-                "performing the operation."
-            )
 
 
 def in_place(op: Operation) -> Callable[..., Tensor]:

@@ -36,7 +36,7 @@ from retrograd.tensor._calls import (
     save_values,
 )
 from retrograd.tensor._tensor import Tensor
-from retrograd.tensor._write_steps import check_result, with_result
+from retrograd.tensor._write_steps import check_overlap, check_result, with_result
 
 
 def write_without_memory(
@@ -83,6 +83,7 @@ def write_lifted(
     check_lifted(op, raws, options)
     raws = prepare(op, raws, options)
     node = make_node(op, lifted, raws, options) if recorded else None
+    check_overlap(op, target, operands[1:])
     if any(map(is_recorded, raws)):  # by levels below, which may keep what is about to be written
         raws[0] = level.run(copies.clone, (raws[0],), {})
     result = level.run(op, tuple(raws), options)

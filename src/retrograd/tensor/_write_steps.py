@@ -8,6 +8,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._node import Node
 from retrograd.autograd._versions import version_of
+from retrograd.ops._lifted import layout_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._tensor import Tensor
 
@@ -35,3 +36,26 @@ def check_result(op: Operation, memory: Any, result: Any) -> None:
             f"output with shape {list(memory.shape)} doesn't match the broadcast shape "
             f"{list(shape)}"
         )
+
+
+def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
+    """Refuse writes whose result would depend on the order of elements, as PyTorch does."""
+    memory = layout_of(target)
+    if not isinstance(memory, arrays.ndarray):
+        return
+    if "one value" not in op.writes and arrays.overlaps_itself(memory):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+    for other in () if "a value read before" in op.writes else others:
+        shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
+        if not shared or (target._version_counter is None and other is not target):
+            continue
+        how = "full" if other is target else arrays.overlap(memory, layout_of(other))
+        if how == "partial" or (how == "full" and "elements of others" in op.writes):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
+            )
