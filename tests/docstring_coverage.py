@@ -36,7 +36,7 @@ NAMESPACES = (
     "nn.utils.parametrize", "nn.utils.rnn", "nn.parallel", "optim", "optim.lr_scheduler",
     "optim.swa_utils", "autograd", "autograd.forward_ad", "autograd.function",
     "autograd.functional", "autograd.graph", "func", "linalg", "fft", "special", "random",
-    "utils.checkpoint", "utils.data", "files", "distributed", "distributions",
+    "utils.checkpoint", "utils.data", "amp", "files", "distributed", "distributions",
     "distributions.kl", "distributions.utils", "pipeline", "viz",
 )  # fmt: skip
 PARTS = ("text", "args", "returns", "shape", "example")

@@ -369,7 +369,7 @@ def package_stub() -> str:
         kind = type(value)
         if inspect.ismodule(value):
             modules.append(f"from retrograd import {name} as {name}")
-        elif kind is torch.dtype:
+        elif isinstance(value, torch.dtype):
             lines.append(f"{name}: dtype")
         elif kind is float or isinstance(value, str) or value is None:
             lines.append(f"{name}: {'float' if kind is float else 'str' if value else 'None'}")

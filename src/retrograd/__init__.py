@@ -33,6 +33,7 @@ finally:
 
 from retrograd.arrays import _dtypes as _dtypes
 from retrograd.arrays._dtypes import (
+    bfloat16,
     can_cast,
     cdouble,
     cfloat,
@@ -136,15 +137,17 @@ _LATER = {
     "frombuffer": "tensor._memory", "finfo": "tensor._limits", "iinfo": "tensor._limits",
     "_dirichlet_grad": "ops.gammas", "_sample_dirichlet": "ops.gammas",
     "_standard_gamma": "ops.gammas", "_standard_gamma_grad": "ops.gammas",
+    "autocast": "amp", "get_autocast_dtype": "amp", "is_autocast_available": "amp",
+    "is_autocast_enabled": "amp",
     "load": "files", "save": "files", "compile": "compiler",
     "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
     **dict.fromkeys(_OLDER, "tensor._legacy"),
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
-    "accelerator", "backends", "compiler", "cuda", "distributed", "distributions", "fft", "files",
-    "func", "functional", "hub", "integrate", "jit", "library", "linalg", "nn", "optim", "pipeline",
-    "random", "signal", "sparse", "special", "testing", "utils", "version", "viz",
+    "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
+    "files", "func", "functional", "hub", "integrate", "jit", "library", "linalg", "nn", "optim",
+    "pipeline", "random", "signal", "sparse", "special", "testing", "utils", "version", "viz",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
@@ -176,8 +179,10 @@ __all__ = [
     "arange",
     "as_tensor",
     "asarray",
+    "autocast",
     "autograd",
     "bartlett_window",
+    "bfloat16",
     "blackman_window",
     "bool",
     "broadcast_shapes",
@@ -213,6 +218,7 @@ __all__ = [
     "frombuffer",
     "full",
     "full_like",
+    "get_autocast_dtype",
     "get_default_device",
     "get_default_dtype",
     "get_device",
@@ -232,6 +238,8 @@ __all__ = [
     "int64",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_autocast_available",
+    "is_autocast_enabled",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",

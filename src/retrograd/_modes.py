@@ -61,6 +61,8 @@ class Modes:
     # What watches over the function that is being differentiated by a function of ``func``. It has
     # nothing to say but to writes and to ``backward``, and so does not make the state less plain.
     running: Any = None
+    # The interceptor of autocast, which also sees functions that are made of operations.
+    autocast: Any = None
     device: Any = None  # that new tensors are created on; None is the CPU
     checkpoint_group: Any = None  # the GraphExecGroup that passes belong to
     checkpoint_early_stop: bool | None = None  # set_checkpoint_early_stop
@@ -69,8 +71,9 @@ class Modes:
 
 PLAIN: dict[str, Any] = {name: getattr(Modes, name) for name in Modes.__annotations__}
 # Modes that operations do not look up, unless they are on the general path for another reason.
-_APART = {"check_nan", "multithreading", "hooks_disabled", "pass_observer", "observer", "running",
-          "device", "checkpoint_group", "checkpoint_early_stop", "checkpoint_debug"}  # fmt: skip
+_APART = {"autocast", "check_nan", "multithreading", "hooks_disabled", "pass_observer", "observer",
+          "running", "device", "checkpoint_group", "checkpoint_early_stop",
+          "checkpoint_debug"}  # fmt: skip
 
 
 class Key:

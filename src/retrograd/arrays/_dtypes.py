@@ -65,6 +65,24 @@ class dtype:  # noqa: N801 - PyTorch's name
         return complex128 if self.name in ("float64", "complex128") else complex64
 
 
+class _WithoutArrays(dtype):
+    """A dtype that can be named, compared and promoted, but that NumPy has no arrays of."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, itemsize: int) -> None:
+        self.name, self.itemsize = name, itemsize
+        self.is_floating_point = self.is_signed = True
+        self.is_complex, self.rank = False, 2
+
+    @property
+    def numpy(self) -> Any:  # type: ignore[override]
+        raise NotImplementedError(
+            f"there are no tensors of torch.{self.name}: NumPy has no such dtype. Use "
+            "torch.float32, or torch.float16 for half the memory."
+        )
+
+
 def _dtype_named(name: str) -> dtype:
     return _BY_NAME[name]
 
@@ -86,7 +104,8 @@ complex128 = cdouble = dtype("complex128", "complex128")
 
 _ALL = (bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
         float16, float32, float64, complex64, complex128)  # fmt: skip
-_BY_NAME = {t.name: t for t in _ALL}
+bfloat16 = _WithoutArrays("bfloat16", 2)
+_BY_NAME = {t.name: t for t in (*_ALL, bfloat16)}
 _BY_NUMPY = {t.numpy: t for t in _ALL}
 
 # The names PyTorch's messages use: "[torch.FloatTensor [3]]", "result type Float can't be cast".
@@ -153,6 +172,7 @@ def set_default_dtype(d: dtype) -> None:
             "only floating-point types are supported as the default type. "
             f"Use float16, float32 or float64, not {d.name}"
         )
+    _ = d.numpy  # an error if there are no tensors of it
     _default.float_dtype = d
 
 
@@ -184,6 +204,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         >>> promote_types(int64, float32), promote_types(uint8, int8)
         (torch.float32, torch.int16)
     """
+    if type1 is bfloat16 or type2 is bfloat16:
+        other = type2 if type1 is bfloat16 else type1
+        if other is float16:
+            return float32  # holds both
+        return other if other.rank >= bfloat16.rank else bfloat16
     return from_numpy_dtype(promote(type1.numpy, type2.numpy))
 
 

@@ -110,7 +110,7 @@ class Pickler:
         elif issubclass(kind, RAW_TYPES[1]) and type(value.item()) in (bool, int, float, complex,
                                                                        str, bytes):  # fmt: skip
             self._write(value.item(), path)  # a NumPy number is saved as Python's
-        elif kind is dtypes.dtype:
+        elif isinstance(value, dtypes.dtype):
             self._name(f"torch\n{value.name}")
         else:
             raise TypeError(f"cannot save {place_of(path)}, {reason_against(value)}")

@@ -63,7 +63,7 @@ class Encoder:
             return {"$complex": [self.encoded(value.real), self.encoded(value.imag)]}
         if kind is bytes:
             return {"$bytes": base64.b64encode(value).decode()}
-        if kind is dtypes.dtype:
+        if isinstance(value, dtypes.dtype):
             return {"$dtype": value.name}
         if kind is device:
             return {"$device": str(value)}

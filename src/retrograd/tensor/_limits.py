@@ -42,6 +42,12 @@ class finfo:  # noqa: N801 - PyTorch's name
                 "'torch.finfo'"
             )
         part = given.to_real()
+        if part is dtypes.bfloat16:
+            self.dtype, self.bits, self.eps, self.resolution = "bfloat16", 16, 2.0**-7, 0.01
+            self.max = (2.0 - 2.0**-7) * 2.0**127
+            self.min, self.tiny = -self.max, 2.0**-126
+            self.smallest_normal = self.tiny
+            return
         limits = arrays.float_limits(part.numpy)
         self.dtype, self.bits = part.name, 8 * part.itemsize
         self.eps, self.max, self.min = (float(x) for x in (limits.eps, limits.max, limits.min))

@@ -40,6 +40,8 @@ def announced(name: str, function: Callable[..., Any], args: Any, named: dict[st
     before = calls.names
     calls.names = (*before, name)
     try:
+        if modes.autocast is not None:
+            return modes.autocast.call(name, function, args, named)
         return function(*args, **named)
     finally:
         calls.names = before

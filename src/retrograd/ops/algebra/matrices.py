@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops import products
@@ -280,7 +281,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 
 def _check_addmm_dtypes(self: Raw, a: Raw, b: Raw) -> None:
     for name, x in (("self", self), ("mat1", a)):
-        if x.dtype != b.dtype:
+        if x.dtype != b.dtype and modes.autocast is None:  # which will make them the same
             raise RuntimeError(
                 f"{name} and mat2 must have the same dtype, but got {type_word(x.dtype)} and "
                 f"{type_word(b.dtype)}"

@@ -256,6 +256,7 @@ class Frame:
         self.explain = explain
         self.complete = False  # whether the first run is over
         self.levels = modes.levels  # the transforms around it
+        self.autocast = modes.autocast
         self.records: list[Record] = []
         # By the pass that it is for, and gone with that.
         self.recomputed: weakref.WeakKeyDictionary[Any, Recomputation]
@@ -306,7 +307,11 @@ class Frame:
         run = Recomputation(self)
         ahead: AbstractContextManager[Any]
         ahead = SavingAhead(run.pack, run.missing) if self.early_stop else nullcontext()
-        with within(grad_enabled=True, inference=False, interceptors=(), levels=self.levels):
+        casting = None if self.autocast is None else self.autocast.again()
+        with within(
+            grad_enabled=True, inference=False, levels=self.levels, autocast=casting,
+            interceptors=() if casting is None else (casting,),
+        ):  # fmt: skip
             try:
                 with saved_tensors_hooks(run.pack, _as_it_is), ahead:
                     self.function(*inputs)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from retrograd.cuda import amp as amp
+
 
 def is_available() -> bool:
     """Whether tensors can be on a GPU: no."""
@@ -120,8 +122,8 @@ class device:  # noqa: N801 - PyTorch's name
 
 
 __all__ = [
-    "CUDAGraph", "Event", "Stream", "current_device", "current_stream", "default_stream", "device",
-    "device_count", "empty_cache", "get_device_capability", "get_device_name",
+    "CUDAGraph", "Event", "Stream", "amp", "current_device", "current_stream", "default_stream",
+    "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
     "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "ipc_collect",
     "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
     "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info",

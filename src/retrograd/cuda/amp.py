@@ -1,0 +1,52 @@
+"""``torch.cuda.amp``: what ``torch.amp`` is for a GPU. There is none, so that it warns and does
+nothing, as PyTorch does on such a machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import amp
+from retrograd.amp import custom_bwd, custom_fwd
+from retrograd.arrays import dtypes
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+
+class autocast(amp.autocast):  # noqa: N801 - PyTorch's name
+    """``torch.amp.autocast("cuda", ...)``.
+
+    Args:
+        enabled: whether anything is done.
+        dtype: the lower precision.
+        cache_enabled: accepted for compatibility.
+
+    Example:
+        >>> with autocast(enabled=False):
+        ...     pass
+    """
+
+    def __init__(self, enabled: bool = True, dtype: Any = dtypes.float16,
+                 cache_enabled: bool = True) -> None:  # fmt: skip
+        super().__init__("cuda", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    """``torch.amp.GradScaler("cuda", ...)``.
+
+    Args:
+        init_scale: the first factor.
+        growth_factor: what the factor is multiplied with after ``growth_interval`` steps.
+        backoff_factor: what the factor is multiplied with after a step was left out.
+        growth_interval: the number of steps in a row without infinities that make it grow.
+        enabled: whether anything is done.
+
+    Example:
+        >>> GradScaler(enabled=False).get_scale()
+        1.0
+    """
+
+    def __init__(self, init_scale: float = 65536.0, growth_factor: float = 2.0,
+                 backoff_factor: float = 0.5, growth_interval: int = 2000,
+                 enabled: bool = True) -> None:  # fmt: skip
+        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval,
+                         enabled)  # fmt: skip
