@@ -115,8 +115,14 @@ def _no_files(*given: Any, **named: Any) -> NoReturn:
 
 
 load = save = _no_files
-ScriptModule = Module  # for isinstance; no module is one
 Attribute = annotate
+
+
+class ScriptModule(Module):
+    """A base class for modules that PyTorch compiles; here it is ``Module``, and what ``script``
+    returns is not one."""
+
+
 ScriptFunction = type("ScriptFunction", (), {"__doc__": "No function is one."})
 RecursiveScriptModule = TracedModule = ScriptFunction
 

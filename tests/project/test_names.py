@@ -162,6 +162,8 @@ def test_jit_says_once_that_it_does_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(RuntimeError, match=r"torch\.save\(module\.state_dict\(\), path\)"):
         jit.save(double, "x.pt")
     assert jit.wait(jit.fork(double, 3)) == 6
+    assert not isinstance(retrograd.nn.Linear(1, 1), jit.ScriptModule)
+    assert isinstance(jit.ScriptModule(), retrograd.nn.Module)
 
 
 def test_what_needs_a_gpu_is_an_error() -> None:

@@ -53,7 +53,7 @@ def allocated(
 ) -> Any:
     """``fill(shape, dtype)``, or what stands for it on the meta device, where memory would be
     wasted."""
-    if (place is not None or modes.device is not None) and is_meta(place):
+    if (place is not None or modes.frame.states[-1].device is not None) and is_meta(place):
         from retrograd.ops._meta_device import MetaValue
 
         return MetaValue(arrays.layout.reserved(shape, dtype))
@@ -450,7 +450,8 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
 
 def place_like(input: Tensor, place: Any) -> Any:
     """The device of what is made like a tensor: that of the tensor, unless one is given."""
-    if place is None and (modes.device is not None or isinstance(input._data, Lifted)):
+    chosen = modes.frame.states[-1].device
+    if place is None and (chosen is not None or isinstance(input._data, Lifted)):
         return input.device
     return place
 

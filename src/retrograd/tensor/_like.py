@@ -66,7 +66,7 @@ def in_layout_of(
     like = input._data
     wanted = numpy_dtype(dtype, like.dtype, name)
     lies = layout_of(like)
-    named = order_of(memory_format, like.shape)
+    named = None if memory_format is None else order_of(memory_format, like.shape)
     if named is None and (
         memory_format == "contiguous" or lies is None or arrays.is_contiguous(lies)
     ):

@@ -51,9 +51,9 @@ def _alpha(
 ) -> Callable[..., Any]:
     once, times = function_of(plain), function_of(scaled)
 
-    def function(input: Any, other: Any, *_older: Any, alpha: Any = 1) -> Any:
-        if _older:
-            other, alpha = older_order(name, "alpha", None, other, *_older)
+    def function(input: Any, other: Any, _older: Any = None, *, alpha: Any = 1) -> Any:
+        if _older is not None:
+            other, alpha = older_order(name, "alpha", None, other, _older)
         if type(alpha) is int and alpha == 1:
             return once(input, other)
         return times(input, other, alpha=number_of(name, "alpha", alpha))
@@ -476,10 +476,9 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
             place = a
     if place is not None and is_meta(place) is not self.is_meta:
         return _moved(self, dtype, place)
-    wanted = ignored.get("memory_format")
-    if wanted is not None and wanted != "preserve":
+    if "memory_format" in ignored and ignored["memory_format"] not in (None, "preserve"):
         converted = to(self, dtype=dtype, copy=copy)
-        return contiguous(converted, wanted)
+        return contiguous(converted, ignored["memory_format"])
     if dtype is None or dtype is self.dtype:
         if not copy:
             return self

@@ -100,9 +100,9 @@ def abs_(self: Tensor) -> Tensor:
 def _alpha_(plain: Operation, scaled: Operation, name: str, alias: str = "") -> None:
     once, times = in_place(plain), in_place(scaled)
 
-    def method(self: Tensor, other: Any, *_older: Any, alpha: Any = 1) -> Tensor:
-        if _older:
-            other, alpha = older_order(name, "alpha", None, other, *_older)
+    def method(self: Tensor, other: Any, _older: Any = None, *, alpha: Any = 1) -> Tensor:
+        if _older is not None:
+            other, alpha = older_order(name, "alpha", None, other, _older)
         if type(alpha) is int and alpha == 1:
             return once(self, other)
         return times(self, other, alpha=number_of(name, "alpha", alpha))

@@ -130,7 +130,7 @@ def _fitting(value: Any, *operands: Any) -> Any:
 
 @public("torch method", in_place=True, out="cast")
 def addcmul(
-    input: Any, tensor1: Any, tensor2: Any, *_older: Any, value: Any = 1
+    input: Any, tensor1: Any, tensor2: Any, _older: Any = None, *, value: Any = 1
 ) -> Any:  # fmt: skip
     """``input + value * tensor1 * tensor2``, element by element.
 
@@ -149,8 +149,8 @@ def addcmul(
         >>> torch.addcmul(x, torch.tensor([3., 6.]), torch.tensor([1., 1.]), value=2)
         tensor([ 7., 13.])
     """
-    if _older:
-        tensor1, tensor2, value = older_order("addcmul", "value", input, tensor1, tensor2, *_older)
+    if _older is not None:
+        tensor1, tensor2, value = older_order("addcmul", "value", input, tensor1, tensor2, _older)
     check_tensor("addcmul", "input", 1, input)
     check_tensor("addcmul", "tensor1", 2, tensor1)
     check_tensor("addcmul", "tensor2", 3, tensor2)
@@ -160,7 +160,7 @@ def addcmul(
 
 @public("torch method", in_place=True, out="cast")
 def addcdiv(
-    input: Any, tensor1: Any, tensor2: Any, *_older: Any, value: Any = 1
+    input: Any, tensor1: Any, tensor2: Any, _older: Any = None, *, value: Any = 1
 ) -> Any:  # fmt: skip
     """``input + value * tensor1 / tensor2``, element by element.
 
@@ -179,8 +179,8 @@ def addcdiv(
         >>> torch.addcdiv(x, torch.tensor([3., 6.]), torch.tensor([2., 4.]), value=2)
         tensor([4., 4.])
     """
-    if _older:
-        tensor1, tensor2, value = older_order("addcdiv", "value", input, tensor1, tensor2, *_older)
+    if _older is not None:
+        tensor1, tensor2, value = older_order("addcdiv", "value", input, tensor1, tensor2, _older)
     check_tensor("addcdiv", "input", 1, input)
     check_tensor("addcdiv", "tensor1", 2, tensor1)
     check_tensor("addcdiv", "tensor2", 3, tensor2)
