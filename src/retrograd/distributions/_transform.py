@@ -219,6 +219,7 @@ class ComposeTransform(Transform):
         cache_size: 0 or 1.
 
     Example:
+        >>> from retrograd.distributions.transforms import AffineTransform, ExpTransform
         >>> ComposeTransform([ExpTransform(), AffineTransform(1.0, 2.0)])(torch.zeros(1))
         tensor([3.])
     """
@@ -341,6 +342,7 @@ class IndependentTransform(Transform):
         cache_size: 0 or 1.
 
     Example:
+        >>> from retrograd.distributions.transforms import ExpTransform
         >>> IndependentTransform(ExpTransform(), 1).log_abs_det_jacobian(torch.ones(3), None)
         tensor(3.)
     """
@@ -491,6 +493,7 @@ class CatTransform(_Parts):
         cache_size: 0 or 1.
 
     Example:
+        >>> from retrograd.distributions.transforms import ExpTransform
         >>> CatTransform([ExpTransform(), identity_transform], lengths=[1, 2])(torch.zeros(3))
         tensor([1., 0., 0.])
     """
@@ -554,6 +557,7 @@ class StackTransform(_Parts):
         cache_size: 0 or 1.
 
     Example:
+        >>> from retrograd.distributions.transforms import ExpTransform
         >>> StackTransform([ExpTransform(), identity_transform])(torch.zeros(2))
         tensor([1., 0.])
     """

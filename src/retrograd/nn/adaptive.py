@@ -39,8 +39,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Example:
         >>> import retrograd as torch
-        >>> layer = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10])
-        >>> layer(torch.ones(3, 8), torch.tensor([0, 7, 19])).output.shape
+        >>> layer = torch.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10])
+        >>> layer(torch.ones(3, 16), torch.tensor([0, 7, 19])).output.shape
         torch.Size([3])
     """
 
