@@ -286,23 +286,20 @@ ONLY_OURS = {
     r"det\(la_0\)$": "PyTorch's second derivative is NaN",
     r"det\(la_(low|low3|some)\)$": "PyTorch's gradient of a singular matrix is zero",
     r"unpack_data=False": "PyTorch cannot differentiate what is empty",
-}
+    r"cholesky_(inverse|solve)\((?!.*linalg)":
+        "the gradient of a factor is zero in the triangle that is not read, and does not depend on "
+        "it; PyTorch's is not, and does",
+}  # fmt: skip
 NOT_COMPLEX = {
     r"det\(la_(low|low3|some|r @ la_r.mT)\)$": "PyTorch divides by a rounding error",
     r"cholesky_(inverse|solve)\((?!.*linalg)": "the diagonal of a factor is real",
     r"la_nan": "NumPy and C multiply what is not a number differently",
 }
 NO_SLOPE = {
-    "cholesky_solve": "PyTorch's gradient is not zero for the triangle that is not read",
-    "cholesky_inverse": "PyTorch's gradient is not zero for the triangle that is not read",
     "cofactor_backward": "the second derivative of a determinant; a third one is refused",
 }
 SYMMETRIC = {"linalg_cholesky_ex", "cholesky"}
 NO_RULE = {("linalg_lu_solve", "pivots"): "they are places"}
-ROUGH = {
-    r"cholesky_(inverse|solve)\((?!.*linalg)":
-        "PyTorch's gradient is not zero for the triangle that is not read",
-}  # fmt: skip
 OTHER_TRANSFORM = {
     r"^torch\.linalg\.det\(la_(low3?|some)\)$":
         "a determinant of 0 moves by that of the other rows and columns, as differences show and "
@@ -313,9 +310,8 @@ OTHER_TRANSFORM = {
     r"^(torch|la_r)\.triangular_solve\((?!la_rb, la_a)":
         "the other triangle is not read: that it moves changes nothing, as differences show and "
         "both gradients say; PyTorch's tangent counts it",
-    r"cholesky_inverse\((?!la_b?e\b)":
-        "our tangent is that of both gradients, and of differences where the factor is one; "
-        "PyTorch's is neither",
+    r"cholesky_inverse\((?!la_b?e\b)|cholesky_solve\((?!.*linalg|la_e3)":
+        "our tangent is that of differences; PyTorch's is not",
     r"^torch\.linalg\.cholesky(_ex)?\(la_eye\b":
         "the gradient is that of a symmetric matrix, and our tangent takes the symmetric part of a "
         "direction; PyTorch's takes what it finds below the diagonal",

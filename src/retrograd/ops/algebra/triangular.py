@@ -51,7 +51,7 @@ def _solve_triangular_rule(
     return [-_triangle(whole, upper, unitriangular), right if needs[1] else None]
 
 
-def _triangle(x: Any, is_upper: bool, unit: bool) -> Any:
+def _triangle(x: Any, is_upper: bool, unit: bool = False) -> Any:
     """The part of ``x`` that a triangular matrix has."""
     return upper(x, 1 if unit else 0) if is_upper else lower(x, -1 if unit else 0)
 
@@ -376,13 +376,15 @@ def _cholesky_solve_rule(
 
 
 def _factor_of(symmetric: Any, factor: Any, upper: bool) -> Any:
-    """The gradient of a factor, by less that of the product. PyTorch gives all of it, also what
-    belongs to the triangle that is not read."""
-    return -(factor @ symmetric if upper else symmetric @ factor)
+    """The gradient of a factor, by less that of the product: zero in the triangle that is not
+    read."""
+    factor = _triangle(factor, upper)
+    return _triangle(-(factor @ symmetric if upper else symmetric @ factor), upper)
 
 
 def _product_tangent(t: Any, factor: Any, upper: bool) -> Any:
     """How a product of a factor and its adjoint moves."""
+    t, factor = _triangle(t, upper), _triangle(factor, upper)
     half = adjoint(factor) @ t if upper else t @ adjoint(factor)
     return half + adjoint(half)
 
@@ -397,7 +399,7 @@ def _cholesky_solve_tangent(t: Any, input2: Any, result: Any, upper: bool = Fals
 solved_by_cholesky: Operation = Operation(
     "cholesky_solve", _cholesky_solve, inputs=("self", "input2"), joint=_cholesky_solve_rule,
     adjoint=True, jvp=_cholesky_solve_tangent, batch=Leading((2, 2), right_sides=0),
-    reason="as in PyTorch, the derivative is by the whole factor, though one triangle is read",
+    reason="its rules share the solution of a system",
 )  # fmt: skip
 
 
