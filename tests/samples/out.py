@@ -21,7 +21,9 @@ GROUPS = {
     "dtypes": every("torch.{call}, out={out})", call=f"{_BY_ELEMENT}; {_OTHERS}", out=_TARGETS),
     "written": calls(f"""
         torch.add(f32, 1, out=f32); torch.add(f32[:2], 1, out=torch.ones(2))
-        torch.exp(f32, out=f32)
+        torch.exp(f32, out=f32); torch.eq(f32, 1, out=f32); torch.cumsum(f32, 0, out=f32)
+        torch.special.ndtr(f32[:2], out=f32[1:]); torch.mvlgamma(f32[:2] + 3, 1, out=f32[1:])
+        torch.pow(f32, 2, out=f32); torch.exp(f32[::2], out=f32[:2])
         torch.max(torch.eye(3), 1, out=({_F32}, {_I64})); torch.sort(i, 1, out=({_I64}, {_I64}))
         torch.sum(f32, 0, out={_I64}); torch.sum(i, 1, dtype=torch.float32, out={_F32})
         [type(torch.max(torch.eye(3), 1, out=({_F32}, {_I64}))).__name__]
@@ -43,5 +45,13 @@ ERRORS = [
         torch.add(f32[:2], 1, out=f32[1:]); torch.exp(f32[:2], out=f32[1:])
         torch.cat([f32[:1], f32[1:]], out=f32); torch.gather(f32, 0, torch.arange(3), out=f32)
         torch.add(vec, 1, out=vec)
+        torch.?, out=f32[1:]) <- eq(f32[:2], 1; logical_not(f32[:2]; pow(f32[:2], 2
+        torch.cumsum(f32[:2], 0, out=f32[1:])
+        torch.?, out=f32[1:]) <- logical_and(f32[:2], f32[1:]; hypot(f32[:2], f32[:2]
+        torch.?, out=f32[1:]) <- logcumsumexp(f32[:2], 0; cumprod(f32[:2], 0
+        torch.?, out=f32[1:]) <- diff(f32; kron(f32[:2], f32[:1]; ger(f32[:2], f32[:1]
+        torch.?, out=f32) <- take(f32, torch.arange(3); outer(f32, f32[:1]; diff(f32
+        torch.bitwise_not(i.flatten()[:2], out=i.flatten()[1:3])
+        torch.float_power(mat.detach()[0], 2, out=mat.detach().flatten()[1:4])
     """),
 ]  # fmt: skip

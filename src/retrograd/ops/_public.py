@@ -50,6 +50,8 @@ OUT = {
     # and, after a comma
     "constant": "the arguments may require grad: the result does not depend on them smoothly",
     "apart": "the tensor must not share memory with the arguments",
+    "aligned": "an argument that shares memory with the tensor must be the same elements",
+    "copied": "the tensor may share memory with the arguments in any way",
     "or complex": "of complex numbers the result is real, but may be written into a complex tensor",
     "no": "nothing: there is no out=",
 }

@@ -64,7 +64,7 @@ def _outer(self: Any, vec2: Any) -> Any:
 # -- what users call -------------------------------------------------------------------------
 
 
-@public("torch method", alias="ger", out="cast", announces=True)
+@public("torch method", alias="ger", out="cast, apart", announces=True)
 def outer(self: Any, vec2: Any) -> Any:
     """Computes the outer product of two vectors.
 

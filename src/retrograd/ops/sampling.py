@@ -295,7 +295,7 @@ bernoulli_like = elementwise(
 )  # fmt: skip
 
 
-@public("torch method", out="any")
+@public("torch method", out="any, aligned")
 def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> Any:
     """Draws zeros and ones from Bernoulli distributions.
 

@@ -87,7 +87,7 @@ _where, _clamp = function_of(piecewise.where), function_of(piecewise.clamp)
 _masked_fill = function_of(piecewise.masked_fill)
 
 
-@public("torch method", in_place=True, out="cast")
+@public("torch method", in_place=True, out="cast, aligned")
 def pow(input: Any, exponent: Any) -> Any:
     """Raises the elements of a tensor to a power.
 

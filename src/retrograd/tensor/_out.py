@@ -39,7 +39,7 @@ def written(
     for target, value in pairs:
         if not ("or complex" in words and args and args[0].dtype == target.dtype):
             _check_dtype(words, target, value)
-        _check_overlap(face, words, target, value, _flat(given))
+        _check_overlap(face, words, target, _flat(given))
     for target, value in pairs:
         write_out(target, value)
     if isinstance(result, NamedResult):
@@ -116,17 +116,16 @@ def _by_element(operation: Operation) -> bool:
     return operation.family == "elementwise" or operation.name == "mul"
 
 
-def _check_overlap(
-    face: Face, words: set[str], target: Tensor, value: Tensor, given: Sequence[Any]
-) -> None:
+def _check_overlap(face: Face, words: set[str], target: Tensor, given: Sequence[Any]) -> None:
     """Refuse to write over inputs in another place than where they are read."""
     memory = target._data
     operation = face.target if face.is_operation else TABLE.get(face.name)
-    by_element = operation is not None and _by_element(operation)
-    if not (by_element or "apart" in words) or memory.shape != value._data.shape:
+    aligned = operation is not None and (operation.broadcasts or operation.batch == "pointwise")
+    checked = not words.isdisjoint(("apart", "aligned")) or (aligned and "copied" not in words)
+    if not checked or not isinstance(memory, arrays.ndarray):
         return
     for other in given:
-        if not isinstance(other, Tensor) or not isinstance(memory, arrays.ndarray):
+        if not isinstance(other, Tensor):
             continue
         how = "full" if other is target else arrays.overlap(memory, other._data)
         if how == "partial" or (how == "full" and "apart" in words):

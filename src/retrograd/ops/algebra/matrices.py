@@ -81,7 +81,7 @@ def inner(input: Any, other: Any) -> Any:
     return tensordot(input, other, ([-1], [-1]))
 
 
-@public("torch method", out="cast")
+@public("torch method", out="cast, apart")
 def kron(input: Any, other: Any) -> Any:
     """Computes the Kronecker product: every element of ``input`` times ``other``, in blocks.
 

@@ -399,7 +399,7 @@ def check_running_dtype(name: str, dtype: Any) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
 
 
-@public("torch method", in_place=True, out="its dtype")
+@public("torch method", in_place=True, out="its dtype, aligned")
 def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
     """The cumulative sum of the elements along a dimension.
 

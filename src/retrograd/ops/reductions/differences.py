@@ -27,7 +27,7 @@ def _part(x: Any, dim: int, start: int | None, stop: int | None) -> Any:
 # -- differences -----------------------------------------------------------------------------
 
 
-@public("torch method", out="cast")
+@public("torch method", out="cast, apart")
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The ``n``-th forward difference along a dimension.
 

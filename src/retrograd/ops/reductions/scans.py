@@ -98,7 +98,7 @@ cumprod_op = Operation(
 )  # fmt: skip
 
 
-@public("torch method", in_place=True, out="its dtype")
+@public("torch method", in_place=True, out="its dtype, aligned")
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The cumulative product of the elements along a dimension.
 
@@ -267,7 +267,7 @@ logcumsumexp_op = composite(
 )  # fmt: skip
 
 
-@public("torch method", out="same")
+@public("torch method", out="same, aligned")
 def logcumsumexp(input: Any, dim: int) -> Any:
     """The logarithm of the cumulative sum of exponentials, computed without overflow.
 

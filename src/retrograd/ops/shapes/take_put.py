@@ -75,7 +75,7 @@ def _check_positions(name: str, self: Any, index: Any) -> None:
     check_in_bounds(indices, 0, count, words.replace("{}", "{0}"), True, IndexError)
 
 
-@public("torch method", out="same")
+@public("torch method", out="same, apart")
 def take(input: Any, index: Any) -> Any:
     """Selects elements by their indices in the flattened tensor.
 
