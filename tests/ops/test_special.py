@@ -1,4 +1,5 @@
-"""Special functions of large arrays, which are computed otherwise than those of small ones."""
+"""Special functions: of large arrays, which are computed otherwise than those of small ones, and
+derivatives that PyTorch does not have."""
 
 from typing import Any
 
@@ -108,3 +109,122 @@ def test_digamma_next_to_a_pole() -> None:
     x = np.array([-0.999498724937439, -0.9975296258926392, -3.0001, -1e-3], "float32")
     found = torch.digamma(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(found, special.psi(x.astype("float64")), rtol=1e-6)
+
+
+# -- derivatives that PyTorch does not have ------------------------------------------------------
+
+S = torch.special
+SLOPES = {
+    S.bessel_j0: lambda x, n: special.jvp(0, x, n),
+    S.bessel_j1: lambda x, n: special.jvp(1, x, n),
+    S.bessel_y0: lambda x, n: special.yvp(0, x, n),
+    S.bessel_y1: lambda x, n: special.yvp(1, x, n),
+    S.modified_bessel_i0: lambda x, n: special.ivp(0, x, n),
+    S.modified_bessel_i1: lambda x, n: special.ivp(1, x, n),
+    S.modified_bessel_k0: lambda x, n: special.kvp(0, x, n),
+    S.modified_bessel_k1: lambda x, n: special.kvp(1, x, n),
+    torch.i0: lambda x, n: special.ivp(0, x, n),
+    S.i1: lambda x, n: special.ivp(1, x, n),
+}  # fmt: skip
+
+
+def slopes(function: Any, x: Any, order: int) -> list[Any]:
+    """The derivatives of a function of numbers, up to an order."""
+    found = []
+    at = torch.tensor(x, requires_grad=True)
+    value = function(at)
+    for _ in range(order):
+        (value,) = torch.autograd.grad(value.sum(), at, create_graph=True)
+        found.append(value.detach().numpy())
+    return found
+
+
+@pytest.mark.parametrize("function", SLOPES)
+def test_derivatives_of_bessel_functions(function: Any) -> None:
+    x = np.array([1e-3, 0.5, 1.0, 3.7, 12.0])
+    for n, slope in enumerate(slopes(function, x, 4), 1):
+        np.testing.assert_allclose(slope, SLOPES[function](x, n), rtol=1e-9)
+    tangent = torch.func.jvp(function, (torch.tensor(x),), (torch.tensor(x),))[1]
+    np.testing.assert_allclose(tangent.numpy(), SLOPES[function](x, 1) * x, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (S.bessel_j0, [0, -1 / 2, 0, 3 / 8]),
+        (S.bessel_j1, [1 / 2, 0, -3 / 8, 0]),
+        (S.modified_bessel_i0, [0, 1 / 2, 0, 3 / 8]),
+        (S.modified_bessel_i1, [1 / 2, 0, 3 / 8, 0]),
+        (S.i1, [1 / 2, 0, 3 / 8, 0]),
+        (S.spherical_bessel_j0, [0, -1 / 3, 0, 1 / 5]),
+        (torch.sinc, [0, -(np.pi**2) / 3, 0, np.pi**4 / 5]),
+    ],
+)
+def test_derivatives_at_zero_where_formulas_divide_by_it(function: Any, expected: Any) -> None:
+    found = slopes(function, np.array([0.0]), 4)
+    np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-15)
+
+
+def test_derivatives_of_scaled_bessel_functions() -> None:
+    x = np.array([1e-3, 0.5, 1.0, 3.7, 12.0])
+    k = [np.exp(x) * special.kvp(order, x, n) for order in (0, 1) for n in range(3)]
+    for function, (k0, k1, k2) in (
+        (S.scaled_modified_bessel_k0, k[:3]), (S.scaled_modified_bessel_k1, k[3:]),
+    ):  # fmt: skip
+        first, second = slopes(function, x, 2)
+        np.testing.assert_allclose(first, k0 + k1, rtol=1e-12)
+        np.testing.assert_allclose(second, k0 + 2 * k1 + k2, rtol=1e-9)
+
+
+def test_derivatives_of_the_airy_function() -> None:
+    x = np.array([-6.0, -1.0, 0.0, 0.5, 4.0])
+    ai, slope = special.airy(x)[:2]
+    first, second, third = slopes(S.airy_ai, x, 3)
+    np.testing.assert_allclose(first, slope, rtol=1e-14)
+    np.testing.assert_allclose(second, x * ai, rtol=1e-14)
+    np.testing.assert_allclose(third, ai + x * slope, rtol=1e-14)
+
+
+POLYNOMIALS = {
+    "chebyshev_polynomial_t": special.chebyt,
+    "chebyshev_polynomial_u": special.chebyu,
+    "shifted_chebyshev_polynomial_t": special.sh_chebyt,
+    "shifted_chebyshev_polynomial_u": special.sh_chebyu,
+    "hermite_polynomial_h": special.hermite,
+    "hermite_polynomial_he": special.hermitenorm,
+    "laguerre_polynomial_l": special.laguerre,
+    "legendre_polynomial_p": special.legendre,
+}
+
+
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_derivatives_of_polynomials(name: str) -> None:
+    x = np.array([-1.0, -0.3, 0.0, 0.5, 1.0])
+    for degree in (-1, 0, 1, 2, 5):
+        found = slopes(lambda t, n=degree: getattr(S, name)(t, n), x, 3)
+        for order, slope in enumerate(found, 1):
+            expected = 0 * x if degree < 0 else POLYNOMIALS[name](degree).deriv(order)(x)
+            np.testing.assert_allclose(slope, expected, rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "sign"), [("v", -1), ("w", 1)])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_derivatives_of_polynomials_of_the_third_and_fourth_kind(
+    name: str, sign: int, shifted: bool
+) -> None:
+    """They are the differences and sums of two of the second kind."""
+    x, prefix = np.array([-1.0, -0.3, 0.0, 0.5, 1.0]), "shifted_" if shifted else ""
+    function = getattr(S, f"{prefix}chebyshev_polynomial_{name}")
+    second_kind = special.sh_chebyu if shifted else special.chebyu
+    polynomial = second_kind(5) + sign * second_kind(4)
+    for order, slope in enumerate(slopes(lambda t: function(t, 5), x, 3), 1):
+        np.testing.assert_allclose(slope, polynomial.deriv(order)(x), rtol=1e-11, atol=1e-9)
+
+
+def test_the_degree_of_a_polynomial_has_no_derivative() -> None:
+    degree = torch.tensor([2.0], requires_grad=True)
+    assert not S.legendre_polynomial_p(torch.tensor([0.5]), degree).requires_grad
+    x = torch.tensor([0.5], requires_grad=True)
+    S.legendre_polynomial_p(x, degree).backward()
+    assert x.grad.item() == 1.5
+    assert degree.grad is None

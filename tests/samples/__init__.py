@@ -9,7 +9,8 @@ left out. A module of samples may define
 - ``SMOOTH``, ``SPECIAL``, ``FIXED``: arrays of its own, by names that no other module uses;
 - and, each with a pattern and a reason, exceptions that hold for its samples:
   ``OTHER_GRAPH``: the graph differs on purpose (values and gradients are compared all the same);
-  ``ONLY_OURS``: PyTorch cannot differentiate it, and we can (values are compared);
+  ``ONLY_OURS``: PyTorch cannot differentiate it, or takes it for a constant, and we can (values are
+  compared);
   ``NOT_TWICE``: PyTorch refuses a second derivative, which we have (all else is compared);
   ``OTHER_SAVED``: nodes (by name) that save other tensors, or under other names;
   ``NOT_COMPLEX``: no comparison of complex numbers, where NumPy and C disagree, or PyTorch refuses;

@@ -310,6 +310,7 @@ ONLY_OURS = {
     r"^torch\.polar\((edge, zero|mat, mat|zero, edge)\)$":
         "sizes of 0 and below, which PyTorch's gradient takes to be of no and of the opposite "
         "direction; ours is that of differences",
+    r"^torch\.sinc\(edge\)$": "PyTorch's second derivative at 0 is NaN",
 }  # fmt: skip
 OTHER_SAVED = {
     "ComplexBackward0": "PyTorch keeps both parts, only to know that they are real",

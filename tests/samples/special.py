@@ -140,9 +140,17 @@ OTHER_GRAPH = {
     _NDTR: "one node, exact in the lower tail; PyTorch composes it from erf",
     r"polygamma_\(": "one kind of node, whether in place or not",
 }
+OTHER_SAVED = {"SpecialI1Backward0": "the rule does not divide the result by the input"}
 COARSE = {
     r"gamma|psi|gammaln": "PyTorch has nine digits of trigamma, which all derivatives lead to",
     r"bessel_[jy]": "PyTorch has eight digits of these beyond 5",
+}
+ONLY_OURS = {
+    r"bessel_|airy_ai|_polynomial_": "constants in PyTorch, without an error",
+    r"special\.i1\((nan|sp_ends)\)": "PyTorch's gradient at NaN is a half",
+}
+NO_RULE = {
+    (f"special_{name}", "n"): "a degree is cut to an integer" for name in _POLYNOMIALS.split("; ")
 }
 ROUGH = {
     r"igammac?_?\((sc|pos|input=pos)|igammac?_\(": "no derivative in the first argument",

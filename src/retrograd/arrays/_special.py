@@ -117,6 +117,18 @@ def airy_ai(x: Raw) -> Raw:
     return _scipy_airy(x)[0]
 
 
+def airy_ai_derivative(x: Raw) -> Raw:
+    return _scipy_airy(x)[1]
+
+
+def hyp0f1(x: Raw, b: float) -> Raw:
+    """The hypergeometric function 0F1: the sum of ``x**k / (k! * b * (b + 1) * ... (b + k - 1))``
+    over k = 0, 1, 2..."""
+    from scipy.special import hyp0f1
+
+    return _shared(lambda x: hyp0f1(x.real.dtype.type(b), x), x)
+
+
 def spherical_j0(x: Raw) -> Raw:
     """sin(x) / x, and 1 at 0; what it tends to at infinity is 0."""
     value = np.where(x == 0, x.dtype.type(1), np.sin(x) / x)
@@ -196,20 +208,32 @@ def polygamma(x: Raw, n: int) -> Raw:
 # -- orthogonal polynomials ------------------------------------------------------------------
 
 
-def _recurrence(
-    first: Callable[[Raw], Raw], step: Callable[[Raw, int, Raw, Raw], Raw]
-) -> Callable[[Raw, Raw], Raw]:
-    """Polynomials by degree: 1, ``first(x)``, and ``step(x, k, p, q)`` of degree k + 1 from those
-    of degrees k and k - 1. Zero for negative degrees; degrees are cut to integers."""
+Polynomial = Callable[[Any, Any, int], Raw]
 
-    def polynomial(x: Any, degree: Any) -> Raw:
+
+def _recurrence(
+    first: Callable[[Raw], Raw], first_coefficient: float,
+    step: Callable[[Raw, int, Raw, Raw], Raw], step_coefficient: Callable[[int], float],
+) -> Polynomial:  # fmt: skip
+    """Polynomials by degree, or their derivatives of some order: 1, ``first(x)``, and
+    ``step(x, k, p, q)`` of degree k + 1 from those of degrees k and k - 1, where ``x`` appears
+    only as ``step_coefficient(k) * x * p``. Zero for negative degrees; degrees are cut to
+    integers."""
+
+    def polynomial(x: Any, degree: Any, order: int) -> Raw:
         dtype = x.dtype if hasattr(x, "dtype") else degree.dtype
         x, degree = np.broadcast_arrays(np.asarray(x, dtype), np.trunc(degree))
-        before, now = np.ones_like(x), first(x)
-        result = np.where(degree == 0, before, np.where(degree < 0, 0, now))
+        zero, one = np.zeros_like(x), np.ones_like(x)
+        # Derivatives of orders 0, 1, 2... of the last two polynomials, up to the one asked for.
+        before = [one, *[zero] * order]
+        now = [first(x), first_coefficient * one, *[zero] * order][: order + 1]
+        result = np.where(degree == 0, before[-1], np.where(degree < 0, 0, now[-1]))
         for k in range(1, int(np.max(degree, initial=0))):
-            before, now = now, step(x, k, now, before)
-            result = np.where(degree > k, now, result)
+            then = [step(x, k, p, q) for p, q in zip(now, before, strict=True)]
+            for m in range(1, order + 1):
+                then[m] = then[m] + m * step_coefficient(k) * now[m - 1]
+            before, now = now, then
+            result = np.where(degree > k, now[-1], result)
         return result.astype(x.dtype, copy=False)
 
     return polynomial
@@ -219,25 +243,41 @@ def _twice(x: Raw, k: int, now: Raw, before: Raw) -> Raw:
     return 2 * x * now - before
 
 
-def _shifted(polynomial: Callable[[Raw, Raw], Raw]) -> Callable[[Raw, Raw], Raw]:
+def _chebyshev(first: Callable[[Raw], Raw], first_coefficient: float) -> Polynomial:
+    return _recurrence(first, first_coefficient, _twice, lambda k: 2)
+
+
+def _shifted(polynomial: Polynomial) -> Polynomial:
     """For x in [0, 1] what ``polynomial`` is in [-1, 1]."""
-    return lambda x, degree: polynomial(2 * x - 1, degree)
+
+    def shifted(x: Any, degree: Any, order: int) -> Raw:
+        value = polynomial(2 * x - 1, degree, order)
+        return value * value.dtype.type(2**order) if order else value
+
+    return shifted
 
 
-chebyshev_t = _recurrence(lambda x: x, _twice)
-chebyshev_u = _recurrence(lambda x: 2 * x, _twice)
-chebyshev_v = _recurrence(lambda x: 2 * x - 1, _twice)
-chebyshev_w = _recurrence(lambda x: 2 * x + 1, _twice)
+chebyshev_t = _chebyshev(lambda x: x, 1)
+chebyshev_u = _chebyshev(lambda x: 2 * x, 2)
+chebyshev_v = _chebyshev(lambda x: 2 * x - 1, 2)
+chebyshev_w = _chebyshev(lambda x: 2 * x + 1, 2)
 shifted_chebyshev_t, shifted_chebyshev_u, shifted_chebyshev_v, shifted_chebyshev_w = map(
     _shifted, (chebyshev_t, chebyshev_u, chebyshev_v, chebyshev_w)
 )
 hermite_h = _recurrence(
-    lambda x: 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before
+    lambda x: 2 * x, 2,
+    lambda x, k, now, before: 2 * x * now - 2 * k * before, lambda k: 2,
 )  # fmt: skip
-hermite_he = _recurrence(lambda x: x, lambda x, k, now, before: x * now - k * before)
+hermite_he = _recurrence(
+    lambda x: x, 1, lambda x, k, now, before: x * now - k * before, lambda k: 1
+)
 laguerre_l = _recurrence(
-    lambda x: 1 - x, lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1)
-)
+    lambda x: 1 - x, -1,
+    lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
+    lambda k: -1 / (k + 1),
+)  # fmt: skip
 legendre_p = _recurrence(
-    lambda x: x, lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1)
-)
+    lambda x: x, 1,
+    lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
+    lambda k: (2 * k + 1) / (k + 1),
+)  # fmt: skip

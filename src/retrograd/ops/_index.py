@@ -180,13 +180,20 @@ INDEX: dict[str, dict[str, str]] = {
         "functional": "max_unpool1d max_unpool2d max_unpool3d unfold fold",
     },
     "pointwise.arithmetic": {
-        "torch": "rsub addcmul addcdiv lerp logaddexp logaddexp2 hypot sinc sinc_ frac"
-            " frac_ deg2rad deg2rad_ rad2deg rad2deg_ ldexp ldexp_ frexp float_power"
-            " xlogy xlogy_",
+        "torch": "rsub addcmul addcdiv lerp logaddexp logaddexp2 hypot frac frac_ deg2rad"
+            " deg2rad_ rad2deg rad2deg_ ldexp ldexp_ frexp float_power xlogy xlogy_",
         "method": "addcmul addcmul_ addcdiv addcdiv_ lerp lerp_ logaddexp logaddexp2 hypot"
-            " hypot_ sinc sinc_ frac frac_ deg2rad deg2rad_ rad2deg rad2deg_ ldexp"
-            " ldexp_ frexp float_power float_power_ xlogy xlogy_",
-        "special": "sinc xlogy xlog1py",
+            " hypot_ frac frac_ deg2rad deg2rad_ rad2deg rad2deg_ ldexp ldexp_ frexp"
+            " float_power float_power_ xlogy xlogy_",
+        "special": "xlogy xlog1py",
+    },
+    "pointwise.bessel": {
+        "torch": "sinc sinc_ i0 i0_",
+        "method": "sinc sinc_ i0 i0_",
+        "special": "sinc i0 i0e i1 i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1"
+            " modified_bessel_i0 modified_bessel_i1 modified_bessel_k0"
+            " modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1"
+            " spherical_bessel_j0 airy_ai",
     },
     "pointwise.clamping": {
         "torch": "fmax fmin clamp_min clamp_min_ clamp_max clamp_max_ nan_to_num"
@@ -205,6 +212,13 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "gcd gcd_ lcm lcm_ bitwise_left_shift bitwise_left_shift_"
             " bitwise_right_shift bitwise_right_shift_",
     },
+    "pointwise.polynomials": {
+        "special": "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v"
+            " chebyshev_polynomial_w shifted_chebyshev_polynomial_t"
+            " shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v"
+            " shifted_chebyshev_polynomial_w hermite_polynomial_h"
+            " hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p",
+    },
     "pointwise.predicates": {
         "torch": "isposinf isneginf isreal isclose allclose isin is_signed is_nonzero"
             " is_same_size",
@@ -217,21 +231,12 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "pointwise.special": {
         "torch": "erf erf_ erfc erfc_ erfinv lgamma digamma polygamma mvlgamma igamma"
-            " igammac i0 i0_ logit logit_",
+            " igammac logit logit_",
         "method": "erf erf_ erfc erfc_ erfinv erfinv_ lgamma lgamma_ digamma digamma_"
             " polygamma polygamma_ mvlgamma mvlgamma_ igamma igamma_ igammac igammac_"
-            " i0 i0_ logit logit_",
+            " logit logit_",
         "special": "erf erfc erfinv erfcx ndtr ndtri log_ndtr gammaln digamma psi polygamma"
-            " multigammaln gammainc gammaincc zeta i0 i0e i1 i1e logit entr round"
-            " bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0"
-            " modified_bessel_i1 modified_bessel_k0 modified_bessel_k1"
-            " scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0"
-            " airy_ai chebyshev_polynomial_t chebyshev_polynomial_u"
-            " chebyshev_polynomial_v chebyshev_polynomial_w"
-            " shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u"
-            " shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w"
-            " hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l"
-            " legendre_polynomial_p",
+            " multigammaln gammainc gammaincc zeta logit entr round",
     },
     "pointwise.trigonometry": {
         "torch": "sin sin_ cos cos_ tan tan_ asin arcsin asin_ arcsin_ acos arccos acos_"

@@ -38,7 +38,6 @@ from retrograd.ops.comparisons import eq, le, logical_and
 from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.elementwise import exp
 from retrograd.ops.piecewise import where
-from retrograd.ops.pointwise.trigonometry import cos, sin
 
 # -- arithmetic ------------------------------------------------------------------------------
 
@@ -302,25 +301,6 @@ hypot = elementwise(
     tensor([ 5., 13.])
     """,
 )  # fmt: skip
-
-
-def _sinc_rule(g: Any, self: Any) -> Any:
-    turned = self * math.pi
-    square = self * self * math.pi
-    slope = g * ((turned * cos(turned) - sin(turned)) / square)
-    return where(eq(square, 0), zeros_like(slope), slope)
-
-
-sinc = elementwise(
-    "sinc", pointwise.sinc, _sinc_rule, dtypes="float",
-    public="torch method special", in_place="torch method",
-    doc="""The normalized sinc, ``sin(pi * input) / (pi * input)``, which is 1 at 0.
-
-    >>> import retrograd as torch
-    >>> torch.sinc(torch.tensor([0., 0.5]))
-    tensor([1.0000, 0.6366])
-    """,
-)  # fmt: skip
 frac = elementwise(
     "frac", pointwise.frac, lambda g: g, check=kernel("frac_cpu", "biuc"),
     public="torch method", in_place="torch method",
@@ -437,7 +417,7 @@ def frexp(input: Any) -> Any:
     return _FREXP(_frexp(input))
 
 
-@public("torch method", in_place=True, out="same")
+@public("torch method", in_place=True, out="same, aligned")
 def float_power(input: Any, exponent: Any) -> Any:
     """``input ** exponent``, computed in double precision.
 

@@ -12,26 +12,19 @@ from retrograd.ops._arguments import (
     check_int,
     check_tensor,
     either_number,
-    invalid_combination,
-    is_number,
 )
 from retrograd.ops._operation import (
-    Constant,
     Elementwise,
-    constant,
     elementwise,
-    elementwise_constant,
-    raw,
 )
 from retrograd.ops._public import public
 from retrograd.ops._refusals import Check, both, kernel, refuses
-from retrograd.ops.comparisons import ge, gt, le, logical_and
+from retrograd.ops.comparisons import ge, le, logical_and
 from retrograd.ops.elementwise import exp, log
-from retrograd.ops.piecewise import abs as absolute
-from retrograd.ops.piecewise import round_decimals, sgn, where
+from retrograd.ops.piecewise import round_decimals, where
 
 
-def _no_half(name: str) -> Check:
+def no_half(name: str) -> Check:
     """A check for what PyTorch computes in single and double precision only."""
 
     def check(*operands: Any, **options: Any) -> None:
@@ -90,7 +83,7 @@ erfinv: Elementwise = elementwise(
 erfcx = elementwise(
     "special_erfcx", special.erfcx,
     lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
-    dtypes="float", check=_no_half("erfcx_cpu"),
+    dtypes="float", check=no_half("erfcx_cpu"),
     public="special.erfcx",
     doc="""The scaled complementary error function, ``exp(input**2) * erfc(input)``.
 
@@ -102,7 +95,7 @@ erfcx = elementwise(
 ndtr = elementwise(
     "special_ndtr", special.ndtr, lambda g, self: g * (exp(-0.5 * (self * self)) / _ROOT_2_PI),
     dtypes="float", check=kernel("erf_vml_cpu"),
-    public="special.ndtr",
+    public="special.ndtr", out="cast, copied",
     doc="""The cumulative distribution function of the standard normal distribution.
 
     >>> import retrograd as torch
@@ -113,7 +106,7 @@ ndtr = elementwise(
 ndtri = elementwise(
     "special_ndtri", special.ndtri,
     lambda g, result: g * (_ROOT_2_PI * exp(0.5 * (result * result))),
-    dtypes="float", check=_no_half("ndtri_cpu"),
+    dtypes="float", check=no_half("ndtri_cpu"),
     public="special.ndtri",
     doc="""The quantile function of the standard normal distribution: the inverse of ``ndtr``.
 
@@ -125,7 +118,7 @@ ndtri = elementwise(
 log_ndtr = elementwise(
     "special_log_ndtr", special.log_ndtr,
     lambda g, self, result: g * (exp(-(result + 0.5 * (self * self))) / _ROOT_2_PI),
-    dtypes="float", check=_no_half("log_ndtr_cpu"),
+    dtypes="float", check=no_half("log_ndtr_cpu"),
     public="special.log_ndtr",
     doc="""The logarithm of the cumulative distribution function of the standard normal.
 
@@ -236,7 +229,7 @@ _mvlgamma_of = elementwise(
 )  # fmt: skip
 
 
-@public("torch method special.multigammaln", in_place=True, out="cast")
+@public("torch method special.multigammaln", in_place=True, out="cast, copied")
 def mvlgamma(input: Any, p: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 
@@ -324,7 +317,7 @@ def _zeta_by_number(self: Raw, other: Any) -> Raw:
     return special.zeta(self, self.dtype.type(other))
 
 
-_ZETA = _no_half("zeta_cpu")
+_ZETA = no_half("zeta_cpu")
 _zeta: Elementwise = elementwise(
     "special_zeta", special.zeta, _no_derivative("zeta"), _zeta_rule, dtypes="float", check=_ZETA
 )
@@ -350,70 +343,6 @@ zeta = either_number(
     >>> import retrograd as torch
     >>> torch.special.zeta(torch.tensor([2., 4.]), 1)
     tensor([1.6449, 1.0823])
-    """,
-)  # fmt: skip
-
-# -- modified Bessel functions ---------------------------------------------------------------
-
-
-def _away_from_zero(self: Any) -> tuple[Any, Any]:
-    """Where a quotient by ``self`` makes sense, and ``self`` there with something harmless
-    elsewhere."""
-    tiny = special.epsilon(raw(self).dtype)
-    safe = gt(absolute(self), tiny)
-    return safe, where(safe, self, tiny)
-
-
-def _i1_rule(g: Any, self: Any, result: Any) -> Any:
-    safe, x = _away_from_zero(self)
-    return g * where(safe, i0(x) - result / x, 0.5)
-
-
-def _i1e_rule(g: Any, self: Any, result: Any) -> Any:
-    safe, x = _away_from_zero(self)
-    return g * where(safe, i0e(x) - result * (sgn(self) + 1 / x), 0.5)
-
-
-i0: Elementwise = elementwise(
-    "i0", special.i0, lambda g, self: g * i1(self), dtypes="float", check=kernel("i0_vml_cpu"),
-    public="torch method special", in_place="torch method",
-    doc="""The modified Bessel function of the first kind, of order 0.
-
-    >>> import retrograd as torch
-    >>> torch.i0(torch.tensor([0., 1.]))
-    tensor([1.0000, 1.2661])
-    """,
-)  # fmt: skip
-i0e = elementwise(
-    "special_i0e", special.i0e, lambda g, self, result: g * (i1e(self) - sgn(self) * result),
-    node="SpecialI0EBackward0", dtypes="float", check=kernel("i0e_cpu"),
-    public="special.i0e",
-    doc="""The exponentially scaled Bessel function ``exp(-abs(input)) * i0(input)``.
-
-    >>> import retrograd as torch
-    >>> torch.special.i0e(torch.tensor([0., 1.]))
-    tensor([1.0000, 0.4658])
-    """,
-)  # fmt: skip
-i1: Elementwise = elementwise(
-    "special_i1", special.i1, _i1_rule, dtypes="float", check=kernel("i1_cpu"),
-    public="special.i1",
-    doc="""The modified Bessel function of the first kind, of order 1.
-
-    >>> import retrograd as torch
-    >>> torch.special.i1(torch.tensor([0., 1.]))
-    tensor([0.0000, 0.5652])
-    """,
-)  # fmt: skip
-i1e: Elementwise = elementwise(
-    "special_i1e", special.i1e, _i1e_rule, node="SpecialI1EBackward0", dtypes="float",
-    check=kernel("i1e_cpu"),
-    public="special.i1e",
-    doc="""The exponentially scaled Bessel function ``exp(-abs(input)) * i1(input)``.
-
-    >>> import retrograd as torch
-    >>> torch.special.i1e(torch.tensor([0., 1.]))
-    tensor([0.0000, 0.2079])
     """,
 )  # fmt: skip
 
@@ -490,220 +419,3 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     """
     check_tensor("special_round", "input", 1, input)
     return round_decimals(input, decimals=decimals)
-
-
-# -- functions that PyTorch does not differentiate -------------------------------------------
-
-
-def _plain(name: str, forward: Any, doc: str) -> Constant:
-    return elementwise_constant(
-        f"special_{name}", forward, dtypes="float", check=_no_half(f"{name}_cpu"),
-        public=f"special.{name}", out="cast", doc=doc,
-    )  # fmt: skip
-
-
-bessel_j0 = _plain(
-    "bessel_j0", special.j0,
-    """The Bessel function of the first kind, of order 0.
-
-    >>> import retrograd as torch
-    >>> torch.special.bessel_j0(torch.tensor([0., 1.]))
-    tensor([1.0000, 0.7652])
-    """,
-)  # fmt: skip
-bessel_j1 = _plain(
-    "bessel_j1", special.j1,
-    """The Bessel function of the first kind, of order 1.
-
-    >>> import retrograd as torch
-    >>> torch.special.bessel_j1(torch.tensor([0., 1.]))
-    tensor([0.0000, 0.4401])
-    """,
-)  # fmt: skip
-bessel_y0 = _plain(
-    "bessel_y0", special.y0,
-    """The Bessel function of the second kind, of order 0.
-
-    >>> import retrograd as torch
-    >>> torch.special.bessel_y0(torch.tensor([1., 2.]))
-    tensor([0.0883, 0.5104])
-    """,
-)  # fmt: skip
-bessel_y1 = _plain(
-    "bessel_y1", special.y1,
-    """The Bessel function of the second kind, of order 1.
-
-    >>> import retrograd as torch
-    >>> torch.special.bessel_y1(torch.tensor([1., 2.]))
-    tensor([-0.7812, -0.1070])
-    """,
-)  # fmt: skip
-modified_bessel_i0 = _plain(
-    "modified_bessel_i0", special.i0,
-    """The modified Bessel function of the first kind, of order 0.
-
-    >>> import retrograd as torch
-    >>> torch.special.modified_bessel_i0(torch.tensor([0., 1.]))
-    tensor([1.0000, 1.2661])
-    """,
-)  # fmt: skip
-modified_bessel_i1 = _plain(
-    "modified_bessel_i1", special.i1,
-    """The modified Bessel function of the first kind, of order 1.
-
-    >>> import retrograd as torch
-    >>> torch.special.modified_bessel_i1(torch.tensor([0., 1.]))
-    tensor([0.0000, 0.5652])
-    """,
-)  # fmt: skip
-modified_bessel_k0 = _plain(
-    "modified_bessel_k0", special.k0,
-    """The modified Bessel function of the second kind, of order 0.
-
-    >>> import retrograd as torch
-    >>> torch.special.modified_bessel_k0(torch.tensor([1., 2.]))
-    tensor([0.4210, 0.1139])
-    """,
-)  # fmt: skip
-modified_bessel_k1 = _plain(
-    "modified_bessel_k1", special.k1,
-    """The modified Bessel function of the second kind, of order 1.
-
-    >>> import retrograd as torch
-    >>> torch.special.modified_bessel_k1(torch.tensor([1., 2.]))
-    tensor([0.6019, 0.1399])
-    """,
-)  # fmt: skip
-scaled_modified_bessel_k0 = _plain(
-    "scaled_modified_bessel_k0", special.k0e,
-    """The scaled Bessel function ``exp(input) * modified_bessel_k0(input)``.
-
-    >>> import retrograd as torch
-    >>> torch.special.scaled_modified_bessel_k0(torch.tensor([1., 2.]))
-    tensor([1.1445, 0.8416])
-    """,
-)  # fmt: skip
-scaled_modified_bessel_k1 = _plain(
-    "scaled_modified_bessel_k1", special.k1e,
-    """The scaled Bessel function ``exp(input) * modified_bessel_k1(input)``.
-
-    >>> import retrograd as torch
-    >>> torch.special.scaled_modified_bessel_k1(torch.tensor([1., 2.]))
-    tensor([1.6362, 1.0335])
-    """,
-)  # fmt: skip
-spherical_bessel_j0 = _plain(
-    "spherical_bessel_j0", special.spherical_j0,
-    """The spherical Bessel function of the first kind, of order 0.
-
-    >>> import retrograd as torch
-    >>> torch.special.spherical_bessel_j0(torch.tensor([0., 1.]))
-    tensor([1.0000, 0.8415])
-    """,
-)  # fmt: skip
-airy_ai = _plain(
-    "airy_ai", special.airy_ai,
-    """The Airy function Ai.
-
-    >>> import retrograd as torch
-    >>> torch.special.airy_ai(torch.tensor([0., 1.]))
-    tensor([0.3550, 0.1353])
-    """,
-)  # fmt: skip
-
-
-_NO_DEGREE = 2.0**63  # from which on, as for NaN, the integer that C makes of it is negative
-
-
-def _polynomial(name: str, forward: Any, summary: str, example: str) -> Any:
-    def of_degree(self: Raw, n: Raw) -> Raw:
-        return forward(self, arrays.where(abs(n) < _NO_DEGREE, n, -1.0))
-
-    operation = constant(
-        f"special_{name}", of_degree, ("self", "n"), dtypes="float", check=_no_half(f"{name}_cpu"),
-        broadcasts=True,
-    )  # fmt: skip
-
-    def function(x: Any, n: Any) -> Any:
-        if is_number(x) and is_number(n):
-            raise invalid_combination(f"special_{name}", x, n)
-        return operation(x, n)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{summary}
-
-    Args:
-        x: where to evaluate the polynomial, a tensor, or a number if ``n`` is a tensor.
-        n: degree of the polynomial, a tensor or a number, broadcast with ``x``.
-
-    Returns:
-        A tensor of the shape that ``x`` and ``n`` broadcast to.
-
-    Example:
-        >>> import retrograd as torch
-        >>> torch.special.{name}(torch.tensor([0.5, 2.0]), 2)
-        {example}
-    """
-    return public("special", out="cast")(function)
-
-
-chebyshev_polynomial_t = _polynomial(
-    "chebyshev_polynomial_t", special.chebyshev_t,
-    "The Chebyshev polynomial of the first kind, of degree ``n``.",
-    "tensor([-0.5000,  7.0000])",
-)  # fmt: skip
-chebyshev_polynomial_u = _polynomial(
-    "chebyshev_polynomial_u", special.chebyshev_u,
-    "The Chebyshev polynomial of the second kind, of degree ``n``.",
-    "tensor([ 0., 15.])",
-)  # fmt: skip
-chebyshev_polynomial_v = _polynomial(
-    "chebyshev_polynomial_v", special.chebyshev_v,
-    "The Chebyshev polynomial of the third kind, of degree ``n``.",
-    "tensor([-1., 11.])",
-)  # fmt: skip
-chebyshev_polynomial_w = _polynomial(
-    "chebyshev_polynomial_w", special.chebyshev_w,
-    "The Chebyshev polynomial of the fourth kind, of degree ``n``.",
-    "tensor([ 1., 19.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_t = _polynomial(
-    "shifted_chebyshev_polynomial_t", special.shifted_chebyshev_t,
-    "The shifted Chebyshev polynomial of the first kind, of degree ``n``.",
-    "tensor([-1., 17.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_u = _polynomial(
-    "shifted_chebyshev_polynomial_u", special.shifted_chebyshev_u,
-    "The shifted Chebyshev polynomial of the second kind, of degree ``n``.",
-    "tensor([-1., 35.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_v = _polynomial(
-    "shifted_chebyshev_polynomial_v", special.shifted_chebyshev_v,
-    "The shifted Chebyshev polynomial of the third kind, of degree ``n``.",
-    "tensor([-1., 29.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_w = _polynomial(
-    "shifted_chebyshev_polynomial_w", special.shifted_chebyshev_w,
-    "The shifted Chebyshev polynomial of the fourth kind, of degree ``n``.",
-    "tensor([-1., 41.])",
-)  # fmt: skip
-hermite_polynomial_h = _polynomial(
-    "hermite_polynomial_h", special.hermite_h,
-    "The physicists' Hermite polynomial of degree ``n``.",
-    "tensor([-1., 14.])",
-)  # fmt: skip
-hermite_polynomial_he = _polynomial(
-    "hermite_polynomial_he", special.hermite_he,
-    "The probabilists' Hermite polynomial of degree ``n``.",
-    "tensor([-0.7500,  3.0000])",
-)  # fmt: skip
-laguerre_polynomial_l = _polynomial(
-    "laguerre_polynomial_l", special.laguerre_l,
-    "The Laguerre polynomial of degree ``n``.",
-    "tensor([ 0.1250, -1.0000])",
-)  # fmt: skip
-legendre_polynomial_p = _polynomial(
-    "legendre_polynomial_p", special.legendre_p,
-    "The Legendre polynomial of degree ``n``.",
-    "tensor([-0.1250,  5.5000])",
-)  # fmt: skip
