@@ -34,6 +34,8 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     time = parser.add_mutually_exclusive_group()
     time.add_argument("--seconds", type=float, default=60.0, help="for each attack (60)")
     time.add_argument("--hours", type=float, help="for all attacks together")
+    parser.add_argument("--most", type=int, metavar="N",
+                        help="stop after N programs in each process (only the attack programs)")
     parser.add_argument("--jobs", type=int, default=1, help="processes, each with its own seed (1)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
     options = parser.parse_args(arguments)
@@ -100,7 +102,9 @@ def main(arguments: list[str] | None = None) -> int:
     reports: list[Report] = []
     interrupted = False
     for name in options.names:
-        report, interrupted = run(name, options.seed, options.seconds, options.jobs, show_progress)
+        report, interrupted = run(
+            name, options.seed, options.seconds, options.jobs, show_progress, options.most
+        )
         reports.append(report)
         clear_progress()
         print(written(report), flush=True)

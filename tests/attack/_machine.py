@@ -427,6 +427,13 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
         return float(np.abs(a - b).max()) if a.size else 0.0
 
 
+def in_dtype(dtype: str, line: str) -> str:
+    """A line with all floats of a dtype."""
+    text = re.sub(r"torch\.float(16|32|64)\b|torch\.half", f"torch.{dtype}", line)
+    complex_ = "complex128" if dtype == "float64" else "complex64"
+    return re.sub(r"torch\.complex(64|128)\b", f"torch.{complex_}", text)
+
+
 def value_in(
     dtype: str, lines: list[str], what: str, libraries: Libraries, noise: float = 0.0
 ) -> np.ndarray | None:
@@ -438,9 +445,7 @@ def value_in(
     random = np.random.default_rng(1)
     try:
         for line in lines:
-            text = re.sub(r"torch\.float(16|32|64)\b|torch\.half", f"torch.{dtype}", line)
-            complex_ = "complex128" if dtype == "float64" else "complex64"
-            text = re.sub(r"torch\.complex(64|128)\b", f"torch.{complex_}", text)
+            text = in_dtype(dtype, line)
             if run(compile(text, "<program>", "exec"), space) is not None:
                 return None
             leaf = _LEAF.match(text)

@@ -24,8 +24,14 @@ class Report:
     tried: int = 0
     counts: Counter[str] = field(default_factory=Counter)  # of whatever is worth counting
     findings: list[Finding] = field(default_factory=list)
+    most: int | None = None  # how much is to be tried, in attacks that count; None: no bound
     # Set by whoever runs the attack in a process of its own, to know what it died or hangs of.
     watcher: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether as much was tried as was asked for."""
+        return self.most is not None and self.tried >= self.most
 
     def found(self, title: str, reproduce: str) -> None:
         """Note a defect, unless one with the same title is there already."""

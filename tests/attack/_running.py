@@ -54,10 +54,12 @@ class Journal:
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), _JOURNAL_SIZE)
 
-    def write(self, text: str) -> None:
-        data = text.encode()[: _JOURNAL_SIZE - 16]
+    def write(self, text: str, tried: int) -> None:
+        """Note what is tried now, and how much was tried before."""
+        data = text.encode()[: _JOURNAL_SIZE - 24]
         self._map[:8] = bytes(8)  # nothing, while it is being written
-        self._map[16 : 16 + len(data)] = data
+        self._map[24 : 24 + len(data)] = data
+        self._map[16:24] = tried.to_bytes(8, "little")
         self._map[8:16] = time.monotonic_ns().to_bytes(8, "little")
         self._map[:8] = len(data).to_bytes(8, "little")
 
@@ -65,14 +67,20 @@ class Journal:
         """What is being tried, and since when; an empty text if nothing is."""
         length = int.from_bytes(self._map[:8], "little")
         since = int.from_bytes(self._map[8:16], "little") / 1e9
-        return self._map[16 : 16 + length].decode(errors="replace"), since
+        return self._map[24 : 24 + length].decode(errors="replace"), since
+
+    def tried(self) -> int:
+        return int.from_bytes(self._map[16:24], "little")
 
 
-def work(name: str, seed: int, seconds: float, journal: str, pipe: Any) -> None:
+def work(
+    name: str, seed: int, seconds: float, most: int | None, journal: str, pipe: Any
+) -> None:  # fmt: skip
     """The main function of a worker."""
     os.setsid()  # Ctrl-C is for the parent, which ends the whole group
-    report = Report(name, seed)
-    report.watcher = Journal(journal).write
+    report = Report(name, seed, most=most)
+    notes = Journal(journal)
+    report.watcher = lambda text: notes.write(text, report.tried)
     done = threading.Event()
     parent = os.getppid()
 
@@ -112,16 +120,18 @@ def told(report: Report) -> dict[str, Any]:
 class Worker:
     """A process that runs an attack, and what it has told so far."""
 
-    def __init__(self, name: str, seed: int, seconds: float) -> None:
+    def __init__(self, name: str, seed: int, seconds: float, most: int | None = None) -> None:
         self.name, self.seed = name, seed
         file = tempfile.NamedTemporaryFile(prefix="attack-", delete=False)
         file.truncate(_JOURNAL_SIZE)
         file.close()
         self._path = file.name
-        self._journal = Journal(file.name)
+        self.journal = Journal(file.name)
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=work, args=(name, seed, seconds, file.name, theirs))
+        self.process = context.Process(
+            target=work, args=(name, seed, seconds, most, file.name, theirs)
+        )
         self.process.start()
         theirs.close()
         self.last: dict[str, Any] = {"tried": 0, "counts": {}, "findings": []}
@@ -140,7 +150,7 @@ class Worker:
             self.process.join(5)
         if self.ended:
             return None
-        program, since = self._journal.read()
+        program, since = self.journal.read()
         if not self.process.is_alive():
             self.ended = True
             code = self.process.exitcode or 0
@@ -171,12 +181,15 @@ class Worker:
 
 
 def run(
-    name: str, seed: int, seconds: float, jobs: int, progress: Callable[[Report, float], None]
-) -> tuple[Report, bool]:
-    """Run an attack in some processes; the report, and whether Ctrl-C ended it."""
+    name: str, seed: int, seconds: float, jobs: int, progress: Callable[[Report, float], None],
+    most: int | None = None,
+) -> tuple[Report, bool]:  # fmt: skip
+    """Run an attack in some processes; the report, and whether Ctrl-C ended it. ``most`` is how
+    much each process tries, in attacks that count."""
     end = time.monotonic() + seconds
     report = Report(name, seed)
-    workers = [Worker(name, derived(seed, job, 0), seconds) for job in range(jobs)]
+    workers = [Worker(name, derived(seed, job, 0), seconds, most) for job in range(jobs)]
+    asked = [most] * jobs
     every, starts, crashes, interrupted = list(workers), 0, 0, False
     lost: list[tuple[str, str]] = []
     try:
@@ -192,9 +205,11 @@ def run(
                 else:
                     lost.append((title, program))
                 left = end - time.monotonic()
+                if most is not None:  # but for what it was lost by
+                    asked[job] = max((asked[job] or 0) - worker.journal.tried() - 1, 0)
                 if left > 2 and starts < 200:
                     starts += 1
-                    workers[job] = Worker(name, derived(seed, job, starts), left)
+                    workers[job] = Worker(name, derived(seed, job, starts), left, asked[job])
                     every.append(workers[job])
             gather(report, every, lost, crashes)
             progress(report, end - time.monotonic())

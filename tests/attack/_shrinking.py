@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 from ._comparing import Difference, as_array, is_tensor
 from ._drawing import FLOATS, nested
@@ -11,7 +10,7 @@ from ._known import known
 from ._machine import HEADER, Libraries, differs, run
 from ._report import Report
 
-PATIENCE = 3.0  # seconds for one program
+TRIES = 400  # programs that are tried in place of one: seconds
 _ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = (.*)$")
 _LITERAL = re.compile(r"^(\w+) = torch\.(tensor|zeros)\(")
 _NAMES = re.compile(r"\b(?:[tc]\d\w*|f)\b")
@@ -33,12 +32,13 @@ class Shrinking:
     ) -> None:
         self.lines, self.found = list(lines), found
         self.libraries, self.report = libraries, report
-        self.end = time.monotonic() + PATIENCE
+        self.tries = TRIES
 
     def still(self, lines: list[str]) -> bool:
         """Take a program in place of the present one, if it differs in the same way."""
-        if time.monotonic() > self.end:
+        if not self.tries:
             return False
+        self.tries -= 1
         found, upto = differs(lines, self.libraries, self.report.watcher)
         self.report.trying("")
         if found is None or not self.found.same_way(found):
@@ -53,7 +53,7 @@ class Shrinking:
         self.lines, self.found = list(upto), again
         self.drop_unused()
         before: list[str] = []
-        while before != self.lines and time.monotonic() < self.end:
+        while before != self.lines and self.tries:
             before = list(self.lines)
             self.drop_lines()
             if known(self.found, self.lines, is_whole=True) is not None:

@@ -23,6 +23,8 @@ _LEFT_OUT = re.compile(
 CRASHES = re.compile(r"\beig|linalg\.eig|grid_sample")  # in PyTorch, if not all is finite
 # In PyTorch, if shapes do not fit.
 CRASHES_UNLESS_FIT = re.compile(r"\b(gru|lstm|rnn_tanh|rnn_relu|lu_solve)\(")
+# In PyTorch, with pivots that are none: it exchanges rows beyond the matrix, and dies later.
+CRASHES_UNLESS_PIVOTS = re.compile(r"\blu_(solve|unpack)\(")
 _RANDOM = re.compile(r"manual_seed|rand|dropout|normal|uniform|bernoulli|multinomial|poisson")
 
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 
 from ._comparing import Difference
+from ._differences import verdict
 from ._known import known
 from ._machine import Libraries, Machine, is_rounding
 from ._report import Report
@@ -26,7 +27,7 @@ def attack(report: Report, seed: int, seconds: float) -> None:
     gc.set_threshold(20_000, 20, 50)
     alike: Counter[str] = Counter()
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and not report.is_done:
         one_program(report, libraries, (seed << 32) + report.tried, alike)
         report.tried += 1
 
@@ -57,15 +58,20 @@ def one_program(report: Report, libraries: Libraries, seed: int, alike: Counter[
 def is_explained(
     report: Report, lines: list[str], found: Difference, machine: Machine, is_whole: bool
 ) -> bool:
-    """Whether a difference is known, or no more than rounding; if so, it is counted as such."""
+    """Whether a difference is known, or no more than rounding, or a derivative that PyTorch gets
+    wrong; if so, it is counted as such. A derivative of PyTorch's that is right needs no reason."""
     why = known(found, lines, is_whole)
+    if why is None and is_rounding(lines, found, machine.libraries, coarsest(machine)):
+        why = "rounding"
+    right = verdict(lines, found, machine.libraries)
+    if right == "theirs":
+        report.counts[f"against differences, although {why}"] += 1
+        return False
+    if why is None and right == "ours":
+        why = "PyTorch's derivative is not that of differences"
     if why is not None:
         report.counts[f"known: {why}"] += 1
-        return True
-    if is_rounding(lines, found, machine.libraries, coarsest(machine)):
-        report.counts["rounding"] += 1
-        return True
-    return False
+    return why is not None
 
 
 def coarsest(machine: Machine) -> str:

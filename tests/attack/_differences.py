@@ -1,0 +1,254 @@
+"""Who is right about a derivative: PyTorch, retrograd, or neither, by differences of values.
+
+The values are PyTorch's own, in double precision. A verdict is given only where the function is
+smooth and real, so that differences from either side agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._comparing import Difference, as_array, is_tensor
+from ._machine import Libraries, in_dtype, run
+
+STEP = 0.02  # of the longest of three steps that are extrapolated from
+KINK = 1e-4  # the step by which either side of a point is looked at
+_BACKWARD = re.compile(r"^(.*)\.backward\((.*)\)$")
+_GRAD = re.compile(r"^\w+ = torch\.autograd\.grad\((\w+), \[([^\]]*)\], (.*), create_graph=True,")
+_TRANSFORMS = re.compile(r"torch\.(func|autograd\.functional)\.")
+_NOT_DIFFERENCES = re.compile(r"complex|\dj\b|\binf\b|\bnan\b|checkpoint|manual_seed|register_hook")
+_MOST = 24  # elements that a derivative is taken by
+
+
+class NotSmoothError(Exception):
+    """There is no derivative, or none that differences show."""
+
+
+def verdict(lines: list[str], found: Difference, libraries: Libraries) -> str | None:
+    """ "ours" if differences are what we have and not what PyTorch has, "theirs" if it is the
+    other way round; None if they do not tell."""
+    program = "\n".join(lines)
+    if found.kind not in ("values", "gradient") or _NOT_DIFFERENCES.search(program):
+        return None
+    if found.size == np.inf and "nan" not in found.theirs + found.ours:
+        return None
+    lines = [in_dtype("float64", line) for line in lines]
+    theirs = value_of(libraries.torch, lines, found.what, libraries)
+    ours = value_of(libraries.retrograd, lines, found.what, libraries)
+    if theirs is None or ours is None or theirs.shape != ours.shape or theirs.dtype.kind != "f":
+        return None
+    if is_close(theirs, ours):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            right = by_differences(lines, found, libraries)
+    except NotSmoothError:
+        return None
+    finally:
+        libraries.reset()
+    if right is None or right.shape != ours.shape or not np.isfinite(right).all():
+        return None
+    sides = [name for name, x in (("theirs", theirs), ("ours", ours)) if is_close(x, right)]
+    return sides[0] if len(sides) == 1 else None
+
+
+def is_close(a: np.ndarray, b: np.ndarray) -> bool:
+    if not np.isfinite(a).all() or not np.isfinite(b).all():
+        return False
+    scale = max(1.0, np.abs(b).max(initial=0))
+    return bool(np.abs(a - b).max(initial=0) <= 1e-5 * scale)
+
+
+def by_differences(lines: list[str], found: Difference, libraries: Libraries) -> Any:
+    """What a value of a program should be, with differences in place of derivatives."""
+    if _TRANSFORMS.search(found.line) and found.kind == "values":
+        return value_of(Numeric(libraries.torch), lines, found.what, libraries)
+    grad = _GRAD.match(found.line)
+    if grad and found.kind == "values":
+        at = re.match(r"^\w+\[(\d+)\]$", found.what)
+        leaves = grad[2].split(", ")
+        if at is None or lines[-1] != in_dtype("float64", found.line):
+            return None
+        root = f"({grad[1]} * {grad[3]}).sum()"
+        return slope_by_leaf(lines[:-1], root, leaves[int(at[1])], libraries)
+    name = re.match(r"^(\w+)\.grad$", found.what)
+    if found.kind != "gradient" or name is None:
+        return None
+    total: Any = None
+    for at, line in enumerate(lines):
+        backward = _BACKWARD.match(line)
+        if backward is None:
+            continue
+        weight = backward[2].partition("retain_graph")[0].rstrip(", ")
+        root = f"({backward[1]} * {weight}).sum()" if weight else f"({backward[1]}).sum()"
+        slope = slope_by_leaf(lines[:at], root, name[1], libraries)
+        if slope is None:
+            return None
+        total = slope if total is None else total + slope
+    return total
+
+
+def value_of(
+    torch: Any, lines: list[str], what: str, libraries: Libraries,
+    moved: str = "", by: np.ndarray | None = None,
+) -> np.ndarray | None:  # fmt: skip
+    """What a program gives for an expression, if it runs; ``moved`` is a leaf to add something
+    to."""
+    space: dict[str, Any] = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
+    try:
+        for line in lines:
+            run(compile(line, "<program>", "exec"), space)
+            if moved and line.startswith(f"{moved} = "):
+                if not re.match(r"^\w+ = torch\.tensor\(", line):
+                    return None
+                space[moved].data += torch.tensor(by)
+        value = eval(what, space)
+    except NotSmoothError:
+        raise
+    except Exception:
+        return None
+    finally:
+        libraries.reset()
+    return as_array(value) if is_tensor(value) else None
+
+
+def slope_by_leaf(lines: list[str], root: str, leaf: str, libraries: Libraries) -> Any:
+    """The gradient of a number that a program computes, by one of its leaves."""
+    start = value_of(libraries.torch, lines, leaf, libraries)
+    if start is None or start.dtype != np.float64 or start.size > _MOST:
+        return None
+
+    def moved(by: np.ndarray) -> np.ndarray:
+        value = value_of(libraries.torch, lines, root, libraries, leaf, by)
+        if value is None:
+            raise NotSmoothError
+        return value
+
+    slopes = [along(moved, unit) for unit in units(start.shape)]
+    return np.array(slopes, np.float64).reshape(start.shape)
+
+
+def units(shape: tuple[int, ...]) -> np.ndarray:
+    count = int(np.prod(shape))
+    return np.eye(count).reshape(count, *shape)
+
+
+def along(function: Callable[[np.ndarray], np.ndarray], direction: np.ndarray) -> np.ndarray:
+    """The derivative of a function of a step, at 0, along a direction."""
+    size = max(1.0, float(np.abs(direction).max(initial=0)))
+
+    def sloped(h: float) -> np.ndarray:
+        ahead, behind = function(direction * h), function(direction * -h)
+        if ahead.shape != behind.shape:
+            raise NotSmoothError
+        return (ahead - behind) / (2 * h)
+
+    first, second, third = (sloped(STEP / size / 2**n) for n in range(3))
+    better, best = (4 * second - first) / 3, (4 * third - second) / 3
+    slope = (16 * best - better) / 15
+    scale = max(1.0, np.abs(slope).max(initial=0))
+    middle = function(direction * 0)
+    sides = [(function(direction * h) - middle) / h for h in (KINK / size, -KINK / size)]
+    for other, bound in ((best, 1e-4), (sides[0], 0.02), (sides[1], 0.02)):
+        if not np.abs(other - slope).max(initial=0) <= bound * scale:  # nor if it is NaN
+            raise NotSmoothError
+    return np.asarray(slope)
+
+
+# -- transforms ----------------------------------------------------------------------------------
+
+
+class Numeric:
+    """PyTorch, with transforms that take differences, and loops over batches."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self.func = NumericTransforms(torch)
+        self.autograd = NumericAutograd(torch, self.func)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._torch, name)
+
+
+class NumericAutograd:
+    def __init__(self, torch: Any, func: NumericTransforms) -> None:
+        self._torch, self.functional = torch, func
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._torch.autograd, name)
+
+
+class NumericTransforms:
+    """``torch.func`` of functions of one tensor."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+
+    def _jacobian(self, f: Any, x: Any) -> Any:
+        """Of the shape of the result followed by that of ``x``."""
+        at = x.detach()
+        if at.numel() > _MOST or at.dtype != self.torch.float64:
+            raise NotSmoothError
+
+        def moved(by: np.ndarray) -> np.ndarray:
+            return as_array(f(at + self.torch.tensor(by)))
+
+        columns = [along(moved, unit) for unit in units(tuple(at.shape))]
+        if not columns:
+            raise NotSmoothError
+        stacked = np.stack(columns, -1)
+        return self.torch.tensor(stacked.reshape((*stacked.shape[:-1], *at.shape)))
+
+    def jacrev(self, f: Any) -> Any:
+        return lambda x: self._jacobian(f, x)
+
+    jacfwd = jacrev
+
+    def jacobian(self, f: Any, x: Any) -> Any:
+        return self._jacobian(f, x)
+
+    def hessian(self, f: Any) -> Any:
+        return self.jacrev(self.jacrev(f))
+
+    grad = jacrev
+
+    def grad_and_value(self, f: Any) -> Any:
+        return lambda x: (self._jacobian(f, x), f(x.detach()).detach())
+
+    def jvp(self, f: Any, primals: Any, tangents: Any) -> Any:
+        (x,), (v,) = primals, tangents
+        x, v = x.detach(), as_array(v)
+        if x.dtype != self.torch.float64:
+            raise NotSmoothError
+        slope = along(lambda by: as_array(f(x + self.torch.tensor(by))), v)
+        return f(x).detach(), self.torch.tensor(slope)
+
+    def vjp(self, f: Any, x: Any) -> Any:
+        jacobian = self._jacobian(f, x)
+
+        def pulled(v: Any) -> Any:
+            v = v.detach()
+            return (self.torch.tensordot(v, jacobian, v.ndim),)
+
+        return f(x.detach()).detach(), pulled
+
+    def hvp(self, f: Any, x: Any, v: Any) -> Any:
+        hessian = self.hessian(f)(x)
+        return f(x.detach()).detach(), self.torch.tensordot(hessian, v.detach(), v.ndim)
+
+    def vmap(self, f: Any, in_dims: Any = 0, chunk_size: Any = None) -> Any:
+        def mapped(*xs: Any) -> Any:
+            entries = zip(*(x.detach().movedim(in_dims, 0).unbind() for x in xs), strict=True)
+            results = [f(*entry) for entry in entries]
+            return self._stacked(results)
+
+        return mapped
+
+    def _stacked(self, results: list[Any]) -> Any:
+        if isinstance(results[0], (tuple, list)):
+            return tuple(self._stacked(list(parts)) for parts in zip(*results, strict=True))
+        return self.torch.stack([r.detach() for r in results])
