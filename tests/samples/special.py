@@ -147,7 +147,7 @@ COARSE = {
 }
 ONLY_OURS = {
     r"bessel_|airy_ai|_polynomial_": "constants in PyTorch, without an error",
-    r"special\.i1\((nan|sp_ends)\)": "PyTorch's gradient at NaN is a half",
+    r"\.i[01]\((nan|sp_ends)\)": "PyTorch's gradient of i1 at NaN is a half",
 }
 NO_RULE = {
     (f"special_{name}", "n"): "a degree is cut to an integer" for name in _POLYNOMIALS.split("; ")
