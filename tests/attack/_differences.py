@@ -20,7 +20,7 @@ KINK = 1e-4  # the step by which either side of a point is looked at
 _BACKWARD = re.compile(r"^(.*)\.backward\((.*)\)$")
 _GRAD = re.compile(r"^\w+ = torch\.autograd\.grad\((\w+), \[([^\]]*)\], (.*), create_graph=True,")
 _TRANSFORMS = re.compile(r"torch\.(func|autograd\.functional)\.")
-_NOT_DIFFERENCES = re.compile(r"complex|\dj\b|\binf\b|\bnan\b|checkpoint|manual_seed|register_hook")
+_NOT_DIFFERENCES = re.compile(r"\binf\b|\bnan\b|checkpoint|manual_seed|register_hook")
 _MOST = 24  # elements that a derivative is taken by
 
 
@@ -39,7 +39,9 @@ def verdict(lines: list[str], found: Difference, libraries: Libraries) -> str | 
     lines = [in_dtype("float64", line) for line in lines]
     theirs = value_of(libraries.torch, lines, found.what, libraries)
     ours = value_of(libraries.retrograd, lines, found.what, libraries)
-    if theirs is None or ours is None or theirs.shape != ours.shape or theirs.dtype.kind != "f":
+    if theirs is None or ours is None or theirs.shape != ours.shape:
+        return None
+    if theirs.dtype.kind not in "fc" or theirs.dtype != ours.dtype:
         return None
     if is_close(theirs, ours):
         return None
@@ -73,7 +75,7 @@ def by_differences(lines: list[str], found: Difference, libraries: Libraries) ->
         leaves = grad[2].split(", ")
         if at is None or lines[-1] != in_dtype("float64", found.line):
             return None
-        root = f"({grad[1]} * {grad[3]}).sum()"
+        root = weighted(grad[1], grad[3])
         return slope_by_leaf(lines[:-1], root, leaves[int(at[1])], libraries)
     name = re.match(r"^(\w+)\.grad$", found.what)
     if found.kind != "gradient" or name is None:
@@ -84,12 +86,17 @@ def by_differences(lines: list[str], found: Difference, libraries: Libraries) ->
         if backward is None:
             continue
         weight = backward[2].partition("retain_graph")[0].rstrip(", ")
-        root = f"({backward[1]} * {weight}).sum()" if weight else f"({backward[1]}).sum()"
+        root = weighted(backward[1], weight or "1")
         slope = slope_by_leaf(lines[:at], root, name[1], libraries)
         if slope is None:
             return None
         total = slope if total is None else total + slope
     return total
+
+
+def weighted(root: str, weight: str) -> str:
+    """The number whose gradient a pass computes that begins with a weight."""
+    return f"(({weight}) * ({root}).conj()).real.sum()"
 
 
 def value_of(
@@ -119,7 +126,7 @@ def value_of(
 def slope_by_leaf(lines: list[str], root: str, leaf: str, libraries: Libraries) -> Any:
     """The gradient of a number that a program computes, by one of its leaves."""
     start = value_of(libraries.torch, lines, leaf, libraries)
-    if start is None or start.dtype != np.float64 or start.size > _MOST:
+    if start is None or start.dtype.name not in ("float64", "complex128") or start.size > _MOST:
         return None
 
     def moved(by: np.ndarray) -> np.ndarray:
@@ -129,7 +136,11 @@ def slope_by_leaf(lines: list[str], root: str, leaf: str, libraries: Libraries) 
         return value
 
     slopes = [along(moved, unit) for unit in units(start.shape)]
-    return np.array(slopes, np.float64).reshape(start.shape)
+    gradient = np.array(slopes, np.float64).reshape(start.shape)
+    if start.dtype.kind == "c":
+        slopes = [along(moved, 1j * unit) for unit in units(start.shape)]
+        gradient = gradient + 1j * np.array(slopes, np.float64).reshape(start.shape)
+    return gradient
 
 
 def units(shape: tuple[int, ...]) -> np.ndarray:

@@ -20,7 +20,7 @@ SECONDS = float(os.environ.get("RETROGRAD_ATTACK_SECONDS", "60"))
 SEED = int(os.environ.get("RETROGRAD_ATTACK_SEED", "1"))
 NEED_PYTORCH = {"programs"}
 # So many random programs are run, always the same, however long it takes.
-PROGRAMS = int(os.environ.get("RETROGRAD_ATTACK_PROGRAMS", "4000"))
+PROGRAMS = int(os.environ.get("RETROGRAD_ATTACK_PROGRAMS", "1000"))
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -55,6 +55,7 @@ ERRORS = calls("""
     torch.gradient(?) <- empty; dline, edge_order=3; one; vec2, edge_order=2; mat, dim=2
     torch.gradient(?) <- mat, dim=(0, 0); mat, spacing=(1., 2., 3.); mat, spacing=(1.,); u8; k
     torch.gradient(?) <- mat, spacing=(vec,); mat, spacing=vec; mat, spacing=(sc, sc)
+    torch.gradient(sc, ?) <- dim=0; dim=-1; dim=(0,); dim=[-1], spacing=2.
     torch.gradient(?) <- mat, spacing=(1., 2.), dim=1; [1., 2.]; mat, spacing=(mat, mat)
     torch.gradient(?) <- dgrid, spacing=(dat, dat)
 """)

@@ -205,6 +205,9 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     dims = tuple(range(input.ndim))
     if dim is not None:
         dims = () if not is_integer(dim) and not len(dim) else many_dims(dim, input.ndim)
+        if not dims and dim != () and dim != []:
+            first = dim if is_integer(dim) else dim[0]
+            raise IndexError(f"Dimension specified as {first} but tensor has no dimensions")
     _check_gradient(input, spacing, dim, dims, edge_order)
     spacings = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     return tuple(
