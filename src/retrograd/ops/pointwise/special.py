@@ -8,15 +8,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.arrays import _special as special
-from retrograd.ops._arguments import (
-    check_int,
-    check_tensor,
-    either_number,
-)
-from retrograd.ops._operation import (
-    Elementwise,
-    elementwise,
-)
+from retrograd.ops._arguments import check_int, check_tensor, either_number
+from retrograd.ops._operation import Elementwise, elementwise
 from retrograd.ops._public import public
 from retrograd.ops._refusals import Check, both, kernel, refuses
 from retrograd.ops.comparisons import ge, le, logical_and
