@@ -420,6 +420,43 @@ def test_ways_to_look_at_values(function: Any, how: str) -> None:
     assert not compiled.entries
 
 
+@pytest.mark.parametrize(
+    ("function", "how"),
+    [
+        (lambda x, mask: x[mask].mean(), "indexing with a mask"),
+        (lambda x, mask: torch.masked_select(x, mask).mean(), r"masked_select\(\)"),
+        (lambda x, mask: x * len(torch.nonzero(mask)), r"nonzero\(\)"),
+        (lambda x, mask: x * torch.unique(x * mask).numel(), r"unique\(\)"),
+        (lambda x, mask: x * torch.unique_consecutive(x * mask).numel(), "unique_consecutive"),
+    ],
+)
+def test_sizes_that_depend_on_values_are_not_programs(function: Any, how: str) -> None:
+    compiled = torch.compile(function)
+    x = torch.arange(4.0)
+    with pytest.warns(UserWarning, match=f"by {how}.* gives as many elements as they say"):
+        compiled(x, torch.tensor([True, False, True, False]))
+    for mask in ([True] * 4, [False, False, True, False]):
+        assert same(compiled(x, torch.tensor(mask)), function(x, torch.tensor(mask)))
+
+
+def test_masks_that_are_constants() -> None:
+    both(lambda x: x[torch.tensor([True, False, True])].mean(), (torch.arange(3.0),))
+
+
+def test_tensors_filled_at_random_are_filled_anew() -> None:
+    def function(x: Any) -> Any:
+        first, second = torch.empty(3).uniform_(), torch.empty(3).uniform_()
+        return x + first, second.normal_(), x.clone().uniform_(), x.clone().uniform_()
+
+    compiled = torch.compile(function, fullgraph=True)
+    torch.manual_seed(1)
+    expected = [function(torch.ones(3)) for _ in range(3)]
+    torch.manual_seed(1)
+    for one in expected:
+        assert same(compiled(torch.ones(3)), one)
+    assert len(compiled.entries) == 1
+
+
 def test_python_random_numbers_are_not_programs() -> None:
     import random
 

@@ -150,7 +150,8 @@ class Line:
     def effects(self) -> bool:
         """Whether it does more than give its outputs, so that it may not be left out. An empty
         tuple, as of ``x.unbind()``, is an output too."""
-        return bool(self.operation.random) or not (self.outputs or self.several)
+        drawn = getattr(self.operation, "batch", None) == "random overwrite"
+        return bool(self.operation.random) or drawn or not (self.outputs or self.several)
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -209,6 +210,8 @@ class Program:
                 args[position] = arrays.writable(arrays.copy(args[position]))
             options = {name: mapped(x, value) for name, x in line.options.items()}
             found = line.operation.forward(*args, **options)
+            if not line.outputs:
+                continue
             if line.writes:
                 found = [*[args[position] for position in line.writes], *(found or ())]
             elif not line.several:

@@ -15,12 +15,19 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd._source import Place, user_place
 from retrograd.autograd._levels import as_tensor
-from retrograd.compiler._program import PUT, Kernel, Line, Step, Var
+from retrograd.compiler._program import PUT, Kernel, Line, Step, Var, variables
 from retrograd.compiler._traced import Traced
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues
 from retrograd.ops._operation import Operation, TensorLike, raw
 
 programs = arrays.programs
+
+
+# Operations whose results are as large as the values of their arguments say.
+SIZED_BY_VALUES = frozenset({
+    "nonzero", "nonzero_numpy", "unique", "unique_dim", "unique_consecutive", "repeat_interleave",
+    "bincount", "weighed_bincount", "masked_select",
+})  # fmt: skip
 
 
 class TraceLevel(Level):
@@ -201,6 +208,7 @@ class TraceLevel(Level):
         pairs = [self.known(x) for x in args]
         named = {name: self.known(x) for name, x in options.items()}
         values = [v for _, v in pairs]
+        self.check_size(operation, [p for p, _ in pairs], {n: p for n, (p, _) in named.items()})
         forward = operation.forward
         if operation.heavy and values[0].size > arrays.LARGE:
             found = arrays.shared(forward, values[0])
@@ -225,6 +233,34 @@ class TraceLevel(Level):
                     y.memory, y.steps = source.memory, (*source.steps, step)
                     y.seen = y.memory.version
         return tuple(outputs) if several else outputs[0]
+
+    def check_size(self, operation: Any, args: Sequence[Any], options: dict[str, Any]) -> None:
+        """Look at the values that decide how large a result is: programs are made for sizes."""
+        if operation.name == "index":
+            deciding = [x for x in options["where"] if isinstance(x, Var) and x.dtype.kind == "b"]
+        elif operation.name in SIZED_BY_VALUES:
+            deciding = list(variables(args))
+        else:
+            return
+        if not self.are_constant(deciding):
+            word = "indexing with a mask" if operation.name == "index" else f"{operation.name}()"
+            self.look(f"{word}, which gives as many elements as they say")
+
+    def are_constant(self, found: list[Var]) -> bool:
+        """Whether variables are computed from constants alone, and are the same in every run."""
+        made_by: dict[Var, Line] = {}
+        known = set(found)
+        while found:
+            var = found.pop()
+            if var.constant is not None:
+                continue
+            made_by = made_by or {v: line for line in self.lines for v in line.outputs}
+            line = made_by.get(var)
+            if line is None or line.effects:
+                return False
+            found += [v for v in line.inputs if v not in known]
+            known.update(line.inputs)
+        return True
 
     def run_with_statistics(
         self, operation: Any, args: tuple[Any, ...], options: dict[str, Any], running: Any
