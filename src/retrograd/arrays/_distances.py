@@ -44,10 +44,11 @@ def _norm(sizes: Raw, p: float) -> Raw:
     return np.power(np.power(sizes, p, out=sizes).sum(-1), 1 / p)
 
 
-def unequal(differences: Raw) -> Raw:
-    """How many differences along the last axis are not zero; NaN if one of them is."""
+def unequal(differences: Raw, axes: tuple[int, ...] = (-1,)) -> Raw:
+    """How many differences along some axes, the last one if none is named, are not zero; NaN if one
+    of them is."""
     counted = np.where(differences == 0, 0, 1).astype(differences.dtype)
-    return np.where(np.isnan(differences), differences, counted).sum(-1)
+    return np.where(np.isnan(differences), differences, counted).sum(axes)
 
 
 def euclidean_distances(x: Raw, y: Raw) -> Raw:

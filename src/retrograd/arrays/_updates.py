@@ -23,10 +23,25 @@ from retrograd.arrays._numpy import Raw
 BLOCK_BYTES = 1 << 19
 
 
+class Deferred:
+    """Stands for an array that a kernel is to be called with later: the call is noted, in a list
+    that all stand-ins of an update share."""
+
+    __slots__ = ("calls", "number", "shape")
+
+    def __init__(self, number: int, shape: tuple[int, ...], calls: list[Any]) -> None:
+        self.number = number
+        self.shape = shape
+        self.calls = calls
+
+
 def update(kernel: Callable[..., None], operands: Sequence[Any], numbers: tuple[Any, ...]) -> None:
     """``kernel(*operands, *numbers)``, where the first operand is the parameter to be written and
     an operand that is None is handed on as it is."""
     param = operands[0]
+    if type(param) is Deferred:
+        param.calls.append((kernel, operands, numbers))
+        return
     if param.dtype.kind == "c":  # as PyTorch does: two real numbers that know nothing of each other
         operands = [x if x is None else as_real(x) for x in operands]
         param = operands[0]
@@ -45,6 +60,16 @@ def update(kernel: Callable[..., None], operands: Sequence[Any], numbers: tuple[
         kernel(*operands, *numbers)
     else:
         _in_blocks(kernel, operands, numbers)
+
+
+def update_whole(
+    kernel: Callable[..., None], operands: Sequence[Any], numbers: tuple[Any, ...]
+) -> None:
+    """As ``update``, for a kernel that looks at the whole of its operands."""
+    if type(operands[0]) is Deferred:
+        operands[0].calls.append((kernel, operands, numbers))
+    else:
+        kernel(*operands, *numbers)
 
 
 def _in_blocks(kernel: Callable[..., None], operands: Sequence[Any], numbers: Any) -> None:

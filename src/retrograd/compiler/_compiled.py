@@ -19,6 +19,7 @@ from typing import Any
 from retrograd import ops
 from retrograd._modes import modes
 from retrograd._source import line_number
+from retrograd.compiler import xla
 from retrograd.compiler._cost import Cost, cost_of
 from retrograd.compiler._entry import MISSED, Entry
 from retrograd.compiler._printing import source
@@ -56,12 +57,15 @@ class Compiled:
     Calling it is calling the function. ``source`` is the program that ran last, as Python.
     """
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool, limit: int) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool, limit: int, backend: str = "numpy"
+    ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.function = function
         self.fullgraph = fullgraph
         self.limit = limit
+        self.backend = backend
         self.entries: list[Entry] = []
         self.last: Entry | None = None
         self.eager_because: str | None = None
@@ -139,10 +143,11 @@ class Compiled:
             self._give_up(seen.problem + ".", None)
             return self.function(*args, **named)
         names = names_for(seen, self.function)
-        trace = Trace(self.function, seen, names, _identifier(self.__name__))
+        whole = self.backend == "numpy"  # which has kernels for composites
+        trace = Trace(self.function, seen, names, _identifier(self.__name__), whole)
         found = trace.run(args, named)
         with collector_paused():
-            entry = Entry(trace)
+            entry = Entry(trace, self.backend)
             if trace.reason is None or trace.recorded:
                 trace.verify(entry)
         if trace.reason is not None:
@@ -229,7 +234,9 @@ def compile(  # noqa: A001 - PyTorch's name
         model: The function or module. Without it, a decorator is returned.
         fullgraph: Whether a function that cannot be compiled is an error.
         dynamic: Accepted for compatibility; it has no effect.
-        backend: ``"numpy"``. ``"inductor"`` and ``"eager"`` are accepted and mean the same.
+        backend: ``"numpy"``, or ``"xla"``, which needs JAX (``pip install 'retrograd[xla]'``) and
+            gives results equal to rounding. ``"inductor"`` and ``"eager"`` are accepted and mean
+            ``"numpy"``.
         mode: Accepted for compatibility; it has no effect.
         options: Accepted for compatibility; it has no effect.
         disable: Whether to return the function as it is.
@@ -248,8 +255,10 @@ def compile(  # noqa: A001 - PyTorch's name
         return lambda f: compile(f, fullgraph=fullgraph, backend=backend, disable=disable)
     if disable:
         return model
-    if backend not in ("numpy", "inductor", "eager"):
-        raise RuntimeError(f"Invalid backend: {backend!r}, must be 'numpy'")
+    if backend not in ("numpy", "xla", "inductor", "eager"):
+        raise RuntimeError(f"Invalid backend: {backend!r}, must be 'numpy' or 'xla'")
     if not callable(model):
         raise RuntimeError("compile() takes a function or a Module")
-    return Compiled(model, fullgraph, MOST_PROGRAMS)
+    if backend == "xla":
+        xla.check_available()
+    return Compiled(model, fullgraph, MOST_PROGRAMS, "xla" if backend == "xla" else "numpy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
@@ -13,33 +14,44 @@ from retrograd.autograd._once_differentiable import once_differentiable
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function
+from retrograd.compiler import _printing, xla
 from retrograd.compiler._cost import measured
 from retrograd.compiler._passes import simplified
-from retrograd.compiler._printing import function_of
+from retrograd.compiler._program import Program
 from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part
 from retrograd.compiler._tiles import with_tiles
 from retrograd.compiler._trace import Trace
 from retrograd.func._trees import unflatten
 
+# What a backend does to a program after all passes, and how it makes a function of that.
+BACKENDS: dict[str, tuple[Callable[[Program], Program], Any]] = {
+    "numpy": (with_tiles, _printing.function_of),
+    "xla": (lambda program: program, xla.function_of),
+}
 MISSED = object()  # what a program gives for a call that it is not for
 
 
 class Entry:
     """A program, what it was traced for, and how to call it."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, backend: str = "numpy") -> None:
+        if trace.reason is not None:  # the function stays eager
+            backend = "numpy"
+        prepared, function_of = BACKENDS[backend]
         program = trace.make_program()
         self.eager_cost = measured(program)
-        self.program = with_tiles(simplified(program))
+        self.program = prepared(simplified(program))
         used = {v for line in self.program.lines for v in line.inputs} | {*self.program.outputs}
         self.positions = [i for i, v in enumerate(self.program.inputs) if v in used]
         self.program.inputs = [self.program.inputs[i] for i in self.positions]
         self.function, written = function_of(self.program)
+        # What the program means to the bit, which other backends give to rounding.
+        self.meaning = self.function if backend == "numpy" else self.program.run
         self._overwritten = [i for i, v in enumerate(trace.inputs) if v in written]
         self.pull = trace.pull
         self.backward = None
         if self.pull is not None and self.pull.program is not None:
-            self.backward = function_of(with_tiles(simplified(self.pull.program)))[0]
+            self.backward = function_of(prepared(simplified(self.pull.program)))[0]
         self.modes = modes_now()
         self.count = len(trace.outputs)
         self.result = trace.result

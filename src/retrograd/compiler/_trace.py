@@ -40,12 +40,13 @@ class Trace:
     """A run of a function under a ``TraceLevel``."""
 
     def __init__(
-        self, function: Callable[..., Any], watch: Watch, names: Sequence[str], name: str
-    ) -> None:
+        self, function: Callable[..., Any], watch: Watch, names: Sequence[str], name: str,
+        whole: bool = True,
+    ) -> None:  # fmt: skip
         self.function = function
         self.watch = watch
         self.name = name
-        self.level = TraceLevel()
+        self.level = TraceLevel(whole)
         self.reason: tuple[str, Any] | None = None
         self.before = [arrays.copy(x._data) for x in watch.tensors]
         self.required = [x.requires_grad for x in watch.tensors]
@@ -458,7 +459,7 @@ class Trace:
         for g, state in zip(generators, states, strict=True):
             g.restore(state)
         before = [arrays.writable(arrays.copy(self.before[i])) for i in entry.positions]
-        found = entry.function(*before)
+        found = entry.meaning(*before)
         drawn = [g.saved() for g in generators]
         for g, state in zip(generators, after, strict=True):
             g.restore(state)

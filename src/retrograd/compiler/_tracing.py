@@ -195,6 +195,12 @@ class TraceLevel(Level):
         has_kernel = operation.forward is not operation.definition
         return self.whole and (has_kernel or operation.has_rules)
 
+    def records_whole(self, operation: Operation) -> bool:
+        """What is recorded is what eager mode records, so that gradients are there, or are None,
+        for the same inputs. Fused rules are no operations, so that without kernels the definition
+        is recorded in their place."""
+        return self.takes_whole(operation) or (operation.has_rules and not operation.fused)
+
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         definition = operation.definition
         if definition is not None and (not self.whole or operation.forward is definition):

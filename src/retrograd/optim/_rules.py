@@ -184,19 +184,50 @@ def _traced_update(
 ) -> None:
     names = [name for name, value in state.items() if isinstance(value, Tensor)]
     others = {name: value for name, value in state.items() if name not in names}
-    made: list[str] = []
-
-    def update(param: Raw, grad: Raw, *parts: Raw) -> tuple[Raw, ...]:
-        now = {**others, **{name: wrap(x) for name, x in zip(names, parts, strict=True)}}
-        optimizer._rule(group)(param, grad, now)
-        made[:] = [n for n, x in now.items() if isinstance(x, Tensor) and n not in names]
-        return tuple([now[name]._data for name in made])
-
+    update = TracedUpdate(optimizer, group, names, others)
     parts = [state[name]._data for name in names]
     writes = (0, *range(2, 2 + len(parts)))
     name = f"{type(optimizer).__name__.lower()}_update"
     found = level.overwrite(name, update, [param._data, param._meta.grad._data, *parts], writes)
-    state.update((name, wrap(x)) for name, x in zip(made, found, strict=True))
+    state.update((name, wrap(x)) for name, x in zip(update.made, found, strict=True))
+
+
+class TracedUpdate:
+    """What a step does to one parameter and its state, as a line of a program calls it."""
+
+    def __init__(
+        self, optimizer: RuleOptimizer, group: Group, names: list[str], others: State
+    ) -> None:
+        self.optimizer = optimizer
+        self.group = group
+        self.names = names
+        self.others = others
+        self.made: list[str] = []  # entries of the state that the update makes
+
+    def __call__(self, param: Raw, grad: Raw, *parts: Raw) -> tuple[Raw, ...]:
+        now = self.run(self.optimizer._rule(self.group), param, grad, parts)
+        self.made = [n for n, x in now.items() if isinstance(x, Tensor) and n not in self.names]
+        return tuple([now[name]._data for name in self.made])
+
+    def run(self, rule: Update, param: Any, grad: Any, parts: Any) -> State:
+        now = {**self.others, **{n: wrap(x) for n, x in zip(self.names, parts, strict=True)}}
+        rule(param, grad, now)
+        return now
+
+    @property
+    def scalars(self) -> list[int]:
+        """The positions, among the parts of the state, of its numbers."""
+        return [i for i, name in enumerate(self.names) if name in NUMBERS]
+
+    def deferred(self, rule: Update, shapes: Any, scalars: dict[int, Any]) -> Any:
+        """The kernel that the update calls, its operands and its numbers, without calling it. The
+        numbers of the state are given, and written."""
+        calls: list[Any] = []
+        stand_ins = [arrays.updates.Deferred(i, shape, calls) for i, shape in enumerate(shapes)]
+        parts = [scalars.get(i, x) for i, x in enumerate(stand_ins[2:])]
+        self.run(rule, stand_ins[0], stand_ins[1], parts)
+        (found,) = calls
+        return found
 
 
 def _any_inference(params: list[Any]) -> bool:

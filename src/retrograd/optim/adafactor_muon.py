@@ -107,11 +107,11 @@ class Adafactor(RuleOptimizer):
             row, column, variance = (
                 memory(state[n]) if n in state else None for n in ("row_var", "col_var", "variance")
             )
-            kernel(
-                param, grad, row, column, variance, float(min(lr, 1 / count**0.5)),
-                count ** group["beta2_decay"], eps, least, group["d"], shrink,
-                bool(group["maximize"]),
+            numbers = (
+                float(min(lr, 1 / count**0.5)), count ** group["beta2_decay"], eps, least,
+                group["d"], shrink, bool(group["maximize"]),
             )  # fmt: skip
+            arrays.updates.update_whole(kernel, (param, grad, row, column, variance), numbers)
 
         return rule
 
@@ -193,11 +193,12 @@ class Muon(RuleOptimizer):
         def rule(param: Raw, grad: Raw, state: State) -> None:
             rows, columns = param.shape
             ratio = 0.2 * math.sqrt(max(param.shape)) if by_size else max(1, rows / columns) ** 0.5
-            kernel(
-                param, grad, memory(state["momentum_buffer"]), float(lr * ratio), shrink,
-                group["momentum"], group["nesterov"], group["ns_coefficients"], group["ns_steps"],
-                group["eps"],
+            numbers = (
+                float(lr * ratio), shrink, group["momentum"], group["nesterov"],
+                group["ns_coefficients"], group["ns_steps"], group["eps"],
             )  # fmt: skip
+            operands = (param, grad, memory(state["momentum_buffer"]))
+            arrays.updates.update_whole(kernel, operands, numbers)
 
         return rule
 

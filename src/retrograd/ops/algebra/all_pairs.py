@@ -53,10 +53,13 @@ def _length_rule(g: Any, self: Any, result: Any, p: float, dim: tuple[int, ...])
 
 # The p-norm of differences, as the derivative of distances sees it: all that are as long as the
 # longest share its derivative, and at zero there is none.
-length = reduction(
-    "length", lambda self, p, dim: arrays.statistics.vector_norm(self, p, dim, False), _length_rule,
-    batch="dims",
-)  # fmt: skip
+def _length(self: Raw, p: float, dim: tuple[int, ...]) -> Raw:
+    if p == 0:
+        return arrays.linalg.unequal(self, dim)
+    return arrays.statistics.vector_norm(self, p, dim, False)
+
+
+length = reduction("length", _length, _length_rule, batch="dims")
 
 
 def _pairs(x1: Any, x2: Any) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import batches_of
 from retrograd.ops._dims import numel, one_dim
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -128,7 +128,10 @@ class Running:
             moved = kept * (1 - self.momentum) + new * self.momentum
             if batches_of(moved) != batches_of(kept):
                 raise RuntimeError(_NOT_BATCHED)
-            arrays.write(bare(kept), bare(moved))
+            if isinstance(kept, Lifted) and kept.level.traces and raw(moved).level is kept.level:
+                kept.level.write(kept, moved)
+            else:
+                arrays.write(bare(kept), bare(moved))
         self.kept = ()
 
 

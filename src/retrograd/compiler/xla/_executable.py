@@ -1,0 +1,319 @@
+"""Programs as functions that XLA runs: compiled once, for the shapes that they were traced with.
+
+Arrays go in and come out without a copy where that is possible: on a CPU, XLA reads the memory of
+NumPy arrays, and NumPy reads and writes the memory that XLA put results in, which nobody else has.
+Nothing is donated: what the caller holds stays as it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from retrograd import arrays
+from retrograd.compiler import _printing
+from retrograd.compiler._program import Line, Program, Var, mapped
+from retrograd.compiler.xla._elementwise import to_dtype
+from retrograd.compiler.xla._stages import Stage, stages_of
+from retrograd.compiler.xla._table import LOWERINGS, ON_HOST, doubts, lowered
+from retrograd.compiler.xla._updates import UPDATE, Numbers, with_numbers
+from retrograd.ops._operation import TABLE, Operation
+
+np = arrays.programs.numpy
+LARGE = 1024  # elements: larger constants are arguments, as XLA would take long to compile them
+
+
+def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
+    """The program as a function of arrays that gives a tuple of arrays, and the inputs whose memory
+    it writes."""
+    explain_host_lines(program)
+    program = with_numbers(program)
+    found = Executable(program, stages_of(program, runs_on_host))
+    return found, found.written
+
+
+def runs_on_host(line: Line) -> bool:
+    """Whether NumPy runs a line: it is no operation of the table, or one without a lowering."""
+    operation = line.operation
+    if operation.name not in LOWERINGS:
+        return True
+    return isinstance(operation, Operation) and TABLE.get(operation.name) is not operation
+
+
+def explain_host_lines(program: Program) -> None:
+    """Say once, by name, that operations of the program have no lowering."""
+    for line in program.lines:
+        operation = line.operation
+        if line.effects or not isinstance(operation, Operation) or not runs_on_host(line):
+            continue
+        reason = ON_HOST.get(operation.name, "XLA is not told what it does")
+        warnings.warn(
+            f"compile(backend=\"xla\"): {operation.name}() is computed by NumPy, between two parts "
+            f"of the program that XLA computes: {reason}.", UserWarning, stacklevel=7,
+        )  # fmt: skip
+
+
+class Executable:
+    """A function of arrays: the stages of a program one after the other."""
+
+    def __init__(self, program: Program, stages: Sequence[Stage]) -> None:
+        number = {v: i for i, v in enumerate(program.inputs)}
+        self.written: set[Var] = set()
+        self.steps: list[tuple[Callable[..., Any], list[int], list[int]]] = []
+        for stage in stages:
+            part = stage.program
+            for v in part.outputs:
+                number[v] = len(number)
+            inputs = [number[v] for v in part.inputs]
+            outputs = [number[v] for v in part.outputs]
+            if stage.on_host:
+                function, written = _printing.function_of(part)
+                self.written |= written
+            else:
+                update = next((x for x in part.lines if x.operation.name == UPDATE), None)
+                function = Compiled(part) if update is None else Variants(part, update)
+            self.steps.append((function, inputs, outputs))
+        self.room = len(number) - len(program.inputs)
+        self.outputs = [None if v.constant is not None else number[v] for v in program.outputs]
+        self.constants = [v.constant for v in program.outputs]
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        known = [*values, *[None] * self.room]
+        for function, inputs, outputs in self.steps:
+            found = function(*[known[i] for i in inputs])
+            for i, value in zip(outputs, found, strict=True):
+                known[i] = value
+        return tuple([
+            constant if i is None else known[i]
+            for i, constant in zip(self.outputs, self.constants, strict=True)
+        ])  # fmt: skip
+
+
+class Compiled:
+    """A program without effects as one function, which XLA compiles when it is first called."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.orders = [memory_order(v) for v in program.inputs]
+        self.constants = [v for v in program.constants() if v.nbytes > LARGE * v.dtype.itemsize]
+        self.outputs: list[Output] = []
+        self.in_doubt = False  # whether XLA says if its answer is to be trusted
+        self.call: Callable[..., Any] | None = None
+        self.without_lowering = False
+
+    def compile(self) -> Callable[..., Any]:
+        shapes = [
+            jax.ShapeDtypeStruct(_ordered(v.shape, order), v.dtype)
+            for v, order in zip(self.program.inputs, self.orders, strict=True)
+        ]
+        shapes += [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in self.constants]
+        self.held = [jax.device_put(v.constant) for v in self.constants]
+        self.on_cpu = jax.default_backend() == "cpu"
+        found: Callable[..., Any] = jax.jit(self.trace, keep_unused=True).lower(*shapes).compile()
+        return found
+
+    def trace(self, *values: Any) -> tuple[Any, ...]:
+        """The program in the words of JAX, for values that stand for its inputs."""
+        program = self.program
+        known: dict[Var, Any] = {}
+        for v, order, x in zip(program.inputs, self.orders, values, strict=False):
+            known[v] = x if order is None else jnp.transpose(x, _inverse(order))
+        known.update(zip(self.constants, values[len(program.inputs) :], strict=True))
+        doubts()
+        for line in program.lines:
+            run_line(line, known)
+        inputs = {id(known[v]): i for i, v in enumerate(program.inputs)}
+        found: dict[int, Any] = {}
+        self.outputs = []
+        for v in program.outputs:
+            y = known[v]
+            if id(y) in inputs:
+                self.outputs.append(Output(inputs[id(y)], True, True, v))
+                continue
+            again = id(y) in found
+            if not again:
+                found[id(y)] = y
+            self.outputs.append(Output(list(found).index(id(y)), False, again, v))
+        results = list(found.values())
+        for output in self.outputs:
+            if not output.copied and output.order is not None:
+                results[output.position] = jnp.transpose(results[output.position], output.order)
+        conditions = doubts()
+        self.in_doubt = bool(conditions)
+        if conditions:
+            results.append(jnp.stack([jnp.all(c) for c in conditions]).all())
+        return tuple(results)
+
+    def explain(self, error: NotImplementedError) -> None:
+        """Say that NumPy runs the program, and why."""
+        self.without_lowering = True
+        warnings.warn(
+            f"compile(backend=\"xla\"): {self.program.name}() is run by NumPy, because XLA has "
+            f"nothing for {error}.", UserWarning, stacklevel=6,
+        )  # fmt: skip
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        if self.without_lowering:
+            return self.program.run(*values)
+        args = []
+        for x, order in zip(values, self.orders, strict=True):
+            base = getattr(x, "base", None)
+            if type(base) is Memory:
+                args.append(base.array)
+            else:
+                args.append(x if order is None else x.transpose(order))
+        with jax.enable_x64(True):
+            if self.call is None:
+                try:
+                    self.call = self.compile()
+                except NotImplementedError as error:
+                    self.explain(error)
+                    return self.program.run(*values)
+            found = self.call(*args, *self.held)
+        jax.block_until_ready(found)
+        if self.in_doubt and not found[-1]:
+            return self.program.run(*values)
+        return tuple([
+            arrays.copy(values[y.position]) if y.is_input
+            else y.taken_over(found[y.position], self.on_cpu)
+            for y in self.outputs
+        ])  # fmt: skip
+
+
+class Variants:
+    """A program that updates parameters, compiled for each signature of its numbers that is met."""
+
+    def __init__(self, program: Program, update: Line) -> None:
+        self.program = program
+        self.numbers: Numbers = update.options["of"]
+        self.choosing = program.inputs.index(update.options["chosen"])
+        self.variants: dict[int, Compiled] = {}
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        chosen = int(values[self.choosing])
+        found = self.variants.get(chosen)
+        if found is None:
+            self.numbers.choose(chosen)
+            found = self.variants[chosen] = Compiled(self.program)
+        return found(*values)
+
+
+class Output:
+    """An output of a program: the input that it is, or its position among what XLA gives. If others
+    have the same, it is copied."""
+
+    __slots__ = ("copied", "dtype", "is_input", "order", "position", "strides")
+
+    def __init__(self, position: int, is_input: bool, copied: bool, v: Var) -> None:
+        self.position = position
+        self.is_input = is_input
+        self.copied = copied
+        self.dtype = v.dtype.str
+        self.order = memory_order(v)
+        # As the program has it, which other programs may have been made for.
+        self.strides = v.strides if self.order is not None or is_dense(v) else None
+
+    def taken_over(self, array: Any, on_cpu: bool) -> Any:
+        """What XLA computed as an array that may be written: in its memory, if NumPy may."""
+        shape = array.shape
+        if not shape:
+            return np.asarray(array)[()]
+        if not on_cpu or self.copied or not array.size:
+            found = np.array(array)
+            return found if self.order is None else found.transpose(_inverse(self.order))
+        if self.order is not None:
+            shape = tuple([shape[d] for d in _inverse(self.order)])
+        return np.asarray(Memory(array, shape, self.strides, self.dtype))
+
+
+def run_line(line: Line, known: dict[Var, Any]) -> None:
+    """Compute the outputs of a line, as they are declared."""
+
+    def value(v: Var) -> Any:
+        return known.get(v, v.constant)
+
+    args = [_as_jax(mapped(x, value)) for x in line.args]
+    if args and type(args[0]) in (bool, int, float, complex):
+        args[0] = jnp.asarray(args[0])  # which takes the dtype of what it is combined with
+    options = {name: mapped(x, value) for name, x in line.options.items()}
+    if line.operation.name not in BIT_BY_BIT:
+        args = [_widened(x) for x in args]
+    for v, y in zip(line.outputs, lowered(line, args, options), strict=True):
+        y = jnp.asarray(y)
+        if y.dtype != v.dtype:
+            y = to_dtype(y, v.dtype)
+        assert y.shape == v.shape, f"{line.operation.name} gives {y.shape} and not {v.shape}"
+        known[v] = y
+
+
+# Operations that half precision must not be widened for.
+BIT_BY_BIT = frozenset({"nextafter", "view_dtype", "nan_to_num", "put", "in_layout_of", UPDATE})
+
+
+def _widened(x: Any) -> Any:
+    """Half precision as single: NumPy computes in it, and rounds results only."""
+    if type(x) in (list, tuple):
+        return type(x)([_widened(part) for part in x])
+    return x.astype("float32") if getattr(x, "dtype", None) == np.float16 else x
+
+
+def _as_jax(x: Any) -> Any:
+    if type(x) in (list, tuple):
+        return type(x)([_as_jax(part) for part in x])
+    return jnp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x
+
+
+# -- arrays ----------------------------------------------------------------------------------
+
+
+class Memory:
+    """Memory of XLA, which an array shows as long as it lives."""
+
+    __slots__ = ("__array_interface__", "array")
+
+    def __init__(self, array: Any, shape: Any, strides: Any, dtype: str) -> None:
+        self.array = array
+        self.__array_interface__ = {
+            "data": (array.unsafe_buffer_pointer(), False), "shape": shape, "strides": strides,
+            "typestr": dtype, "version": 3,
+        }  # fmt: skip
+
+
+def is_dense(v: Var) -> bool:
+    """Whether a variable is laid out row by row and fills its memory."""
+    reach = int(v.dtype.itemsize)
+    for size, step in zip(reversed(v.shape), reversed(v.strides), strict=True):
+        if size != 1 and step != reach:
+            return False
+        reach *= size
+    return 0 not in v.shape
+
+
+def memory_order(v: Var) -> tuple[int, ...] | None:
+    """The order of dimensions that a variable lies in memory by, from the longest steps to the
+    shortest, if it fills its memory and is not laid out row by row. None otherwise."""
+    sizes = [(step, size) for step, size in zip(v.strides, v.shape, strict=True) if size != 1]
+    if 0 in v.shape or any(step <= 0 for step, _ in sizes):
+        return None
+    order = sorted(range(len(v.shape)), key=lambda d: -v.strides[d])
+    if order == list(range(len(v.shape))):
+        return None
+    reach = int(v.dtype.itemsize)
+    for d in reversed(order):
+        if v.shape[d] != 1:
+            if v.strides[d] != reach:
+                return None
+            reach *= v.shape[d]
+    return tuple(order)
+
+
+def _ordered(shape: tuple[int, ...], order: tuple[int, ...] | None) -> tuple[int, ...]:
+    return shape if order is None else tuple([shape[d] for d in order])
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=lambda d: order[d]))

@@ -1,0 +1,340 @@
+"""Lowerings of operations that take elements by number, put them, sort and search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from retrograd import arrays
+from retrograd.compiler.xla._elementwise import to_dtype
+from retrograd.compiler.xla._table import lowering, lowerings, on_host, trust
+
+np = arrays.programs.numpy
+
+on_host(
+    "how many results there are depends on values",
+    "nonzero", "nonzero_numpy", "unique", "unique_dim", "unique_consecutive", "repeat_interleave",
+    "bincount",
+)  # fmt: skip
+
+on_host(
+    "random numbers come from the package's own generators",
+    "uniform_over", "exponential_over", "cauchy_over", "log_normal_over", "geometric_over",
+    "integers_over", "integers_below_over", "integers_between_over", "bernoulli_number_over",
+    "normal_over", "bernoulli_of", "bernoulli_over", "bernoulli_like", "normal_of_mean",
+    "normal_of_std", "normal_of_both", "poisson_of", "binomial_of", "multinomial_of",
+)  # fmt: skip
+
+# -- indices ---------------------------------------------------------------------------------
+
+
+def _is_mask(x: Any) -> bool:
+    return getattr(x, "dtype", None) == np.dtype(bool)
+
+
+def _index(where: Any) -> Any:
+    """An index without masks, which are constants: the numbers of what they let through."""
+    found: list[Any] = []
+    for item in where:
+        if _is_mask(item):
+            if not isinstance(item, np.ndarray | np.generic):
+                raise NotImplementedError("an index with a mask that is not a constant")
+            if not np.ndim(item):
+                raise NotImplementedError("an index with a single truth")
+            found += np.nonzero(item)
+        else:
+            found.append(item)
+    return tuple(found)
+
+
+@lowering("index")
+def _take(x: Any, where: Any) -> Any:
+    return x[_index(where)]
+
+
+@lowering("index_add_zeros")
+def _index_add_zeros(x: Any, shape: Any, where: Any) -> Any:
+    return jnp.zeros(shape, x.dtype).at[_index(where)].add(x)
+
+
+@lowering("index_put")
+def _index_put(x: Any, values: Any, where: Any, accumulate: bool) -> Any:
+    values = values.astype(x.dtype)
+    if len(where) == 1 and _is_mask(where[0]):
+        return _put_masked(x, values, jnp.asarray(where[0]), accumulate)
+    place = x.at[_index(where)]
+    return place.add(values) if accumulate else place.set(values)
+
+
+def _put_masked(x: Any, values: Any, mask: Any, accumulate: bool) -> Any:
+    """Values over the elements that a mask lets through: one for all, or one for each in turn."""
+    wide = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
+    rest = x.shape[mask.ndim :]
+    if values.ndim > len(rest) and values.shape[0] != 1:
+        trust(jnp.sum(mask) == values.shape[0])
+        turn = jnp.cumsum(mask.reshape(-1)) - 1
+        values = jnp.broadcast_to(values, (values.shape[0], *rest))
+        values = values[jnp.clip(turn, 0)].reshape(x.shape)
+    elif values.ndim > len(rest):
+        values = values[0]
+    return jnp.where(wide, x + values if accumulate else values, x)
+
+
+@lowering("put_zeros")
+def _put_zeros(x: Any, shape: Any, where: Any) -> Any:
+    return jnp.zeros(shape, x.dtype).at[where].set(x)
+
+
+@lowering("select_scatter", "slice_scatter")
+def _put_at(x: Any, src: Any, where: Any) -> Any:
+    return x.at[where].set(src.astype(x.dtype))
+
+
+@lowering("put")
+def _put(base: Any, value: Any, views: Any = ()) -> Any:
+    """A write to a part of some memory, of which the rest stays as it was."""
+    value = jnp.asarray(value)
+    if value.dtype != base.dtype:
+        value = to_dtype(value, base.dtype)
+    which = np.arange(base.size).reshape(base.shape)
+    for view in views:
+        which = view(which)
+    if which.shape == base.shape and not views:
+        return (jnp.broadcast_to(value, base.shape),)
+    flat = base.reshape(-1).at[jnp.asarray(which)].set(jnp.broadcast_to(value, which.shape))
+    return (flat.reshape(base.shape),)
+
+
+lowerings(in_layout_of=lambda x, like: x)
+
+# -- along one dimension ---------------------------------------------------------------------
+
+
+def _along(index: Any, dim: int) -> Any:
+    """The index of elements whose number along ``dim`` is given."""
+    found: list[Any] = []
+    for d, size in enumerate(index.shape):
+        line = jnp.arange(size).reshape(-1, *(1,) * (index.ndim - d - 1))
+        found.append(index if d == dim else line)
+    return tuple(found)
+
+
+def _at_least_1d(x: Any) -> Any:
+    return x if x.ndim else x.reshape(1)
+
+
+def _cut(src: Any, shape: tuple[int, ...]) -> Any:
+    return src[tuple(slice(0, n) for n in shape)] if src.ndim else src
+
+
+@lowering("gather")
+def _gather(x: Any, index: Any, dim: int) -> Any:
+    shape = index.shape
+    x, index = _at_least_1d(x), _at_least_1d(index)
+    return x[_along(index, dim)].reshape(shape)
+
+
+def _scattered(x: Any, index: Any, values: Any, dim: int, how: str) -> Any:
+    shape = x.shape
+    x, index = _at_least_1d(x), _at_least_1d(index)
+    values = jnp.asarray(values)
+    values = jnp.broadcast_to(values.astype(x.dtype), index.shape)
+    return getattr(x.at[_along(index, dim)], how)(values).reshape(shape)
+
+
+@lowering("scatter_zeros")
+def _scatter_zeros(x: Any, shape: Any, dim: int, indices: Any) -> Any:
+    return _scattered(jnp.zeros(shape, x.dtype), indices, x, dim, "add")
+
+
+@lowering("scatter_reduce")
+def _scatter_reduce(
+    x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool
+) -> Any:
+    src = _cut(src, index.shape)
+    how = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "max", "amin": "min"}[reduce]
+    start = x
+    if not include_self:
+        neutral = jnp.asarray(arrays.sorting.neutral(reduce, x.dtype), x.dtype)
+        start = _scattered(x, index, neutral, dim, "set")
+    found = _scattered(start, index, src, dim, how)
+    if reduce != "mean":
+        return found
+    ones = jnp.zeros(x.shape, "int64")
+    counts = _scattered(ones, index, 1, dim, "add") + int(include_self)
+    counts = jnp.maximum(counts, 1)
+    return found // counts.astype(x.dtype) if x.dtype.kind in "iu" else found / counts
+
+
+lowerings(
+    scatter_number=lambda x, index, dim, value: _scattered(x, index, value, dim, "set"),
+    scatter=lambda x, index, src, dim: _scattered(
+        x, index, _cut(src, index.shape), dim, "set"
+    ),
+    scatter_add=lambda x, index, src, dim: _scattered(
+        x, index, _cut(src, index.shape), dim, "add"
+    ),
+)
+
+# -- sorting and searching -------------------------------------------------------------------
+
+
+@lowering("argsort")
+def _argsort(x: Any, dim: int, descending: bool) -> Any:
+    if not x.ndim:
+        return jnp.zeros((), "int64")
+    if not descending:
+        return jnp.argsort(x, dim, stable=True)
+    backwards = jnp.flip(x, dim)
+    return x.shape[dim] - 1 - jnp.flip(jnp.argsort(backwards, dim, stable=True), dim)
+
+
+@lowering("sort", "sort_stable")
+def _sort(x: Any, dim: int, descending: bool) -> tuple[Any, Any]:
+    order = _argsort(x, dim, descending)
+    return (_gather(x, order, dim) if x.ndim else x), order
+
+
+@lowering("topk")
+def _topk(x: Any, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
+    if not x.ndim:
+        return x, jnp.zeros((), "int64")
+    values, order = _sort(x, dim, largest)
+    front = (slice(None),) * dim + (slice(0, k),)
+    return values[front], order[front]
+
+
+@lowering("searchsorted")
+def _searchsorted(bounds: Any, values: Any, right: bool, dtype: Any) -> Any:
+    common = jnp.promote_types(bounds.dtype, values.dtype)
+    bounds, values = bounds.astype(common), values.astype(common)
+    side = "right" if right else "left"
+    if bounds.ndim == 1:
+        return jnp.searchsorted(bounds, values, side)
+    rows = bounds.reshape(-1, bounds.shape[-1])
+    wanted = values.reshape(len(rows), -1)
+    found = jax.vmap(lambda b, v: jnp.searchsorted(b, v, side))(rows, wanted)
+    return found.reshape(values.shape)
+
+
+@lowering("unravel_index")
+def _unravel(x: Any, shape: Any) -> Any:
+    found: list[Any] = []
+    for size in reversed(shape):
+        x, place = jnp.divmod(x, size)
+        found.append(place)
+    return tuple(reversed(found))
+
+
+@lowering("one_hot")
+def _one_hot(x: Any, num_classes: int) -> Any:
+    return (x[..., None] == jnp.arange(num_classes)).astype("int64")
+
+
+# -- counts ----------------------------------------------------------------------------------
+
+
+@lowering("count_nonzero")
+def _count_nonzero(x: Any, dim: Any) -> Any:
+    return jnp.sum(x != 0, axis=dim, dtype="int64")
+
+
+@lowering("histc")
+def _histc(x: Any, bins: int, min: float, max: float) -> Any:
+    values = x.reshape(-1)
+    inside = (values >= min) & (values <= max)
+    low, width = jnp.asarray(min, x.dtype), jnp.asarray(max - min, x.dtype)
+    places = ((values - low) / width * jnp.asarray(bins, x.dtype)).astype("int64")
+    places = jnp.where(inside, jnp.clip(places, 0, bins - 1), bins)
+    return jnp.zeros(bins + 1, "int64").at[places].add(1)[:bins]
+
+
+def _histogram(x: Any, weight: Any, edges: Any, density: bool) -> tuple[Any, Any]:
+    values, bins = x.reshape(-1), edges.shape[0] - 1
+    inside = (values >= edges[0]) & (values <= edges[-1])
+    places = jnp.minimum(jnp.searchsorted(edges, values, "right") - 1, bins - 1)
+    places = jnp.where(inside, places, bins)
+    weight = jnp.ones(values.shape, x.dtype) if weight is None else weight.reshape(-1)
+    found = jnp.zeros(bins + 1, x.dtype).at[places].add(weight.astype(x.dtype))[:bins]
+    return found / (jnp.sum(found) * jnp.diff(edges)) if density else found, edges
+
+
+lowerings(
+    histogram=lambda x, edges, density: _histogram(x, None, edges, density),
+    weighed_histogram=lambda x, weight, edges, density: _histogram(x, weight, edges, density),
+)
+
+# -- embeddings ------------------------------------------------------------------------------
+
+
+@lowering("embedding")
+def _look_up(weight: Any, indices: Any, **options: Any) -> Any:
+    return weight[indices]
+
+
+def _is_padding(indices: Any, padding_idx: Any) -> Any:
+    """Whether indices are those of the padding; None if there is none. Of a batch of tables, each
+    with a padding, the number of their rows is given too."""
+    if padding_idx == -1:
+        return None
+    if isinstance(padding_idx, tuple):
+        padding_idx, rows = padding_idx
+        indices = indices % rows
+    return indices == padding_idx
+
+
+@lowering("add_rows")
+def _add_rows(x: Any, indices: Any, rows: int, padding_idx: Any, scale_grad_by_freq: bool) -> Any:
+    flat = indices.reshape(-1)
+    values = x.reshape(flat.size, x.shape[-1])
+    if scale_grad_by_freq:
+        often = jnp.zeros(rows, "int64").at[flat].add(1)[flat]
+        values = values / often[:, None].astype(x.dtype)
+    padding = _is_padding(flat, padding_idx)
+    if padding is not None:
+        values = values * ~padding[:, None]
+    return jnp.zeros((rows, x.shape[-1]), x.dtype).at[flat].add(values)
+
+
+@lowering("embedding_bag", "embedding_bag_max")
+def _bag(
+    weight: Any, indices: Any, offsets: Any, per_sample_weights: Any, mode: int,
+    include_last_offset: bool, padding_idx: Any, scale_grad_by_freq: bool,
+) -> Any:  # fmt: skip
+    starts = offsets[:-1] if include_last_offset else offsets
+    count = starts.shape[0]
+    bags = jnp.searchsorted(starts, jnp.arange(indices.size), "right") - 1
+    padding = _is_padding(indices, padding_idx)
+    # What is left out goes to a bag of its own, behind the others.
+    members = bags if padding is None else jnp.where(padding, count, bags)
+    sizes = jnp.zeros(count + 1, "int64").at[members].add(1)[:count]
+    rows = weight[indices]
+    if mode == 2:
+        best, largest = _bag_maxima(rows, indices, members, count + 1)
+        return best[:count], bags, sizes, largest[:count]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    sums = jnp.zeros((count + 1, weight.shape[1]), rows.dtype).at[members].add(rows)[:count]
+    if mode == 1:
+        sums = sums / jnp.maximum(sizes, 1)[:, None].astype(sums.dtype)
+    return sums, bags, sizes, sizes
+
+
+def _bag_maxima(rows: Any, indices: Any, members: Any, count: int) -> tuple[Any, Any]:
+    """The largest elements of each bag, and the indices that they come from. NaN counts where it
+    comes first in its bag, as in PyTorch."""
+    total, width = rows.shape
+    if not total:
+        return jnp.zeros((count, width), rows.dtype), jnp.zeros((count, width), indices.dtype)
+    numbers = jnp.arange(total)
+    first = jnp.full(count, total - 1).at[members].min(numbers)
+    leads = jnp.isnan(rows)[first][members]
+    rows = jnp.where(leads, jnp.nan, jnp.where(jnp.isnan(rows), -jnp.inf, rows))
+    best = jnp.full((count, width), -jnp.inf, rows.dtype).at[members].max(rows)
+    reached = (rows == best[members]) | jnp.isnan(rows)
+    where = jnp.where(reached, numbers[:, None], total - 1)
+    where = jnp.full((count, width), total - 1).at[members].min(where)
+    filled = (jnp.zeros(count, "int64").at[members].add(1) > 0)[:, None]
+    return jnp.where(filled, best, 0), jnp.where(filled, indices[where], 0)

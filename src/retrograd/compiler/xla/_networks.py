@@ -1,0 +1,284 @@
+"""Lowerings of convolution, of maps along the dimensions of images, and of the loss of sequences
+that are not aligned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from retrograd import arrays
+from retrograd.compiler.xla._table import lowering, lowerings
+from retrograd.ops.networks import avg_pooling as pooling_ops
+from retrograd.ops.networks import padding as padding_ops
+from retrograd.ops.networks import resampling as resampling_ops
+
+np = arrays.programs.numpy
+
+# -- convolution -----------------------------------------------------------------------------
+
+
+def _letters(n: int) -> tuple[str, str, str]:
+    spatial = "DHW"[-n:]
+    return (f"NC{spatial}", f"OI{spatial}", f"NC{spatial}")
+
+
+@lowering("correlation")
+def _correlation(
+    x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    n = len(stride)
+    if not transposed:
+        return lax.conv_general_dilated(
+            x, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation,
+            dimension_numbers=_letters(n), feature_group_count=groups,
+            precision=lax.Precision.HIGHEST,
+        )  # fmt: skip
+    # Its transpose: the kernel turned round, and the strides between the elements of the images.
+    channels, per_group = weight.shape[:2]
+    kernel = weight.shape[2:]
+    turned = weight.reshape(groups, channels // groups, per_group, *kernel)
+    turned = jnp.flip(jnp.swapaxes(turned, 1, 2), tuple(range(3, 3 + n)))
+    turned = turned.reshape(groups * per_group, channels // groups, *kernel)
+    sides = [
+        (d * (k - 1) - p, d * (k - 1) - p + o)
+        for d, k, p, o in zip(dilation, kernel, padding, output_padding, strict=True)
+    ]
+    return lax.conv_general_dilated(
+        x, turned, (1,) * n, sides, lhs_dilation=stride, rhs_dilation=dilation,
+        dimension_numbers=_letters(n), feature_group_count=groups,
+        precision=lax.Precision.HIGHEST,
+    )  # fmt: skip
+
+
+@lowering("convolution_weight")
+def _convolution_weight(
+    x: Any, grad: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """For each element of the kernel, products of the images with the gradient moved by it: a
+    correlation with channels as images, and images as channels."""
+    n = len(kernel)
+    sizes, counts = x.shape[2:], grad.shape[2:]
+    sides = []
+    for size, count, k, s, d, p in zip(
+        sizes, counts, kernel, stride, dilation, padding, strict=True
+    ):
+        reach = s * (count - 1) + d * (k - 1) + 1
+        sides.append((p, reach - size - p))
+    found = lax.conv_general_dilated(
+        jnp.swapaxes(x, 0, 1), jnp.swapaxes(grad, 0, 1), dilation, sides, rhs_dilation=stride,
+        dimension_numbers=_letters(n), batch_group_count=groups, precision=lax.Precision.HIGHEST,
+    )  # fmt: skip
+    return jnp.swapaxes(found, 0, 1)
+
+
+# -- maps along dimensions -------------------------------------------------------------------
+
+
+def _along(x: Any, map: Any, axis: int) -> Any:
+    """A map along an axis, which is counted from the end."""
+    if map.picks and map.used.all():
+        return jnp.take(x, jnp.asarray(map.indices[:, 0]), axis)
+    dense = map.size <= 64 * map.indices.shape[1] and x.dtype.kind != "i"
+    if dense and map.indices.shape[1] > 8:
+        matrix = jnp.asarray(map.matrix.astype(x.dtype))
+        moved = jnp.matmul(jnp.moveaxis(x, axis, -1), matrix.T, precision=lax.Precision.HIGHEST)
+        return jnp.moveaxis(moved, -1, axis)
+    shape = (-1, *(1,) * (-1 - axis))
+    total: Any = None
+    for k in range(map.indices.shape[1]):
+        part = jnp.take(x, jnp.asarray(map.indices[:, k]), axis)
+        part = part * jnp.asarray(map.weights[:, k].astype(x.dtype)).reshape(shape)
+        if not map.used[:, k].all():
+            part = jnp.where(jnp.asarray(map.used[:, k]).reshape(shape), part, 0)
+        total = part if total is None else total + part
+    return total
+
+
+def _resample(x: Any, maps: Any) -> Any:
+    given = x.dtype
+    x = x.astype("float32") if given == "float16" else x
+    axes = sorted(range(-len(maps), 0), key=lambda d: maps[d].count / max(maps[d].size, 1))
+    for d in axes:
+        x = _along(x, maps[d], d)
+    return x
+
+
+def _unresample(x: Any, maps: Any) -> Any:
+    return _resample(x, [m.transposed for m in maps])
+
+
+@lowering(*[f"{mode}_pad{n}d" for mode in ("reflection", "replication", "circular")
+            for n in (1, 2, 3)])  # fmt: skip
+def _framed(x: Any, mode: str, padding: Any) -> Any:
+    sizes = x.shape[x.ndim - len(padding) // 2 :]
+    return _resample(x, padding_ops._maps(mode, sizes, padding))
+
+
+@lowering(*[f"adaptive_avg_pool{n}d" for n in (2, 3)])
+def _adaptive_avg_pool(x: Any, output_size: Any) -> Any:
+    return _resample(x, pooling_ops._averages(x.shape[-len(output_size) :], output_size))
+
+
+@lowering(
+    *[f"upsample_{mode}{n}d" for mode in ("nearest", "nearest_exact") for n in (1, 2, 3)],
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+    "upsample_bilinear2d_aa", "upsample_bicubic2d_aa",
+)  # fmt: skip
+def _resize(x: Any, mode: str, output_size: Any, align_corners: bool, scales: Any) -> Any:
+    sizes = x.shape[-len(scales) :]
+    return _resample(x, resampling_ops._maps(mode, sizes, output_size, align_corners, scales))
+
+
+@lowering("unresize")
+def _unresize(x: Any, mode: str, sizes: Any, align_corners: bool, scales: Any) -> Any:
+    counts = x.shape[-len(scales) :]
+    return _unresample(x, resampling_ops._maps(mode, sizes, counts, align_corners, scales))
+
+
+lowerings(
+    unframed=lambda x, like, mode, sizes, padding: _unresample(
+        x, padding_ops._maps(mode, sizes, padding)
+    ),
+    adaptive_avg_spread=lambda x, like, sizes: _unresample(
+        x, pooling_ops._averages(sizes, x.shape[-len(sizes) :])
+    ),
+)
+
+# -- points between pixels -------------------------------------------------------------------
+
+
+@lowering("pick_pixels")
+def _pick_pixels(x: Any, indices: Any, inside: Any, sizes: Any) -> Any:
+    count, channels = x.shape[:2]
+    flat = x.reshape(count, channels, int(np.prod(x.shape[2:])))
+    where = jnp.broadcast_to(indices[:, None], (count, channels, indices.shape[1]))
+    if not where.size:
+        return jnp.zeros(where.shape, x.dtype)
+    found = jnp.take_along_axis(flat, where, 2)
+    return jnp.where(inside[:, None], found, 0)
+
+
+@lowering("add_pixels")
+def _add_pixels(x: Any, indices: Any, inside: Any, sizes: Any) -> Any:
+    count, channels = x.shape[:2]
+    x = jnp.where(inside[:, None], x, 0)
+    room = int(np.prod(sizes))
+    image = jnp.arange(count)[:, None, None]
+    channel = jnp.arange(channels)[None, :, None]
+    out = jnp.zeros((count, channels, room), x.dtype).at[image, channel, indices[:, None]].add(x)
+    return out.reshape(count, channels, *sizes)
+
+
+@lowering("affine_grid_generator")
+def _affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
+    base = arrays.images.base_grid(tuple(size[2:]), align_corners, np.dtype(theta.dtype))
+    flat = jnp.matmul(jnp.asarray(base), jnp.swapaxes(theta, 1, 2), precision="highest")
+    return flat.reshape(theta.shape[0], *size[2:], len(size) - 2)
+
+
+@lowering("affine_gradient")
+def _affine_gradient(x: Any, size: Any, align_corners: bool) -> Any:
+    base = arrays.images.base_grid(tuple(size[2:]), align_corners, np.dtype(x.dtype))
+    rows = x.reshape(x.shape[0], len(base), len(size) - 2)
+    return jnp.matmul(jnp.swapaxes(rows, 1, 2), jnp.asarray(base), precision="highest")
+
+
+# -- sequences without an alignment ----------------------------------------------------------
+
+
+class _Layout:
+    """Labels of sequences with blanks between them, and where one may go on to."""
+
+    def __init__(self, log_probs: Any, targets: Any, lengths: Any, blank: int) -> None:
+        lengths = np.asarray(lengths, np.int64)
+        most = int(lengths.max(initial=0))
+        if targets.ndim == 1:
+            starts = np.cumsum(lengths) - lengths
+            where = np.minimum(starts[:, None] + np.arange(most), max(targets.shape[0] - 1, 0))
+            inside = np.arange(most) < lengths[:, None]
+            padded = jnp.where(inside, targets[where] if targets.shape[0] else blank, blank)
+        else:
+            padded = targets[:, :most]
+        labels = jnp.full((len(lengths), 2 * most + 1), blank, "int64")
+        self.labels = labels.at[:, 1::2].set(padded)
+        skips = jnp.full(labels.shape, -jnp.inf, log_probs.dtype)
+        differs = self.labels[:, 3::2] != self.labels[:, 1:-2:2]
+        self.skips = skips.at[:, 3::2].set(jnp.where(differs, 0, -jnp.inf))
+        self.ends = 2 * lengths
+        frames = jnp.broadcast_to(self.labels, (log_probs.shape[0], *labels.shape))
+        found = jnp.take_along_axis(log_probs, frames, 2)
+        beyond = np.arange(labels.shape[1]) > self.ends[:, None]
+        self.emitted = jnp.where(beyond, -jnp.inf, found)
+
+
+def _moved(x: Any, by: int) -> Any:
+    """``x`` with its columns moved, and nothing in their place."""
+    empty = jnp.full((x.shape[0], min(abs(by), x.shape[1])), -jnp.inf, x.dtype)
+    if by > 0:
+        return jnp.concatenate([empty, x[:, : max(x.shape[1] - by, 0)]], 1)
+    return jnp.concatenate([x[:, -by:], empty], 1)
+
+
+@lowering("ctc_loss")
+def _ctc(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int,
+    zero_infinity: bool,
+) -> Any:  # fmt: skip
+    layout = _Layout(log_probs, targets, target_lengths, blank)
+    frames, batch, places = layout.emitted.shape
+    dtype = log_probs.dtype
+    first = jnp.where(np.arange(places) < 2, layout.emitted[0] if frames else 0, -jnp.inf)
+
+    def step(before: Any, emitted: Any) -> Any:
+        ways = jnp.logaddexp(before, _moved(before, 1))
+        if places > 2:
+            ways = jnp.logaddexp(ways, _moved(before, 2) + layout.skips)
+        now = ways + emitted
+        return now, now
+
+    rows, last = np.arange(batch), np.asarray(input_lengths, np.int64) - 1
+    if frames:
+        rest = lax.scan(step, first, layout.emitted[1:])[1]
+        alpha = jnp.swapaxes(jnp.concatenate([first[None], rest]), 0, 1)
+        final = alpha[rows, last]
+    else:
+        alpha = jnp.zeros((batch, 0, places), dtype)
+        final = jnp.zeros((batch, places), dtype)
+    at_end = final[rows, layout.ends]
+    before_end = jnp.where(layout.ends > 0, final[rows, np.maximum(layout.ends - 1, 0)], -jnp.inf)
+    losses = -jnp.logaddexp(at_end, before_end)
+    nothing = np.where(layout.ends > 0, np.inf, 0)
+    return jnp.where(last < 0, nothing, losses), alpha
+
+
+@lowering("ctc_backward")
+def _ctc_backward(
+    g: Any, log_probs: Any, losses: Any, alpha: Any, targets: Any, lengths: Any, blank: int,
+    zero_infinity: bool,
+) -> Any:  # fmt: skip
+    layout = _Layout(log_probs, targets, lengths[1], blank)
+    frames, batch, places = layout.emitted.shape
+    last = np.asarray(lengths[0], np.int64) - 1
+    ending = np.full((batch, places), -np.inf)
+    rows = np.arange(batch)
+    ending[rows, np.maximum(layout.ends - 1, 0)] = 0
+    ending[rows, layout.ends] = 0
+
+    def step(beta: Any, given: Any) -> Any:
+        t, begun, emitted, probabilities = given
+        ways = jnp.logaddexp(beta, _moved(beta, -1))
+        if places > 2:
+            ways = jnp.logaddexp(ways, _moved(beta + layout.skips, -2))
+        ways = jnp.where((last == t)[:, None], ending.astype(beta.dtype), ways)
+        expected = jnp.exp(begun + ways + losses[:, None])
+        slope = probabilities.at[rows[:, None], layout.labels].add(-expected)
+        return ways + emitted, slope
+
+    start = jnp.full((batch, places), -jnp.inf, log_probs.dtype)
+    given = (jnp.arange(frames), jnp.swapaxes(alpha, 0, 1), layout.emitted, jnp.exp(log_probs))
+    out = lax.scan(step, start, given, reverse=True)[1] * g[:, None]
+    out = jnp.where((np.arange(frames)[:, None] > last)[:, :, None], 0, out)
+    return jnp.where(jnp.isinf(losses)[:, None], 0, out) if zero_infinity else out

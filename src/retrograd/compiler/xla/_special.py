@@ -1,0 +1,185 @@
+"""Lowerings of special functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import jax.scipy.special as special
+from jax import lax
+
+from retrograd.compiler.xla._table import lowering, lowerings, on_host
+
+on_host(
+    "XLA has no such Bessel function",
+    "special_bessel_j0", "special_bessel_j1", "special_bessel_y0", "special_bessel_y1",
+    "special_modified_bessel_k0", "special_modified_bessel_k1", "special_airy_ai",
+    "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1",
+)  # fmt: skip
+
+
+def _like(x: Any, other: Any) -> Any:
+    return jnp.asarray(x, other.dtype)
+
+
+def _xlogy(x: Any, y: Any) -> Any:
+    return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log(y)))
+
+
+def _xlog1py(x: Any, y: Any) -> Any:
+    return jnp.where(jnp.isnan(y), y, jnp.where(x == 0, 0, x * jnp.log1p(y)))
+
+
+@lowering("lgamma")
+def _lgamma(x: Any) -> Any:
+    if x.dtype == "float16":
+        return lax.lgamma(x.astype("float32"))
+    return lax.lgamma(x)
+
+
+@lowering("digamma")
+def _digamma(x: Any) -> Any:
+    """At 0 it is infinite, with the other sign; at negative integers it is nothing."""
+    pole = (x < 0) & (x == jnp.trunc(x))
+    found = jnp.where(x == 0, jnp.copysign(jnp.inf, -x), lax.digamma(jnp.where(x == 0, 1, x)))
+    found = jnp.where(jnp.isneginf(x), jnp.nan, found)
+    return jnp.where(pole, jnp.nan, found)
+
+
+@lowering("polygamma")
+def _polygamma(x: Any, n: int) -> Any:
+    if n == 0:
+        return _digamma(x)
+    if n == 1:
+        return _trigamma(x)
+    factor = -((-1) ** n) * math.factorial(n)
+    return factor * _zeta(_like(n + 1, x), x)
+
+
+def _trigamma(x: Any) -> Any:
+    """By reflection for negative numbers, where the sum over the rest does not converge."""
+    below = x < 0.5
+    y = jnp.where(below, 1 - x, x)
+    found = lax.polygamma(jnp.ones_like(y), y)
+    sine = jnp.sin(math.pi * x)
+    return jnp.where(below, -found + (math.pi / sine) ** 2, found)
+
+
+@lowering("mvlgamma")
+def _mvlgamma(x: Any, p: int) -> Any:
+    total = _lgamma(x)
+    for j in range(1, p):
+        total = total + _lgamma(x - 0.5 * j)
+    return total + 0.25 * p * (p - 1) * math.log(math.pi)
+
+
+@lowering("special_zeta")
+def _zeta(x: Any, q: Any) -> Any:
+    return special.zeta(x, q)
+
+
+@lowering("igamma")
+def _igamma(a: Any, x: Any) -> Any:
+    return special.gammainc(a, x)
+
+
+@lowering("igammac")
+def _igammac(a: Any, x: Any) -> Any:
+    return special.gammaincc(a, x)
+
+
+@lowering("logit")
+def _logit(x: Any, eps: float | None = None) -> Any:
+    x = x if eps is None else jnp.clip(x, eps, 1 - eps)
+    return jnp.log(x / (1 - x))
+
+
+@lowering("special_spherical_bessel_j0")
+def _spherical_j0(x: Any) -> Any:
+    found = jnp.where(x == 0, 1, jnp.sin(x) / jnp.where(x == 0, 1, x))
+    return jnp.where(jnp.isinf(x), 0, found)
+
+
+@lowering("special_log_ndtr")
+def _log_ndtr(x: Any) -> Any:
+    return special.log_ndtr(x)
+
+
+lowerings(
+    erf=lax.erf,
+    erfc=lax.erfc,
+    erfinv=lambda x: jnp.where(jnp.abs(x) > 1, jnp.nan, lax.erf_inv(x)),
+    special_erfcx=special.erfcx,
+    special_ndtr=special.ndtr,
+    special_ndtri=lambda p: jnp.where((p < 0) | (p > 1), jnp.nan, special.ndtri(p)),
+    zeta_of_number=lambda other, self: _zeta(_like(self, other), other),
+    zeta_by_number=lambda x, other: _zeta(x, _like(other, x)),
+    i0=special.i0,
+    special_i0e=special.i0e,
+    special_i1=special.i1,
+    special_i1e=special.i1e,
+    special_modified_bessel_i0=special.i0,
+    special_modified_bessel_i1=special.i1,
+    special_entr=lambda x: jnp.where(
+        jnp.isnan(x), x, jnp.where(x > 0, -x * jnp.log(x), jnp.where(x == 0, 0, -jnp.inf))
+    ),
+    xlogy=_xlogy,
+    xlogy_of_number=lambda other, self: _xlogy(_like(self, other), other),
+    xlogy_by_number=lambda x, other: _xlogy(x, _like(other, x)),
+    special_xlog1py=_xlog1py,
+    xlog1py_of_number=lambda other, self: _xlog1py(_like(self, other), other),
+    xlog1py_by_number=lambda x, other: _xlog1py(x, _like(other, x)),
+)
+
+# -- orthogonal polynomials ------------------------------------------------------------------
+
+Step = Callable[[Any, Any, Any, Any], Any]
+
+
+def _polynomial(first: Callable[[Any], Any], step: Step, shifted: bool = False) -> Any:
+    """Polynomials by degree: 1, ``first(x)``, and then as the recurrence gives them. The highest
+    degree is known when the program runs, so that this is a loop."""
+
+    def of_degree(x: Any, n: Any) -> Any:
+        n = jnp.where(jnp.abs(n) < 2.0**63, n, -1.0)
+        x, degree = jnp.broadcast_arrays(2 * x - 1 if shifted else x, jnp.trunc(n))
+        before, now = jnp.ones_like(x), first(x)
+        result = jnp.where(degree == 0, before, jnp.where(degree < 0, 0, now)).astype(x.dtype)
+
+        def go_on(state: Any) -> Any:
+            k, before, now, result = state
+            before, now = now, step(x, k, now, before).astype(x.dtype)
+            return k + 1, before, now, jnp.where(degree > k, now, result)
+
+        most = jnp.max(degree, initial=0)
+        start = (jnp.asarray(1, x.dtype), before, now.astype(x.dtype), result)
+        return lax.while_loop(lambda state: state[0] < most, go_on, start)[3]
+
+    return of_degree
+
+
+def _twice(x: Any, k: Any, now: Any, before: Any) -> Any:
+    return 2 * x * now - before
+
+
+for _name, _first in {
+    "t": lambda x: x, "u": lambda x: 2 * x, "v": lambda x: 2 * x - 1, "w": lambda x: 2 * x + 1,
+}.items():  # fmt: skip
+    lowering(f"special_chebyshev_polynomial_{_name}")(_polynomial(_first, _twice))
+    lowering(f"special_shifted_chebyshev_polynomial_{_name}")(_polynomial(_first, _twice, True))
+lowerings(
+    special_hermite_polynomial_h=_polynomial(
+        lambda x: 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before
+    ),
+    special_hermite_polynomial_he=_polynomial(
+        lambda x: x, lambda x, k, now, before: x * now - k * before
+    ),
+    special_laguerre_polynomial_l=_polynomial(
+        lambda x: 1 - x, lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1)
+    ),
+    special_legendre_polynomial_p=_polynomial(
+        lambda x: x, lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1)
+    ),
+)

@@ -1,0 +1,75 @@
+"""The table of lowerings: for each primitive operation, a function that does in JAX what its
+forward does in NumPy.
+
+A lowering takes what the forward takes: arrays as JAX knows them, numbers, and options by name. If
+it has a parameter ``line``, that is the line of the program, which knows shapes, dtypes and layouts
+of its inputs and outputs. What it gives is cast to the dtypes of the outputs, so that it need not
+care how JAX converts numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd.compiler._program import Line
+
+LOWERINGS: dict[str, Callable[..., Any]] = {}
+# Operations that XLA has nothing for. Their kernels run on NumPy, between two parts of the program.
+ON_HOST: dict[str, str] = {}
+_WANT_LINE: set[str] = set()
+
+
+def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the lowering of one operation, or of several that do the same."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        code = getattr(function, "__code__", None)
+        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+        for name in names:
+            assert name not in LOWERINGS, f"{name} has two lowerings"
+            LOWERINGS[name] = function
+            if "line" in arguments:
+                _WANT_LINE.add(name)
+        return function
+
+    return declare
+
+
+def lowerings(**functions: Callable[..., Any]) -> None:
+    """Declare several lowerings by name."""
+    for name, function in functions.items():
+        lowering(name)(function)
+
+
+def on_host(reason: str, *names: str) -> None:
+    """Declare operations that have no lowering, and why."""
+    ON_HOST.update(dict.fromkeys(names, reason))
+
+
+_doubts: list[Any] = []
+
+
+def trust(condition: Any) -> None:
+    """Say when the answer of a lowering is that of eager mode. Where the condition does not hold,
+    as for a matrix that has no inverse, the program is run again on NumPy, which raises the errors
+    and gives the values that eager mode does."""
+    _doubts.append(condition)
+
+
+def doubts() -> list[Any]:
+    """The conditions stated since the last call."""
+    found = list(_doubts)
+    _doubts.clear()
+    return found
+
+
+def lowered(line: Line, args: list[Any], options: dict[str, Any]) -> list[Any]:
+    """The outputs of a line, for values of its arguments and options."""
+    name = line.operation.name
+    if name in _WANT_LINE:
+        options = {**options, "line": line}
+    found = LOWERINGS[name](*args, **options)
+    outputs = list(found) if line.several else [found]
+    assert len(outputs) == len(line.outputs), f"the lowering of {name} gives {len(outputs)} results"
+    return outputs

@@ -1,0 +1,319 @@
+"""Updates of optimizers: kernels that change parameters and their states, in JAX's words.
+
+A step has two parts. Its numbers (sizes of steps, which depend on the learning rate and on counts)
+are computed on NumPy, by the optimizer itself, before XLA runs: one line, ``optimizer_numbers``,
+for all parameters. The lines that update parameters are XLA's, and take these numbers as an array,
+so that other numbers need no new program. What is no number (whether there is a decay of weights,
+say) makes another program, of which one is kept for each combination (``Numbers.signature``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from retrograd import arrays
+from retrograd.compiler._program import Kernel, Line, Program, Var
+from retrograd.compiler.xla._table import lowering
+from retrograd.optim._rules import TracedUpdate
+
+np = arrays.programs.numpy
+UPDATE = "optimizer_update"  # the name of lines that XLA runs
+KERNELS: dict[str, Callable[..., Any]] = {}
+
+
+# -- the numbers of a step -------------------------------------------------------------------
+
+
+class Numbers:
+    """The function that computes the numbers of all updates of a program. It takes the numbers of
+    their states, and gives new ones, all numbers that kernels take, and the number of the
+    signature."""
+
+    def __init__(self, updates: list[TracedUpdate], shapes: list[Any]) -> None:
+        self.updates = updates
+        self.shapes = shapes
+        self.signatures: list[Any] = []
+        self.signature: Any = None  # that lines are lowered for
+
+    def __call__(self, *scalars: Any) -> tuple[Any, ...]:
+        given = iter([arrays.writable(arrays.copy(x)) for x in scalars])
+        rules: dict[int, Any] = {}
+        written: list[Any] = []
+        numbers: list[float] = []
+        signature = []
+        for update, shapes in zip(self.updates, self.shapes, strict=True):
+            rule = rules.get(id(update.group))
+            if rule is None:
+                rule = rules[id(update.group)] = update.optimizer._rule(update.group)
+            own = {i: next(given) for i in update.scalars}
+            kernel, operands, values = update.deferred(rule, shapes, own)
+            written += own.values()
+            fixed = []
+            for x in values:
+                given_later = type(x) is float
+                numbers.append(x if given_later else 0.0)
+                fixed.append(float if given_later else x)
+            places = tuple([None if x is None else x.number for x in operands])
+            signature.append((kernel.__name__, places, tuple(fixed)))
+        key = tuple(signature)
+        if key not in self.signatures:
+            self.signatures.append(key)
+        return (*written, np.array(numbers), np.int64(self.signatures.index(key)))
+
+    def choose(self, number: int) -> None:
+        """Have lines lowered for a signature."""
+        self.signature = self.signatures[number]
+
+
+def is_update(line: Line) -> bool:
+    """Whether XLA can run a line that updates a parameter."""
+    update = line.operation.forward
+    if not isinstance(update, TracedUpdate) or len(line.outputs) > len(line.writes):
+        return False  # the first step of some optimizers makes their state
+    shapes = [v.shape for v in line.args]
+    ones = {i: arrays.writable(np.ones((), line.args[i + 2].dtype)) for i in update.scalars}
+    kernel, _, _ = update.deferred(update.optimizer._rule(update.group), shapes, ones)
+    return kernel.__name__ in KERNELS
+
+
+def with_numbers(program: Program) -> Program:
+    """The program with updates in two parts."""
+    lines = [line for line in program.lines if is_update(line)]
+    if not lines:
+        return program
+    updates = [line.operation.forward for line in lines]
+    numbers = Numbers(updates, [[v.shape for v in line.args] for line in lines])
+    scalars = [line.args[i + 2] for line in lines for i in line.operation.forward.scalars]
+    *_, numbers_now, chosen_now = numbers(*[np.ones((), v.dtype) for v in scalars])
+    values, chosen = Var("numbers", numbers_now), Var("chosen", chosen_now)
+    outputs: list[Var] = []
+    new: dict[Line, Line] = {}
+    for k, line in enumerate(lines):
+        positions = [0, *[i + 2 for i in range(len(line.args) - 2)]]
+        held = {i + 2 for i in line.operation.forward.scalars}
+        outputs += [v for i, v in zip(positions, line.outputs, strict=True) if i in held]
+        made = [v for i, v in zip(positions, line.outputs, strict=True) if i not in held]
+        args = [None if i in held else x for i, x in enumerate(line.args)]
+        kernel = Kernel(UPDATE, line.operation.forward)
+        options = {"numbers": values, "chosen": chosen, "of": numbers, "which": k}
+        new[line] = Line(tuple(made), kernel, tuple(args), options, True, line.place, line.backward)
+    first = Line((*outputs, values, chosen), Kernel("optimizer_numbers", numbers), tuple(scalars),
+                 {}, True, lines[0].place, False)  # fmt: skip
+    body = [first, *[new.get(line, line) for line in program.lines]]
+    return Program(program.name, program.inputs, body, program.outputs, program.updates)
+
+
+@lowering(UPDATE)
+def _update(*args: Any, numbers: Any, chosen: Any, of: Numbers, which: int) -> list[Any]:
+    """The new parameter, and the new parts of its state."""
+    start = sum(len(fixed) for _, _, fixed in of.signature[:which])
+    name, places, fixed = of.signature[which]
+    param = args[0]
+    given = [
+        numbers[start + i].astype(_real(param.dtype)) if x is float else x
+        for i, x in enumerate(fixed)
+    ]
+    operands = [None if i is None else _as_real(args[i]) for i in places]
+    found = KERNELS[name](*operands, *given)
+    by_place = {i: y for i, y in zip((places[0], *places[2:]), found, strict=True) if i is not None}
+    return [
+        _as_given(by_place[i], x) for i, x in enumerate(args) if i != 1 and x is not None
+    ]
+
+
+def _real(dtype: Any) -> Any:
+    """The dtype that an update is computed in."""
+    return np.dtype({"float16": "f4", "complex64": "f4", "complex128": "f8"}.get(dtype.name, dtype))
+
+
+def _as_real(x: Any) -> Any:
+    """Complex numbers as two real ones, which know nothing of each other."""
+    if x.dtype.kind == "c":
+        return jnp.stack([x.real, x.imag], -1)
+    return x.astype("float32") if x.dtype.name == "float16" else x
+
+
+def _as_given(y: Any, like: Any) -> Any:
+    if like.dtype.kind == "c":
+        return y[..., 0] + 1j * y[..., 1]
+    return jnp.reshape(y, like.shape)
+
+
+# -- the kernels -----------------------------------------------------------------------------
+#
+# As those of NumPy in ``arrays/_updates.py``, each takes the parameter, the gradient, the state and
+# numbers. It gives the new parameter and the new state.
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare what a kernel of NumPy of the same name does."""
+    KERNELS[function.__name__] = function
+    return function
+
+
+def _wanted(param: Any, grad: Any, decay: Any, maximize: bool) -> Any:
+    grad = -grad if maximize else grad
+    return grad if decay is None else param * decay + grad
+
+
+def _lerp(x: Any, to: Any, weight: Any) -> Any:
+    way = to - x
+    return jnp.where(weight < 0.5, x + way * weight, to - way * (1 - weight))
+
+
+def _squares(squares: Any, grad: Any, keep: Any, rest: Any) -> Any:
+    return squares * keep + grad * grad * rest
+
+
+@kernel
+def sgd(
+    param: Any, grad: Any, buffer: Any, lr: Any, momentum: Any, rest: Any, decay: Any, first: bool,
+    nesterov: bool, maximize: bool,
+) -> Any:  # fmt: skip
+    wanted = _wanted(param, grad, decay, maximize)
+    if buffer is None:
+        return param - wanted * lr, None
+    buffer = wanted if first else buffer * momentum + wanted * rest
+    return param - (buffer * momentum + wanted if nesterov else buffer) * lr, buffer
+
+
+@kernel
+def adam(
+    param: Any, grad: Any, average: Any, squares: Any, largest: Any, size: Any, rest1: Any,
+    beta2: Any, rest2: Any, eps: Any, decay: Any, shrink: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    param = param if shrink is None else param * shrink
+    wanted = _wanted(param, grad, decay, maximize)
+    squares = _squares(squares, wanted, beta2, rest2)
+    average = _lerp(average, wanted, rest1)
+    largest = None if largest is None else jnp.maximum(largest, squares)
+    spread = jnp.sqrt(squares if largest is None else largest) + eps
+    return param - average / spread * size, average, squares, largest
+
+
+@kernel
+def adamax(
+    param: Any, grad: Any, average: Any, largest: Any, size: Any, rest1: Any, beta2: Any, eps: Any,
+    decay: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    wanted = _wanted(param, grad, decay, maximize)
+    average = _lerp(average, wanted, rest1)
+    largest = jnp.maximum(largest * beta2, jnp.abs(wanted) + eps)
+    return param - average / largest * size, average, largest
+
+
+@kernel
+def nadam(
+    param: Any, grad: Any, average: Any, squares: Any, of_grad: Any, of_average: Any, rest1: Any,
+    beta2: Any, rest2: Any, unbias: Any, eps: Any, decay: Any, shrink: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    param = param if shrink is None else param * shrink
+    wanted = _wanted(param, grad, decay, maximize)
+    squares = _squares(squares, wanted, beta2, rest2)
+    average = _lerp(average, wanted, rest1)
+    spread = jnp.sqrt(squares) * unbias + eps
+    return param - (average * of_average + wanted * of_grad) / spread, average, squares
+
+
+@kernel
+def radam(
+    param: Any, grad: Any, average: Any, squares: Any, size: Any, rest1: Any, beta2: Any,
+    rest2: Any, eps: Any, decay: Any, shrink: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    param = param if shrink is None else param * shrink
+    wanted = _wanted(param, grad, decay, maximize)
+    squares = _squares(squares, wanted, beta2, rest2)
+    average = _lerp(average, wanted, rest1)
+    step = average if eps is None else average / (jnp.sqrt(squares) + eps)
+    return param - step * size, average, squares
+
+
+@kernel
+def rmsprop(
+    param: Any, grad: Any, squares: Any, average: Any, buffer: Any, lr: Any, alpha: Any, rest: Any,
+    eps: Any, momentum: Any, decay: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    wanted = _wanted(param, grad, decay, maximize)
+    squares = _squares(squares, wanted, alpha, rest)
+    spread = squares
+    if average is not None:
+        average = _lerp(average, wanted, rest)
+        spread = squares - average * average
+    step = wanted / (jnp.sqrt(spread) + eps)
+    if buffer is not None:
+        step = buffer = buffer * momentum + step
+    return param - step * lr, squares, average, buffer
+
+
+@kernel
+def adagrad(
+    param: Any, grad: Any, total: Any, size: Any, eps: Any, decay: Any, maximize: bool
+) -> Any:
+    wanted = _wanted(param, grad, decay, maximize)
+    total = total + wanted * wanted
+    return param - wanted / (jnp.sqrt(total) + eps) * size, total
+
+
+@kernel
+def adadelta(
+    param: Any, grad: Any, squares: Any, steps: Any, lr: Any, rho: Any, rest: Any, eps: Any,
+    decay: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    wanted = _wanted(param, grad, decay, maximize)
+    squares = _squares(squares, wanted, rho, rest)
+    step = jnp.sqrt(steps + eps) / jnp.sqrt(squares + eps) * wanted
+    return param - step * lr, squares, _squares(steps, step, rho, rest)
+
+
+@kernel
+def rprop(
+    param: Any, grad: Any, previous: Any, sizes: Any, shrink: Any, grow: Any, smallest: Any,
+    largest: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    wanted = -grad if maximize else grad
+    factor = wanted * previous
+    turned = factor < 0
+    sizes = sizes * jnp.where(turned, shrink, jnp.where(factor > 0, grow, 1))
+    sizes = jnp.clip(sizes, smallest, largest)
+    previous = jnp.where(turned, 0, wanted)
+    sign = jnp.where(jnp.isnan(previous), 0, jnp.sign(previous))
+    return param - sign * sizes, previous, sizes
+
+
+@kernel
+def asgd(
+    param: Any, grad: Any, average: Any, lr: Any, shrink: Any, mu: Any, decay: Any, maximize: bool
+) -> Any:
+    param = param * shrink - _wanted(param, grad, decay, maximize) * lr
+    return param, param if mu is None else average + (param - average) * mu
+
+
+@kernel
+def adafactor(
+    param: Any, grad: Any, row: Any, column: Any, variance: Any, lr: Any, weight: Any, eps: Any,
+    least: Any, threshold: Any, shrink: Any, maximize: bool,
+) -> Any:  # fmt: skip
+    tiny = float(np.finfo(param.dtype).eps) if eps is None else eps
+    size = jnp.maximum(least, _typical(param)) * lr
+    param = param if shrink is None else param * shrink
+    wanted = -grad if maximize else grad
+    squares = wanted * wanted
+    if row is None:
+        variance = variance + (squares - variance) * weight
+        scale = variance
+    else:
+        row = row + (jnp.mean(squares, -1, keepdims=True) - row) * weight
+        column = column + (jnp.mean(squares, -2, keepdims=True) - column) * weight
+        scale = jnp.matmul(row, column, precision="highest")
+        scale = scale / jnp.maximum(jnp.mean(row, -2, keepdims=True), tiny)
+    step = wanted / jnp.sqrt(jnp.maximum(scale, tiny * tiny))
+    step = step * (size / jnp.maximum(1.0, _typical(step) / threshold))
+    return param - step, row, column, variance
+
+
+def _typical(x: Any) -> Any:
+    """The size of a typical element."""
+    return jnp.sqrt(jnp.sum(x * x) / max(x.size, 1))

@@ -1,0 +1,301 @@
+"""Programs on XLA. This file is run by tests/test_compile_xla.py in a process of its own."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_compile_training import MODELS, OPTIMIZERS, Training, array, cnn, labels
+
+import retrograd as torch
+from retrograd import nn
+from retrograd.func import grad, hessian, jvp, vmap
+from retrograd.nn import functional as F
+
+
+def compiled(function: Any) -> Any:
+    return torch.compile(function, backend="xla", fullgraph=True)
+
+
+def close(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-6) -> bool:
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(close(x, y, rtol, atol) for x, y in zip(a, b, strict=True))
+    assert a.dtype is b.dtype
+    return np.allclose(a.numpy(force=True), b.numpy(force=True), rtol, atol, equal_nan=True)
+
+
+def both(function: Any, *args: Any) -> Any:
+    """The compiled function, after it has given what the eager one does."""
+    found = compiled(function)
+    for _ in range(3):
+        assert close(function(*args), found(*args))
+    assert len(found.entries) == 1
+    return found
+
+
+def energy(x: Any) -> Any:
+    return (x**2).sum() * x.prod().sin()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        energy, grad(energy), hessian(energy), vmap(grad(lambda x: x.tanh() * x.exp())),
+        lambda x: jvp(energy, (x,), (x,)), grad(lambda x: grad(energy)(x).pow(2).sum()),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_transforms(function: Any, dtype: Any) -> None:
+    both(function, torch.tensor([0.3, -0.7, 1.1], dtype=dtype))
+
+
+def test_double_precision_is_double_and_the_users_jax_stays_as_it_was() -> None:
+    function = compiled(lambda x: x.exp().sum())
+    x = torch.linspace(0, 1, 1000, dtype=torch.float64)
+    function(x)
+    assert abs(function(x).item() - np.exp(x.numpy()).sum()) < 1e-10
+    assert not jax.config.jax_enable_x64
+    assert jnp.ones(3).dtype == jnp.float32
+
+
+def test_composites_are_their_definitions() -> None:
+    function = both(lambda x: F.softmax(x, 0) + F.gelu(x), torch.randn(5))
+    names = {line.operation.name for line in function.program.lines}
+    assert "softmax" not in names
+    assert "exp" in names
+
+
+def test_results_are_new_arrays_that_may_be_written() -> None:
+    function = compiled(lambda x: (x * 1, x + 1, x.clone()))
+    x = torch.arange(4.0)
+    for _ in range(3):
+        results = function(x)
+        for y in results:
+            y += 5
+        assert x.tolist() == [0, 1, 2, 3]
+        assert [y.tolist() for y in results] == [[5, 6, 7, 8], [6, 7, 8, 9], [5, 6, 7, 8]]
+
+
+def test_what_was_a_view_of_an_argument_stays_one() -> None:
+    @compiled
+    def function(x: Any, w: Any) -> Any:
+        return x[1:], w.T, w * x[0]
+
+    w = torch.ones(2, 3, requires_grad=True)
+    for _ in range(3):
+        x = torch.arange(3.0)
+        part, turned, product = function(x, w)
+        assert part.tolist() == [1, 2]
+        x[1] = 7
+        assert part.tolist() == [7, 2]
+        with torch.no_grad():
+            w.add_(1)
+        assert turned.sum().item() == w.sum().item()
+        assert product.sum().item() == 0
+
+
+def test_layouts_are_those_of_eager_mode() -> None:
+    function = compiled(lambda x: (x.T + 1, (x + 1).T.exp(), x.T.contiguous()))
+    x = torch.randn(3, 4)
+    eager = [y.stride() for y in function(x)]
+    assert [y.stride() for y in function(x)] == eager == [(1, 4), (1, 4), (3, 1)]
+    assert close(function(x), function.function(x))
+    turned = torch.randn(4, 3).T
+    assert close(function(turned), function.function(turned))
+    assert close(function(turned), function.function(turned))
+
+
+def test_arguments_in_any_layout() -> None:
+    function = compiled(lambda x, y: x * 2 + y.sum(0))
+    for x in (torch.randn(4, 6)[::2, ::3], torch.randn(3).expand(2, 3)[:, :2], torch.randn(2, 2).T):
+        y = torch.randn(3, 2).flip(0)
+        assert close(function(x, y), x * 2 + y.sum(0))
+        assert close(function(x, y), x * 2 + y.sum(0))
+
+
+def test_random_numbers_are_those_of_eager_mode() -> None:
+    def function(x: Any) -> Any:
+        noise = torch.randn(4) * torch.rand(4)
+        return F.dropout(x, 0.5) + noise, torch.bernoulli(torch.sigmoid(x)), torch.randperm(5)
+
+    found = compiled(function)
+    torch.manual_seed(3)
+    expected = [function(torch.ones(4)) for _ in range(4)]
+    torch.manual_seed(3)
+    for one in expected:
+        assert close(found(torch.ones(4)), one)
+    assert len(found.entries) == 1
+
+
+def test_errors_are_those_of_eager_mode_and_nothing_is_half_written() -> None:
+    seen = torch.zeros(())
+
+    @compiled
+    def function(p: Any, index: Any) -> Any:
+        seen.add_(1)
+        return F.binary_cross_entropy(p, p.detach().round()) + p[index].sum()
+
+    good, index = torch.tensor([0.2, 0.7]), torch.tensor([1, 0])
+    for _ in range(2):
+        function(good, index)
+    with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
+        function(good * 2, index)
+    with pytest.raises(IndexError, match="index 2 is out of bounds"):
+        function(good, index + 1)
+    assert seen.item() == 2
+    divided = compiled(lambda x, y: x // y)
+    x = torch.tensor([4, 6])
+    for _ in range(2):
+        assert divided(x, torch.tensor([2, 4])).tolist() == [2, 1]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divided(x, torch.tensor([0, 4]))
+
+
+def test_matrices_without_factors() -> None:
+    function = compiled(lambda x: torch.linalg.cholesky_ex(x)[1])
+    good = torch.eye(3)
+    assert function(good).item() == function(good).item() == 0
+    bad = torch.diag(torch.tensor([1.0, -1.0, 1.0]))
+    assert function(bad).item() == 2
+    inverse = compiled(torch.linalg.inv)
+    assert close(inverse(good), inverse(good))
+    with pytest.raises(RuntimeError, match="singular"):
+        inverse(torch.zeros(3, 3))
+
+
+def test_operations_that_xla_has_nothing_for_run_on_numpy() -> None:
+    function = torch.compile(
+        lambda x: torch.special.bessel_j0(x.exp()).tanh() + x, backend="xla", fullgraph=True
+    )
+    x = torch.tensor([0.1, 0.2])
+    with pytest.warns(UserWarning, match=r"special_bessel_j0\(\) is computed by NumPy.*Bessel"):
+        first = function(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert close(function(x), first)
+        assert close(function(x + 1), function.function(x + 1))
+
+
+def test_gradients_from_outside() -> None:
+    torch.manual_seed(0)
+    model = cnn()
+    twin = copy.deepcopy(model)
+    program = compiled(model)
+    x, y = array(8, 1, 8, 8), labels(8, 5)
+    for _ in range(3):
+        for f in (program, twin):
+            F.cross_entropy(f(x), y).backward()
+        for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+            assert close(p.grad, q.grad, 1e-3, 1e-5)
+            p.grad = q.grad = None
+    assert close(list(model.buffers()), list(twin.buffers()))
+    assert len(program.entries) == 1
+
+
+# -- training --------------------------------------------------------------------------------
+
+
+def trained(name: str, optimizer: Any, steps: int) -> tuple[list[float], list[float], Training]:
+    """The losses of eager and of compiled steps, and what was trained by the latter."""
+    model, x, y = MODELS[name]
+    losses = []
+    for on_xla in (False, True):
+        training = Training(model, optimizer, False)
+        if on_xla:
+            training.step = compiled(training.step)
+        torch.manual_seed(1)
+        losses.append([training.step(x, y).item() for _ in range(steps)])
+    return losses[0], losses[1], training
+
+
+def check_training(name: str, steps: int) -> None:
+    eager, found, training = trained(name, lambda p: torch.optim.Adam(p, lr=0.01), steps)
+    np.testing.assert_allclose(found, eager, rtol=0, atol=1e-4)
+    assert len(training.step.entries) == 2, "the first step makes the state of the optimizer"
+    if steps > 100:
+        assert found[-1] < found[0] / 2
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training(name: str) -> None:
+    check_training(name, 6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MODELS)
+def test_training_for_200_steps(name: str) -> None:
+    check_training(name, 200)
+
+
+QUICK = ("SGD", "Adafactor", "RAdam")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in OPTIMIZERS]
+)
+def test_optimizers(name: str) -> None:
+    kind, options = getattr(torch.optim, name), OPTIMIZERS[name]
+    eager, found, training = trained("mlp", lambda p: kind(p, lr=0.01, **options), 8)
+    np.testing.assert_allclose(found, eager, rtol=0, atol=1e-5)
+    steps = {float(s["step"]) for s in training.optimizer.state.values() if "step" in s}
+    assert steps <= {8.0}
+
+
+def test_muon_is_updated_by_numpy() -> None:
+    losses = []
+    for on_xla in (False, True):
+        torch.manual_seed(0)
+        weight = nn.Parameter(torch.randn(3, 2))
+        optimizer = torch.optim.Muon([weight], lr=0.1)
+
+        def step(weight: Any = weight, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = (weight**2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = compiled(step) if on_xla else step
+        losses.append([run().item() for _ in range(5)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+def test_learning_rates_and_complex_parameters() -> None:
+    found = []
+    for on_xla in (False, True):
+        weight = torch.tensor([1 + 2j, -1j], requires_grad=True)
+        optimizer = torch.optim.AdamW([weight], lr=0.1)
+
+        def step(weight: Any = weight, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = (weight * weight.conj()).real.sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = compiled(step) if on_xla else step
+        losses = []
+        for k in range(6):
+            optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+            losses.append(run().item())
+        found.append(losses)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
+def test_state_is_written_where_it_was_and_steps_may_take_turns() -> None:
+    eager, found, training = trained("mlp", lambda p: torch.optim.Adam(p, lr=0.01), 3)
+    weight = training.model[0].weight
+    shown, before = weight.detach()[0], weight.detach().clone()
+    _, x, y = MODELS["mlp"]
+    training.step(x, y)
+    assert not torch.equal(weight, before)
+    assert torch.equal(shown, weight.detach()[0])
+    training.step.function(x, y)
+    training.step(x, y)
+    assert torch.equal(shown, weight.detach()[0])
+    assert eager == pytest.approx(found, abs=1e-5)
