@@ -147,11 +147,16 @@ class Line:
         return describe(self.place)
 
     @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers."""
+        over = getattr(self.operation, "batch", None) == "random overwrite"
+        return over or bool(self.operation.random)
+
+    @property
     def effects(self) -> bool:
         """Whether it does more than give its outputs, so that it may not be left out. An empty
         tuple, as of ``x.unbind()``, is an output too."""
-        drawn = getattr(self.operation, "batch", None) == "random overwrite"
-        return bool(self.operation.random) or drawn or not (self.outputs or self.several)
+        return self.draws or not (self.outputs or self.several)
 
     @property
     def writes(self) -> tuple[int, ...]:

@@ -453,7 +453,7 @@ class Trace:
         """Run the program on what was there before, and compare with what the function gave: an
         operation may have done something that no program shows."""
         generators, states, after = self._generators
-        if not any(line.operation.random for line in entry.program.lines):
+        if not any(line.draws for line in entry.program.lines):
             generators = []  # which other threads may be drawing from
         states, after = states[: len(generators)], after[: len(generators)]
         for g, state in zip(generators, states, strict=True):
