@@ -73,7 +73,7 @@ def test_every_primitive_has_a_lowering_or_a_reason() -> None:
     assert set(reasons) <= primitives
     random = {name for name, reason in reasons.items() if "random numbers" in reason}
     sized = {name for name, reason in reasons.items() if "how many results" in reason}
-    assert len(set(reasons) - random - sized) <= 11
+    assert len(set(reasons) - random - sized) <= 25  # Bessel functions and polynomials
     # What is no operation of the table: lines that only programs have.
     kernels = {"put", "in_layout_of", "optimizer_update"}
     assert not set(lowered) - primitives - kernels

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,6 +16,14 @@ on_host(
     "special_bessel_j0", "special_bessel_j1", "special_bessel_y0", "special_bessel_y1",
     "special_modified_bessel_k0", "special_modified_bessel_k1", "special_airy_ai",
     "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1",
+    "airy_ai_derivative", "hyp0f1",
+)  # fmt: skip
+on_host(
+    "polynomials of a degree that is data, and their derivatives of any order",
+    *[f"special_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+    *[f"special_shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"],
+    "special_hermite_polynomial_h", "special_hermite_polynomial_he",
+    "special_laguerre_polynomial_l", "special_legendre_polynomial_p",
 )  # fmt: skip
 
 
@@ -131,55 +138,4 @@ lowerings(
     special_xlog1py=_xlog1py,
     xlog1py_of_number=lambda other, self: _xlog1py(_like(self, other), other),
     xlog1py_by_number=lambda x, other: _xlog1py(x, _like(other, x)),
-)
-
-# -- orthogonal polynomials ------------------------------------------------------------------
-
-Step = Callable[[Any, Any, Any, Any], Any]
-
-
-def _polynomial(first: Callable[[Any], Any], step: Step, shifted: bool = False) -> Any:
-    """Polynomials by degree: 1, ``first(x)``, and then as the recurrence gives them. The highest
-    degree is known when the program runs, so that this is a loop."""
-
-    def of_degree(x: Any, n: Any) -> Any:
-        n = jnp.where(jnp.abs(n) < 2.0**63, n, -1.0)
-        x, degree = jnp.broadcast_arrays(2 * x - 1 if shifted else x, jnp.trunc(n))
-        before, now = jnp.ones_like(x), first(x)
-        result = jnp.where(degree == 0, before, jnp.where(degree < 0, 0, now)).astype(x.dtype)
-
-        def go_on(state: Any) -> Any:
-            k, before, now, result = state
-            before, now = now, step(x, k, now, before).astype(x.dtype)
-            return k + 1, before, now, jnp.where(degree > k, now, result)
-
-        most = jnp.max(degree, initial=0)
-        start = (jnp.asarray(1, x.dtype), before, now.astype(x.dtype), result)
-        return lax.while_loop(lambda state: state[0] < most, go_on, start)[3]
-
-    return of_degree
-
-
-def _twice(x: Any, k: Any, now: Any, before: Any) -> Any:
-    return 2 * x * now - before
-
-
-for _name, _first in {
-    "t": lambda x: x, "u": lambda x: 2 * x, "v": lambda x: 2 * x - 1, "w": lambda x: 2 * x + 1,
-}.items():  # fmt: skip
-    lowering(f"special_chebyshev_polynomial_{_name}")(_polynomial(_first, _twice))
-    lowering(f"special_shifted_chebyshev_polynomial_{_name}")(_polynomial(_first, _twice, True))
-lowerings(
-    special_hermite_polynomial_h=_polynomial(
-        lambda x: 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before
-    ),
-    special_hermite_polynomial_he=_polynomial(
-        lambda x: x, lambda x, k, now, before: x * now - k * before
-    ),
-    special_laguerre_polynomial_l=_polynomial(
-        lambda x: 1 - x, lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1)
-    ),
-    special_legendre_polynomial_p=_polynomial(
-        lambda x: x, lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1)
-    ),
 )
