@@ -82,7 +82,7 @@ except ModuleNotFoundError as error:
     said = result.stdout.splitlines()
     assert said[1] == (
         "module 'retrograd.nn' has no attribute 'Liner'; the nearest names are torch.nn.Linear, "
-        "torch.nn.linear and torch.nn.Bilinear"
+        "torch.nn.linear and torch.nn.LazyLinear"
     )
     nearest = ["torch.inner", "torch.nn.Linear", "functional.relu", "torch.linalg.inv",
                "torch.utils.data", None, "torch.func", "torch.nn.functional", None, None,
