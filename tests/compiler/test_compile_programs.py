@@ -246,6 +246,30 @@ def test_what_cannot_be_saved_says_so(tmp_path: Path) -> None:
         compiled.save(tmp_path / "drawn.py")
 
 
+@pytest.mark.parametrize("what", ["adam_update", "keep_mask", "native_batch_norm"])
+def test_steps_with_state_of_the_process_cannot_be_saved(what: str, tmp_path: Path) -> None:
+    model = {
+        "adam_update": torch.nn.Linear(3, 3), "keep_mask": torch.nn.Dropout(0.5),
+        "native_batch_norm": torch.nn.BatchNorm1d(3),
+    }[what]  # fmt: skip
+    optimizer = torch.optim.Adam(torch.nn.Linear(3, 3).parameters())
+    if what == "adam_update":
+        optimizer = torch.optim.Adam(model.parameters())
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).sum()
+        if what == "adam_update":
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return loss.detach()
+
+    compiled = compiled_on(step, torch.randn(4, 3))
+    with pytest.raises(NotImplementedError, match=rf"calls {what}\(\).* cannot be saved"):
+        compiled.save(tmp_path / "step.py")
+    assert not (tmp_path / "step.py").exists()
+
+
 def test_cost() -> None:
     compiled = compiled_on(lambda x: (x + 1) * (x + 1), torch.ones(10, 10))
     cost = compiled.cost

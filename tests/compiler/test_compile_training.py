@@ -5,6 +5,9 @@ once. Models and optimizers are trained twice, eagerly and compiled, and compare
 """
 
 import copy
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -203,6 +206,61 @@ def test_state_dicts_in_the_middle() -> None:
     torch.manual_seed(1)
     losses = [fresh.step(x, y).item() for _ in range(4)]
     assert losses == eager.losses  # type: ignore[attr-defined]
+
+
+TRAINING = """
+import os, signal, sys
+import retrograd as torch
+
+path, until, ends = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+torch.manual_seed(0)
+model = torch.nn.Sequential(
+    torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Dropout(0.25),
+    torch.nn.Linear(8, 2),
+)
+optimizer = torch.optim.AdamW(model.parameters(), 0.05)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+start = 0
+if os.path.exists(path):
+    found = torch.load(path)
+    start = found["step"]
+    model.load_state_dict(found["model"])
+    optimizer.load_state_dict(found["optimizer"])
+    scheduler.load_state_dict(found["scheduler"])
+    torch.set_rng_state(found["random"])
+
+@torch.compile(fullgraph=True)
+def step(x, y):
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+x = torch.arange(64.0).reshape(16, 4).sin()
+y = (x.sum(1) > 0).long()
+for number in range(start, until):
+    loss = step(x, y).item()
+    scheduler.step()
+    torch.save({"step": number + 1, "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(),
+                "random": torch.get_rng_state()}, path)
+    print(loss.hex(), flush=True)
+if ends == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_kill_and_resume_in_the_middle(tmp_path: Path) -> None:
+    def train(path: str, until: int, ends: str = "as it should") -> list[str]:
+        command = [sys.executable, "-c", TRAINING, str(tmp_path / path), str(until), ends]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == (-9 if ends == "killed" else 0), done.stderr
+        return done.stdout.split()
+
+    whole = train("whole", 9)
+    assert len(whole) == 9
+    assert [*train("parts", 4, "killed"), *train("parts", 9)] == whole
 
 
 def test_eager_and_compiled_steps_in_turn() -> None:
