@@ -207,6 +207,21 @@ def test_results_that_are_views_of_one_memory() -> None:
         assert (first._version, second._version) == (2, 2)
 
 
+def test_views_beside_results_with_a_history() -> None:
+    kept: list[Any] = [None]
+    weight = torch.ones(2, 2, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        kept[0] = x.t()
+        return kept[0], x * weight
+
+    compiled = torch.compile(function, fullgraph=True)
+    for run in (function, compiled, compiled, compiled):
+        view, product = run(torch.ones(2, 2))
+        assert view is kept[0]
+        assert product.requires_grad
+
+
 def test_graphs_whose_values_were_overwritten() -> None:
     weight = torch.ones(3, requires_grad=True)
 

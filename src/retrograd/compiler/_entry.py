@@ -110,6 +110,7 @@ class Entry:
         maker.made.update(
             (o, x) for o, x in trace.tensors.items() if all(x is not y for y, _ in trace.recorded)
         )
+        maker.parts.update(trace.parts())
         for change in trace.changes:
             if change.template is not REMOVED and has_history(change.template):
                 apply(change, change.held.container, maker)

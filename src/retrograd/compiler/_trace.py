@@ -230,6 +230,11 @@ class Trace:
             self._places[data.memory] = (found, value)
         return found
 
+    def parts(self) -> dict[int, Any]:
+        """The tensors of the run that are parts of others, by their templates."""
+        pairs = [(self._templates.get(id(x)), x) for x, _ in self._concrete]
+        return {id(template): x for template, x in pairs if isinstance(template, Part)}
+
     def owned(self, data: Traced, like: Traced | None = None) -> tuple[Var, Any]:
         """A variable, and an array, that nobody else has; in the layout of ``like``."""
         var, value = data.var, data.value
