@@ -146,8 +146,9 @@ _LATER = {
 }  # fmt: skip
 _MODULES = (
     "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
-    "files", "func", "functional", "hub", "integrate", "jit", "library", "linalg", "nn", "optim",
-    "pipeline", "random", "signal", "sparse", "special", "testing", "utils", "version", "viz",
+    "files", "func", "functional", "hub", "integrate", "jit", "library", "linalg", "mps",
+    "multiprocessing", "nn", "optim", "pipeline", "random", "signal", "sparse", "special",
+    "testing", "types", "utils", "version", "viz", "xpu",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 

@@ -22,6 +22,8 @@ from retrograd import integrate as integrate
 from retrograd import jit as jit
 from retrograd import library as library
 from retrograd import linalg as linalg
+from retrograd import mps as mps
+from retrograd import multiprocessing as multiprocessing
 from retrograd import nn as nn
 from retrograd import optim as optim
 from retrograd import pipeline as pipeline
@@ -30,9 +32,11 @@ from retrograd import signal as signal
 from retrograd import sparse as sparse
 from retrograd import special as special
 from retrograd import testing as testing
+from retrograd import types as types
 from retrograd import utils as utils
 from retrograd import version as version
 from retrograd import viz as viz
+from retrograd import xpu as xpu
 from retrograd.tensor._rng import Generator as Generator
 from retrograd.tensor._tensor import Size as Size
 from retrograd.tensor._tensor import Tensor as Tensor

@@ -23,6 +23,9 @@ torch.backends.mps.is_available(), torch.backends.mps.is_built(), torch.backends
 torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.benchmark, torch.backends.cudnn.enabled
 torch.backends.cudnn.is_available(), torch.backends.cudnn.version()
 torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled()
+torch.xpu.is_available(), torch.xpu.device_count(), torch.mps.device_count()
+torch.types.Number
+len(torch.multiprocessing.get_all_sharing_strategies())
 torch.version.cuda, torch.version.hip, torch.version.debug
 torch.jit.is_scripting(), torch.jit.is_tracing(), torch.compiler.is_compiling()
 torch.newaxis, torch.ones(3)[torch.newaxis].shape
