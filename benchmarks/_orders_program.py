@@ -200,9 +200,11 @@ def sparse(library: Library, program: str) -> dict[str, Any]:
     make = adbench.bundle_adjustment if program == "ba" else adbench.hand_tracking
     f, x = make(library.np)
     jac = library.func.sparse_jacobian(f, x)
+    compiled = library.func.sparse_jacobian(f, x, compile=True)
+    compiled(x)
     runs = {
         "function": lambda: f(x), "plan": lambda: library.func.sparse_jacobian(f, x),
-        "jacobian": lambda: jac(x),
+        "jacobian": lambda: jac(x), "compiled": lambda: compiled(x),
     }  # fmt: skip
     return {"seconds": {k: seconds(run) for k, run in runs.items()}, "products": jac.color_count}
 

@@ -243,3 +243,53 @@ def test_derivatives_are_those_worked_out_by_hand(load: Any, key: str, name: str
             warnings.simplefilter("ignore")
         run = transforms.make_run(key, library.module, library.options, name)
     assert callable(run)
+
+
+@pytest.mark.parametrize(
+    ("method", "program"),
+    [
+        ("retrograd:taylor", "scalar"),
+        ("retrograd:nested", "scalar"),
+        ("retrograd:collapsed", "laplacian:2"),
+        ("retrograd:hessian", "laplacian:2"),
+        ("torch:products", "laplacian:2"),
+    ],
+)
+def test_methods_for_high_orders_agree(
+    load: Any, monkeypatch: pytest.MonkeyPatch, method: str, program: str
+) -> None:
+    program_of = load("benchmarks._orders_program")
+    monkeypatch.setattr(program_of, "POINTS", 5)
+    library = program_of.Library(method.split(":")[0])
+    if program == "scalar":
+        run = program_of.series(method, library, program, 3)
+        f, x, v = program_of.scalar(library.np, library.of)
+        wanted = program_of.nested(library.func.jvp, f, v, 3)(x)
+    else:
+        run = program_of.laplacian(method, library, 2)
+        own = program_of.Library("retrograd")
+        u, points = program_of.network(own.np, own.of, 2)
+        wanted = own.func.vmap(lambda x: own.np.trace(own.func.hessian(u)(x)))(points)
+    with warnings.catch_warnings():
+        if library.name != "retrograd":
+            warnings.simplefilter("ignore")  # what other libraries warn of is not our affair
+        found = run()
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-4, atol=1e-5)
+
+
+def test_the_tables_of_orders(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = load("benchmarks.orders")
+    progress = load("benchmarks._runner").Progress()
+    found = {"seconds": {"1": 1e-3, "2": 2e-3}, "check": {"1": [0.0, 1.0]}, "bytes": 10}
+    monkeypatch.setattr(orders, "run_method", lambda method, program: (
+        "no such thing" if method.startswith("jax") else
+        {**found, "seconds": {**found["seconds"], program: 1e-3 + ("torch" in method)}}
+    ))  # fmt: skip
+    table = str(orders.series("mlp", progress))
+    assert "retrograd, Taylor series  1.00 ms" in table
+    assert "JAX, jet: no such thing" in table
+    laplacian = orders.laplacians("laplacian:10", progress)
+    assert [str(v).split(": ")[-1] for v in laplacian.verdicts()] == ["MISSED (1.00)", "met (0.00)"]
+    wrong = {"check": {"1": [0.0, 2.0]}}
+    with pytest.raises(AssertionError, match=r"mlp, torch:nested, 1: 2.0, not 1.0"):
+        orders.check("mlp", "torch:nested", wrong, found)

@@ -150,7 +150,19 @@ def index(x: Raw, where_from: tuple[Any, ...]) -> Raw:
         if indices.ndim and indices.shape == x.shape[: indices.ndim]:
             rows = x.reshape(indices.size, *x.shape[indices.ndim :])
             return rows.take(np.flatnonzero(indices), axis=0)
+    elif _indexes_one_dimension(where_from):  # as under vmap
+        return x.take(where_from[-1], axis=len(where_from) - 1)
     return in_reading_order(x[where_from])
+
+
+def _indexes_one_dimension(where_from: tuple[Any, ...]) -> bool:
+    """Whether an index takes all of the first dimensions, and an array of integers of the next."""
+    *first, last = where_from
+    return (
+        isinstance(last, np.ndarray)
+        and last.dtype.kind in "iu"
+        and all(isinstance(part, slice) and part == slice(None) for part in first)
+    )
 
 
 def index_put(x: Raw, where_to: tuple[Any, ...], values: Raw) -> Raw:

@@ -86,8 +86,11 @@ class Products:
         self.shapes = shapes
         by_rows = bidirectional.by_rows(pattern, colors)
         rows, columns = patterns.entries(pattern)
-        self.forward = (~by_rows).nonzero()[0], columns[~by_rows], rows[~by_rows]
-        self.reverse = by_rows.nonzero()[0], rows[by_rows], columns[by_rows]
+        # Where each entry is in the products, one after the other.
+        outputs, inputs = pattern.shape
+        self.by_rows = by_rows
+        self.forward = self.column_colors[columns[~by_rows]] * outputs + rows[~by_rows]
+        self.reverse = self.row_colors[rows[by_rows]] * inputs + columns[by_rows]
         forward, reverse = coloring.count(self.column_colors), coloring.count(self.row_colors)
         self.mode = "both" if forward and reverse else "reverse" if reverse else "forward"
         self.nnz = pattern.nnz
@@ -108,11 +111,16 @@ class Products:
 
     def values(self, compressed: tuple[Tensor | None, Tensor | None], dtype: Any) -> Any:
         """The values of all entries, in the order of the pattern."""
+        forward, reverse = (None if x is None else raw(x.detach()).reshape(-1) for x in compressed)
+        if forward is None and reverse is None:
+            return arrays.zeros((self.nnz,), dtype)
+        if reverse is None:
+            return forward.take(self.forward)
+        if forward is None:
+            return reverse.take(self.reverse)
         values = arrays.zeros((self.nnz,), dtype)
-        kinds = (self.forward, self.column_colors), (self.reverse, self.row_colors)
-        for found, ((entries, seeded, read), colors) in zip(compressed, kinds, strict=True):
-            if found is not None:
-                values[entries] = raw(found.detach())[colors[seeded], read]
+        values[~self.by_rows] = forward.take(self.forward)
+        values[self.by_rows] = reverse.take(self.reverse)
         return values
 
 
