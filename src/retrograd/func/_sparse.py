@@ -111,16 +111,16 @@ class Products:
 
     def values(self, compressed: tuple[Tensor | None, Tensor | None], dtype: Any) -> Any:
         """The values of all entries, in the order of the pattern."""
-        forward, reverse = (None if x is None else raw(x.detach()).reshape(-1) for x in compressed)
-        if forward is None and reverse is None:
-            return arrays.zeros((self.nnz,), dtype)
-        if reverse is None:
-            return forward.take(self.forward)
-        if forward is None:
-            return reverse.take(self.reverse)
+        read = [
+            None if x is None else raw(x.detach()).reshape(-1).take(index)
+            for x, index in zip(compressed, (self.forward, self.reverse), strict=True)
+        ]
+        known = [values for values in read if values is not None]
+        if len(known) == 1:
+            return known[0]
         values = arrays.zeros((self.nnz,), dtype)
-        values[~self.by_rows] = forward.take(self.forward)
-        values[self.by_rows] = reverse.take(self.reverse)
+        if known:
+            values[~self.by_rows], values[self.by_rows] = known
         return values
 
 
