@@ -121,7 +121,7 @@ print(f"{{loss.item():.5f}} {{model[0].weight.grad.abs().sum().item():.5f}}")
 """,
     }),
     "geotorch": Package((), {
-        "orthogonal, positive_definite, low_rank": """
+        "orthogonal, positive_definite": """
 import geotorch
 layer = torch.nn.Linear(4, 4)
 geotorch.orthogonal(layer, "weight")
