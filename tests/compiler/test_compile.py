@@ -222,6 +222,22 @@ def test_views_beside_results_with_a_history() -> None:
         assert product.requires_grad
 
 
+def test_detached_results_share_the_memory_of_what_has_a_history() -> None:
+    weight = torch.ones(2, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        product = x * weight
+        return product, product.detach()
+
+    compiled = torch.compile(function, fullgraph=True)
+    for run in (function, compiled, compiled):
+        product, detached = run(torch.ones(2))
+        detached.zero_()
+        assert product.tolist() == [0, 0]
+        assert product.requires_grad
+        assert not detached.requires_grad
+
+
 def test_graphs_whose_values_were_overwritten() -> None:
     weight = torch.ones(3, requires_grad=True)
 

@@ -219,7 +219,10 @@ class Trace:
         self.tensors[output] = x
         if recorded:
             self.recorded.append((x, output))
-            return New(output, recorded=True)
+            found = New(output, recorded=True)
+            if not data.steps and known is None:  # which a detached tensor may share
+                self._places.setdefault(data.memory, (found, value))
+            return found
         if data.memory in self._viewed:
             self._of_views.add(data.memory)
         self._concrete.append((x, value))
