@@ -94,7 +94,7 @@ ERRORS = calls("""
     mat.uniform_(); mat.normal_(); mat.clone().expand(4, 2, 3).uniform_(); i.uniform_(); i.normal_()
     i.exponential_(); i.cauchy_(); i.log_normal_(); k.geometric_(0.5); rcomplex.exponential_()
     rcomplex.cauchy_(); rcomplex.geometric_(0.5); rcomplex.random_(); rcomplex.bernoulli_()
-    rcomplex.log_normal_()
+    rcomplex.log_normal_(); torch.binomial(rcomplex, rcomplex)
     f32.geometric_(?) <- 0; 1; 1.5
     f32.cauchy_(0, ?) <- 0; -1
     f32.log_normal_(0, ?) <- 0; -1
