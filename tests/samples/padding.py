@@ -56,7 +56,7 @@ ERRORS = calls(f"""
     {_PAD}(?) <- pd3, (1, 1, 1, 1, 4, 1), mode='reflect'; pd2, (1, 1), mode='reflect'
     {_PAD}(?) <- pd1, (1, 1, 1, 1, 1, 1), mode='reflect'
     {_PAD}(?) <- pd1, (-3, -2), mode='reflect'; pd1, (-3, -2), mode='replicate'
-    {_PAD}(?) <- pd1, (5, 2), mode='circular'
+    {_PAD}(?) <- pd1, (5, 2), mode='circular'; pd1, (-3, -2), mode='circular'
     {_PAD}(?) <- pd1[..., :0], (1, 2), mode='reflect'; pd1[..., :0], (1, 2), mode='replicate'
     {_PAD}(?) <- pd1[..., :0], (1, 2), mode='circular'
     {_PAD}(?) <- pdk, (1, 2), mode='reflect'; pdk, (1, 2), mode='replicate'; pd1, (1, 2), value=1j

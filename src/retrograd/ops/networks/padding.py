@@ -203,6 +203,10 @@ def _refuse_frame(x: Raw, pad: Sizes, mode: str) -> None:
     if mode == "circular":
         if any(max(b, a) > n for n, b, a in zip(sizes, before, after, strict=True)):
             raise RuntimeError("Padding value causes wrapping around more than once.")
+        for n, b, a in zip(sizes, before, after, strict=True):
+            left = n + min(b, 0) + min(a, 0)  # of the input, which there must be some of to wrap
+            if n + b + a < 0 or left <= 0 < n + b + a:
+                raise RuntimeError("Negative padding value is resulting in an empty dimension")
     elif 0 in shape[len(shape) - spatial - 1 :]:
         raise RuntimeError(
             f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch "
