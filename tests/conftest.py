@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # Programs for type checkers, some of them with mistakes, and programs that import torch.
 collect_ignore_glob = ["typing/*", "programs/*"]
+
+
+def pytest_collection_finish() -> None:
+    """Make sure that comparisons with PyTorch are that: no module that was collected has put this
+    package in its place."""
+    theirs = sys.modules.get("torch")
+    assert theirs is None or "retrograd" not in theirs.__version__, "torch is retrograd"
 
 
 @pytest.fixture(scope="session")
