@@ -59,13 +59,18 @@ def _index_add_zeros(x: Any, shape: Any, where: Any) -> Any:
     return jnp.zeros(shape, x.dtype).at[_index(where)].add(x)
 
 
+def _adding(x: Any) -> str:
+    """How values are added at indices: the sum of two truth values is true if one of them is."""
+    return "max" if x.dtype == bool else "add"
+
+
 @lowering("index_put")
 def _index_put(x: Any, values: Any, where: Any, accumulate: bool) -> Any:
     values = values.astype(x.dtype)
     if len(where) == 1 and _is_mask(where[0]):
         return _put_masked(x, values, jnp.asarray(where[0]), accumulate)
     place = x.at[_index(where)]
-    return place.add(values) if accumulate else place.set(values)
+    return getattr(place, _adding(x))(values) if accumulate else place.set(values)
 
 
 def _put_masked(x: Any, values: Any, mask: Any, accumulate: bool) -> Any:
@@ -141,6 +146,7 @@ def _scattered(x: Any, index: Any, values: Any, dim: int, how: str) -> Any:
     x, index = _at_least_1d(x), _at_least_1d(index)
     values = jnp.asarray(values)
     values = jnp.broadcast_to(values.astype(x.dtype), index.shape)
+    how = _adding(x) if how == "add" else how
     return getattr(x.at[_along(index, dim)], how)(values).reshape(shape)
 
 
