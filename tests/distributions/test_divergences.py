@@ -116,7 +116,9 @@ def test_every_pair(pair: tuple[str, str]) -> None:
 
 def test_the_same_pairs_are_there() -> None:
     registry = ours.distributions.kl._KL_REGISTRY
-    assert sorted((p.__name__, q.__name__) for p, q in registry) == REGISTERED
+    pairs = [(p.__name__, q.__name__) for p, q in registry]
+    known = [pair for pair in pairs if hasattr(ours.distributions, pair[0])]
+    assert sorted(known) == REGISTERED  # without those that examples register
 
 
 @pytest.mark.parametrize("pair", [
