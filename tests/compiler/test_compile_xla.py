@@ -1,5 +1,5 @@
 """Programs on XLA, in processes of their own: JAX starts threads, which must not be in a process
-that forks. Samples are compared with eager mode: one in 192 by default, one in 16 with the slow
+that forks. Samples are compared with eager mode: one in 384 by default, one in 64 with the slow
 tests, and all with ``COMPILE=all``."""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_programs_on_xla() -> None:
 
 @needs_jax
 def test_samples_on_xla() -> None:
-    samples(0, 192)
+    samples(0, 384)
 
 
 @needs_jax
@@ -98,5 +98,5 @@ def test_training_on_xla() -> None:
 @needs_jax
 @pytest.mark.long
 def test_more_samples_on_xla() -> None:
-    every: Any = {"all": 1}.get(os.environ.get("COMPILE", ""), 16)
+    every: Any = {"all": 1}.get(os.environ.get("COMPILE", ""), 64)
     samples(7 % every, every)
