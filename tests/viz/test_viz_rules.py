@@ -164,6 +164,7 @@ NOT_TRIED = {
     "complex": "gives complex numbers", "to_dtype": "the result has another dtype",
     "nextafter": "not smooth anywhere", "rrelu": "random", "threshold_backward": "part of relu",
     "copy": "only in place, where the result has the shape of what is written",
+    "hyp0f1": "part of the rules of Bessel functions", "airy_ai_derivative": "part of airy_ai",
 }  # fmt: skip
 
 
