@@ -645,3 +645,12 @@ def test_as_decorator_and_method() -> None:
         assert other.call(torch.ones(1)).item() == 5
         assert double(torch.ones(1)).item() == 2
     assert double.__name__ == "double"
+
+
+def test_the_default_device_is_guarded() -> None:
+    filled = torch.compile(lambda x: x + torch.zeros(3))
+    x = torch.ones(3)
+    assert filled(x).device.type == "cpu"
+    with torch.device("meta"), pytest.warns(UserWarning, match="runs eagerly"):
+        assert filled(torch.ones(3)).device.type == "meta"
+    assert filled(x).tolist() == [1, 1, 1]

@@ -436,6 +436,11 @@ def test_where_to_load_to() -> None:
         torch.load(io.BytesIO(data), map_location="meta")
 
 
+def test_tensors_without_data_are_not_saved() -> None:
+    with pytest.raises(TypeError, match="on the device 'meta' and has no data"):
+        saved({"a": torch.ones(2, device="meta")})
+
+
 def test_results_are_ordinary_tensors() -> None:
     back = again({"x": ramp(torch.float32, 3), "deep": [ramp(torch.float32, 3)]})
     back["x"].add_(1)

@@ -329,4 +329,6 @@ def has_history(template: Any) -> bool:
 def modes_now() -> tuple[Any, ...]:
     """The modes that change what operations do."""
     state = modes.frame.states[-1]
-    return (state.grad_enabled, state.inference, state.anomaly, dtypes.get_default_dtype())
+    return (
+        state.grad_enabled, state.inference, state.anomaly, state.device, dtypes.get_default_dtype()
+    )  # fmt: skip

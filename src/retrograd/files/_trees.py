@@ -162,6 +162,8 @@ def reason_against(value: Any) -> str:
 
 def flags_of(name: str, tensor: Tensor) -> dict[str, Any]:
     """What a file must say of a tensor besides its elements."""
+    if tensor.is_meta:
+        raise TypeError(f"cannot save tensor {name!r}: it is on the device 'meta' and has no data.")
     if isinstance(tensor._data, Lifted):
         raise TypeError(
             f"cannot save tensor {name!r}: it is a value inside of a transform, such as vmap. "
