@@ -87,3 +87,20 @@ def test_no_numbers() -> None:
     assert torch._standard_gamma(empty).shape == (0, 3)
     assert torch._sample_dirichlet(empty).shape == (0, 3)
     assert torch._standard_gamma(torch.tensor(float("nan"))).isnan()
+
+
+def test_tangents_of_dirichlet_numbers_are_those_of_the_same_draw() -> None:
+    a = torch.tensor([[1.0, 2.0, 0.7], [0.4, 3.0, 5.0]], dtype=torch.float64)
+    torch.manual_seed(3)
+    value, pull = torch.func.vjp(torch._sample_dirichlet, a)
+    after = torch.get_rng_state()
+    units = torch.eye(6, dtype=torch.float64).reshape(6, 2, 3)
+    rows = torch.stack([pull(unit)[0] for unit in units]).reshape(6, 6)
+    columns = []
+    for unit in units:
+        torch.manual_seed(3)
+        same, column = torch.func.jvp(torch._sample_dirichlet, (a,), (unit,))
+        assert torch.equal(same, value)
+        assert torch.equal(torch.get_rng_state(), after)
+        columns.append(column.reshape(-1))
+    np.testing.assert_allclose(torch.stack(columns, dim=1), rows, rtol=1e-12, atol=1e-15)

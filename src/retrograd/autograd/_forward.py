@@ -56,6 +56,7 @@ def push_forward(
         moved = _reduced_derivatives(op, inputs, tangents[0], options, outputs)
         result = (moved, *(None,) * (len(outputs) - 1))
     else:
+        assert not op.random, f"{op.name} needs a tangent rule: calling it again draws again"
         return transposed_twice(lambda xs: call(op, xs, options), inputs, tangents)
     if not isinstance(result, (tuple, list)):
         return (result,)

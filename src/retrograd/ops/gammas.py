@@ -67,10 +67,17 @@ def _dirichlet_rule(g: Any, self: Any, result: Any) -> Any:
     return dirichlet_slope(result, self, whole) * (g - total_of(result * g, -1, True))
 
 
+def _dirichlet_tangent(t: Any, self: Any, result: Any) -> Any:
+    """The transpose of the rule. It cannot be derived from it, since that draws again."""
+    moved = dirichlet_slope(result, self, total_of(self, -1, True)) * t
+    return moved - result * total_of(moved, -1, True)
+
+
 dirichlet_of = Operation(
     "dirichlet_of",
     lambda self, generator: arrays.random.dirichlet(arrays.writable(self), generator),
-    inputs=("self",), rules={"self": _dirichlet_rule}, node="_DirichletBackward",
+    inputs=("self",), rules={"self": _dirichlet_rule}, jvp=_dirichlet_tangent,
+    node="_DirichletBackward",
     check=_refuse("dirichlet"), random=True, batch="leading",
     reason="a row of a random matrix is drawn as a whole", table=_APART,
 )  # fmt: skip
