@@ -17,7 +17,7 @@ import tempfile
 import textwrap
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -119,35 +119,54 @@ class Run:
         if not isinstance(program, Path):
             text, program = program, self.folder / "program.py"
             program.write_text(textwrap.dedent(text))
+        self.command = [
+            sys.executable, "-S", "-c", _LAUNCHER, str(os.getpid()),
+            launcher, *_flags(launcher), "-n", str(ranks), sys.executable, "-u",
+            "-W", "error::ResourceWarning", str(self.folder / "wrapper.py"),
+            str(self.folder), str(program),
+        ]  # fmt: skip
+        self.env = {
+            **os.environ, **dict.fromkeys(_THREADS, "1"), "OMPI_MCA_mpi_yield_when_idle": "1",
+            _MARK: self.mark, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(env or {}),
+        }  # fmt: skip
+        self.launches = 0
+        self._launch()
+
+    def _launch(self) -> None:
+        self.launches += 1
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-S", "-c", _LAUNCHER, str(os.getpid()),
-             launcher, *_flags(launcher), "-n", str(ranks), sys.executable, "-u",
-             "-W", "error::ResourceWarning", str(self.folder / "wrapper.py"),
-             str(self.folder), str(program)],
-            env={**os.environ, **dict.fromkeys(_THREADS, "1"),
-                 "OMPI_MCA_mpi_yield_when_idle": "1", _MARK: self.mark,
-                 "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(env or {})},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, start_new_session=True,
+            self.command, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
 
     def pid(self, rank: int, timeout: float = 60) -> int:
         """The process of a rank, once it has started."""
-        path = self.folder / f"{rank}.pid"
-        for _ in range(int(timeout * 100)):
-            if path.exists() and path.read_text():
-                return int(path.read_text())
-            time.sleep(0.01)
-        raise TimeoutError(f"rank {rank} has not started")
+        self._wait(lambda: self._read(rank, "pid"), f"rank {rank} has not started", timeout)
+        return int(self._read(rank, "pid"))
 
     def printed(self, rank: int, what: str, timeout: float = 60) -> None:
         """Wait until a rank has printed something."""
-        for _ in range(int(timeout * 100)):
-            if what in self._read(rank, "out"):
-                return
+        wrong = f"rank {rank} has not printed {what!r}"
+        self._wait(lambda: what in self._read(rank, "out"), wrong, timeout)
+
+    def _wait(self, condition: Callable[[], object], wrong: str, timeout: float) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > end:
+                errors = [self._read(rank, "err") for rank in range(self.ranks)]
+                raise TimeoutError(f"{wrong}; the ranks' errors: {errors}")
+            if self._launcher_hangs() and self.launches < 3:
+                self._kill()
+                self.process.communicate(timeout=30)
+                self._launch()
+                end = time.monotonic() + timeout
             time.sleep(0.01)
-        raise TimeoutError(f"rank {rank} has not printed {what!r}: {self._read(rank, 'err')}")
+
+    def _launcher_hangs(self) -> bool:
+        """Whether there are no ranks, as happens to Open MPI's launcher on a busy machine."""
+        late = time.monotonic() - self.began > 20 or self.process.poll() is not None
+        return late and not any(self._read(rank, "pid") for rank in range(self.ranks))
 
     def _read(self, rank: int, kind: str) -> str:
         path = self.folder / f"{rank}.{kind}"

@@ -373,7 +373,7 @@ def test_ways_beyond_counting() -> None:
     assert story.gradient.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("length", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("length", [20_000, pytest.param(1_000_000, marks=pytest.mark.exhaustive)])
 def test_long_chains(length: int) -> None:
     x = torch.ones(1, requires_grad=True)
     h = x

@@ -292,4 +292,4 @@ class Tensors(RuleBasedStateMachine):
 
 
 TestTensors = Tensors.TestCase
-TestTensors.settings = examples(500, stateful_step_count=25)
+TestTensors.settings = examples(150, stateful_step_count=25)

@@ -654,3 +654,14 @@ def test_the_default_device_is_guarded() -> None:
     with torch.device("meta"), pytest.warns(UserWarning, match="runs eagerly"):
         assert filled(torch.ones(3)).device.type == "meta"
     assert filled(x).tolist() == [1, 1, 1]
+
+
+def test_writes_under_jvp_are_traced() -> None:
+    def f(x: Any) -> Any:
+        a = x * 2
+        a[::2] *= x[::2]
+        return a.mul_(x)
+
+    x = torch.arange(1.0, 5.0)
+    moved = torch.compile(lambda x: torch.func.jvp(f, (x,), (torch.ones(4),))[1])
+    assert moved(x).tolist() == [6.0, 8.0, 54.0, 16.0]

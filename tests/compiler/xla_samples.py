@@ -1,7 +1,7 @@
 """Samples, forward and gradient, as programs on XLA: equal to eager to rounding.
 
-``python tests/xla_samples.py START STEP [GROUP...]`` compiles every STEP-th sample of each group
-from START on, and prints what differs as JSON. It is a program of its own because JAX starts
+``python tests/compiler/xla_samples.py START STEP [GROUP...]`` compiles every STEP-th sample of each
+group from START on, and prints what differs as JSON. It is a program of its own because JAX starts
 threads, which must not be in a process that forks, as tests do.
 """
 

@@ -186,7 +186,7 @@ def test_random_functions(steps: list[tuple[int, int]]) -> None:
     compare_random_function(steps)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @settings(max_examples=1000, deadline=None)
 @random_steps
 def test_a_thousand_random_functions(steps: list[tuple[int, int]]) -> None:

@@ -135,7 +135,7 @@ def test_pipelines_train_as_one_process_does(ranks: int) -> None:
     check_all(JOBS[ranks](), ranks)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ranks", MORE)
 def test_more_pipelines_train_as_one_process_does(ranks: int) -> None:
     check_all(MORE[ranks](), ranks)

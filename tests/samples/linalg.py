@@ -301,16 +301,13 @@ NO_SLOPE = {
 SYMMETRIC = {"linalg_cholesky_ex", "cholesky"}
 NO_RULE = {("linalg_lu_solve", "pivots"): "they are places"}
 OTHER_TRANSFORM = {
-    r"^torch\.linalg\.det\(la_(low3?|some)\)$":
-        "a determinant of 0 moves by that of the other rows and columns, as differences show and "
-        "our gradient says; PyTorch multiplies by the 0",
     r"^torch\.linalg\.solve\((la_b, la_r|la_1, la_rb|la_1, la_up, left=False)\)$":
         "matrices of unknowns for several systems, as without a batch; PyTorch's vmap takes them "
         "for vectors, which a batch makes them look like",
     r"^(torch|la_r)\.triangular_solve\((?!la_rb, la_a)":
         "the other triangle is not read: that it moves changes nothing, as differences show and "
         "both gradients say; PyTorch's tangent counts it",
-    r"cholesky_inverse\((?!la_b?e\b)|cholesky_solve\((?!.*linalg|la_e3)":
+    r"cholesky_inverse\(torch\.linalg\.cholesky":
         "our tangent is that of differences; PyTorch's is not",
     r"^torch\.linalg\.cholesky(_ex)?\(la_eye\b":
         "the gradient is that of a symmetric matrix, and our tangent takes the symmetric part of a "

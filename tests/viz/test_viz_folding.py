@@ -239,6 +239,7 @@ def test_irregular_graphs_are_cut_in_parts() -> None:
         assert graph.items[graph.item_of(node)].kind in ("operation", "group")
 
 
+@pytest.mark.exhaustive
 def test_a_million_operations_without_recursion() -> None:
     x = leaf(2)
     y = x

@@ -23,6 +23,7 @@ from retrograd.ops._lifted import (
     Lifted,
     bare_dtype_of,
     bare_option,
+    descending,
     run_on_bare,
 )
 from retrograd.ops._operation import Operation, TensorLike, raw, unrecorded
@@ -373,13 +374,7 @@ def writable(primal: Any, old: Any, new: Any) -> Any:
 
 def levels_of(x: Any) -> set[int]:
     """The levels that a value depends on the transforms of."""
-    result, x = set(), raw(x)
-    while isinstance(x, Lifted):
-        part, depends = x.level.below(x)
-        if depends:
-            result.add(x.level.number)
-        x = raw(part)
-    return result
+    return {level.number for level, _, depends in descending(raw(x)) if depends}
 
 
 def taking(op: Operation, options: dict[str, Any], i: int) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from retrograd._source import user_place
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import Node, orders
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import descending
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,13 +77,10 @@ _ONCE = "trying to differentiate twice a function that was marked with @once_dif
 
 def _is_differentiated(x: Any) -> bool:
     """Whether a value under transforms moves with something, or its parts have a history."""
-    data = getattr(x, "_data", None)
-    while isinstance(data, Lifted):
-        part, depends = data.level.below(data)
-        if (depends and data.level.differentiates) or getattr(part, "requires_grad", False):
-            return True
-        data = getattr(part, "_data", part)
-    return False
+    return any(
+        (depends and level.differentiates) or getattr(part, "requires_grad", False)
+        for level, part, depends in descending(getattr(x, "_data", None))
+    )
 
 
 class _Error(Node):

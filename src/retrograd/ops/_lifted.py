@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from retrograd._modes import call_below, modes, within
@@ -270,7 +270,7 @@ class Level:
 
     def below(self, x: Any) -> tuple[Any, bool]:
         """A value as the levels below know it, and whether it depends on what the transform is
-        about."""
+        about. Below a trace and the meta device there are no levels: values are what they are."""
         raise NotImplementedError
 
     def take_in(self, tensor: Any) -> None:
@@ -373,6 +373,17 @@ def highest_level(values: Iterable[Any]) -> Level | None:
         if level is not None and (highest is None or level.number > highest.number):
             highest = level
     return highest
+
+
+def descending(x: Any) -> Iterator[tuple[Level, Any, bool]]:
+    """The levels of a value from the highest down, each with the value as the levels below know it
+    and whether it depends on what the transform is about."""
+    while isinstance(x, Lifted):
+        part, depends = x.level.below(x)
+        yield x.level, part, depends
+        if part is x:
+            return
+        x = raw(part)
 
 
 class LazyTangent:

@@ -110,7 +110,7 @@ class MetaLevel(Level):
         return self.run_on_parts(operation, tuple(args), options)
 
     def below(self, x: Any) -> tuple[Any, bool]:
-        raise NoDataError(NO_DATA)
+        return (x, True)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         pass  # there is nothing to write to
