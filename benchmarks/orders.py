@@ -35,6 +35,7 @@ DIMENSIONS = (2, 10, 100)
 LAPLACIANS = {
     "retrograd:collapsed": "retrograd, collapsed",
     "retrograd:collapsed:compiled": "retrograd, collapsed, compiled",
+    "retrograd:collapsed:xla:compiled": "retrograd, collapsed, on XLA",
     "retrograd:hessian": "retrograd, trace of the Hessian",
     "retrograd:products": "retrograd, products",
     "torch:hessian": "PyTorch, trace of the Hessian",
@@ -129,6 +130,7 @@ def laplacians(name: str, progress: Progress) -> Result:
         Target(key, "ratio", 0.5, f"at least 2 times faster than the best dense one{what}")
         for key, what in (
             ("retrograd:collapsed", ""), ("retrograd:collapsed:compiled", ", compiled"),
+            ("retrograd:collapsed:xla:compiled", ", on XLA"),
         )
     ]  # fmt: skip
     return Result(name, title, columns, rows, targets, notes)

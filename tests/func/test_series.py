@@ -389,6 +389,33 @@ def test_laplacian_of_matrix_functions(name: str) -> None:
     np.testing.assert_allclose(fourth, laplacian(laplacian(f))(x), rtol=1e-6, atol=1e-9)
 
 
+CURVES: dict[str, Any] = {
+    "exp": torch.exp, "sin": torch.sin, "log": torch.log, "sqrt": torch.sqrt, "relu": torch.relu,
+    "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu, "abs": abs,
+    "softplus": torch.nn.functional.softplus, "clamp": lambda x: x.clamp(0.5, 1.0),
+    "power": lambda x: x**2.5, "reciprocal": lambda x: 1 / x, "lgamma": torch.lgamma,
+    "powers": lambda x: torch.pow(x, t64([[1.0], [2.0], [3.5]])),
+    "bases": lambda x: torch.pow(t64([[1.0], [2.0], [3.5]]), x), "two moving": torch.hypot,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_laplacian_of_elementwise_functions(name: str) -> None:
+    f = CURVES[name]
+    weights = t64([[0.3, 0.1, 0.5], [0.2, 0.9, 0.4], [0.7, 0.6, 0.8]])
+
+    def function(x: Any) -> Any:
+        y = f(x @ weights, x) if name == "two moving" else f(x @ weights)
+        return (y * x + y.sin()).sum()
+
+    x = t64([0.3, 0.9, 1.4])
+    trace = lambda x: torch.func.hessian(function)(x).trace()
+    np.testing.assert_allclose(laplacian(function)(x), trace(x), rtol=1e-10)
+    np.testing.assert_allclose(grad(laplacian(function))(x), grad(trace)(x), rtol=1e-9)
+    compiled = torch.compile(vmap(laplacian(function)))
+    np.testing.assert_allclose(compiled(torch.stack([x, 2 * x]))[1], trace(2 * x), rtol=1e-10)
+
+
 def test_stochastic_laplacian() -> None:
     """Exact where the Hessian is diagonal, and unbiased elsewhere."""
     np.testing.assert_allclose(laplacian(lambda x: (x**4).sum(), samples=2)(X), 12 * (X**2).sum())

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from retrograd import arrays
 from retrograd._modes import modes, within
 from retrograd.autograd._duals import become_lifted_view, inner_view, take_in, taking, writable
 from retrograd.autograd._forward import call, push_forward
@@ -369,6 +370,8 @@ class Call:
             return lambda k, i: self.product(a, b, k)
         if self.is_affine():
             return self.each_order(tangents=True)
+        if self.is_curve():
+            return self.by_slopes()
         return integrated(self.level, self.tangents)
 
     def coefficient(self, position: int, k: int) -> Any:
@@ -389,6 +392,39 @@ class Call:
         moving = {n for n, m in zip(op.inputs, self.moving, strict=False) if m}
         moving.update(op.output_names)
         return not any(r is not None and moving & set(r.names) for r in rules)
+
+    def is_curve(self) -> bool:
+        """Whether it is a function of one real number at each element, to be summed at order 2."""
+        op, level = self.operation, self.level
+        return (
+            level.directions is not None and self.order == level.order == 2
+            and op.family == "elementwise" and not op.adjoint and sum(self.moving) == 1
+            and self.results[0].dtype.kind == "f"
+        )  # fmt: skip
+
+    def by_slopes(self) -> Callable[[int, int], Any]:
+        """``f(x)`` at each element, with the slope and the curvature of ``f`` from its own series.
+        They are the same for all directions, so that one product each is left for the directions:
+        ``f' * x_1`` at order 1, and at order 2 ``f' * sum(x_2) + f'' / 2 * sum(x_1**2)``."""
+        position = self.moving.index(True)
+        x, level = self.inputs[position], self.level
+        values = [level.value_of(v) for v in self.inputs]
+        alone = SeriesLevel(2)
+        one = arrays.ones((), x.dtype)
+        values[position] = Series(alone, [values[position], one], 2)
+        curve = Call(alone, self.operation, values, self.options).results[0]
+        alone.complete([curve])
+        slope, bend = curve.coefficient(1), curve.coefficient(2)
+
+        def coefficient(k: int, i: int) -> Any:
+            moved = x.coefficient(k)
+            straight = None if moved is None or slope is None else slope * moved
+            first = x.coefficient(1) if k == 2 and bend is not None else None
+            if first is None:
+                return straight
+            return total([straight, bend * level.collapsed(first * first)])
+
+        return coefficient
 
     def each_order(self, tangents: bool = False) -> Callable[[int, int], Any]:
         """A linear operation: to each order on its own."""

@@ -134,8 +134,10 @@ class Rewriting:
         key: Any = (line.operation, *[_key(x) for x in line.args])
         if line.options:
             key = (key, _key(line.options))
+        elif line.operation.name in ("add", "mul") and len(line.args) == 2:
+            key = (line.operation, frozenset(key[1:]))  # a * b is b * a, to the bit
         same = self._known.setdefault(key, line)
-        if same is line:
+        if same is line or not all(map(_alike, line.outputs, same.outputs)):
             return False
         self.new.update(zip(line.outputs, same.outputs, strict=True))
         return True
@@ -155,7 +157,7 @@ class Rewriting:
     def whole(self, line: Line) -> Var | None:
         """What a view shows all of, as it is: by the shape that it has, or as the transpose of a
         transpose."""
-        if not line.operation.view or line.several:
+        if not _shows(line):
             return None
         result = line.outputs[0]
         while line.operation.name != "as_strided":
@@ -165,7 +167,7 @@ class Rewriting:
             if _alike(x, result):
                 return x
             before = self.made_by.get(x)
-            if before is None or not before.operation.view or before.several:
+            if before is None or not _shows(before):
                 return None
             line = before
         return None
@@ -256,6 +258,11 @@ def _is_all(x: Any, number: int) -> bool:
         equal = bool((x.constant == number).all())
         return equal and (number != 0 or not arrays.programs.numpy.signbit(x.constant).any())
     return type(x) in (int, float) and x == number and (x != 0 or str(x)[0] != "-")
+
+
+def _shows(line: Line) -> bool:
+    """Whether a line gives the elements of its operand as they lie in memory."""
+    return (line.operation.view or line.operation is linear.unsafe_squeeze) and not line.several
 
 
 def _alike(x: Var, y: Var) -> bool:
