@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import retrograd
-from retrograd import ops
 from retrograd.ops import _index, _public
 
 FILE = Path(_index.__file__)
@@ -30,7 +29,7 @@ def index() -> dict[str, dict[str, list[str]]]:
     def watched(face: _public.Face, public: str, names: tuple[str, ...]) -> None:
         before = {space: set(known) for space, known in _public.NAMES.items()}
         enter(face, public, names)
-        module = _running_module().removeprefix("retrograd.ops.")
+        module = _running_module().removeprefix("retrograd.")
         for space, known in _public.NAMES.items():
             new = [name for name in known if name not in before[space]]
             if new:
@@ -38,8 +37,10 @@ def index() -> dict[str, dict[str, list[str]]]:
 
     _public._enter = watched
     try:
-        for module in pkgutil.walk_packages(ops.__path__, "retrograd.ops."):
-            importlib.import_module(module.name)
+        for package in ("ops", "tensor"):
+            folder = FILE.parents[1] / package
+            for module in pkgutil.walk_packages([str(folder)], f"retrograd.{package}."):
+                importlib.import_module(module.name)
     finally:
         _public._enter = enter
     return dict(sorted(found.items()))

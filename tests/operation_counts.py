@@ -19,8 +19,8 @@ from retrograd.ops._operation import TABLE
 
 def load() -> None:
     """Declare all operations."""
-    for module in (*INDEX, "_batching_rules"):
-        importlib.import_module(f"retrograd.ops.{module}")
+    for module in (*INDEX, "ops._batching_rules"):
+        importlib.import_module(f"retrograd.{module}")
 
 
 def own_batching() -> dict[str, str]:

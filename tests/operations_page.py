@@ -54,7 +54,7 @@ def main() -> None:
 def page(operations: Mapping[str, Operation] = TABLE) -> str:
     """The whole page, of the operations of the package or of more."""
     for module in INDEX:
-        importlib.import_module(f"retrograd.ops.{module}")
+        importlib.import_module(f"retrograd.{module}")
     count = sum(len(names) for names in ours().values())
     with_derivative = [op for op in operations.values() if op.differentiable]
     lines = [

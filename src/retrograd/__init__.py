@@ -60,7 +60,6 @@ from retrograd.arrays._dtypes import (
     uint64,
 )
 from retrograd.autograd._wrap import Plug as _Plug
-from retrograd.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from retrograd.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -137,6 +136,8 @@ _LATER = {
     "frombuffer": "tensor._memory", "finfo": "tensor._limits", "iinfo": "tensor._limits",
     "_dirichlet_grad": "ops.gammas", "_sample_dirichlet": "ops.gammas",
     "_standard_gamma": "ops.gammas", "_standard_gamma_grad": "ops.gammas",
+    "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
+    "is_anomaly_enabled": "autograd.anomaly_mode",
     "autocast": "amp", "get_autocast_dtype": "amp", "is_autocast_available": "amp",
     "is_autocast_enabled": "amp",
     "load": "files", "save": "files", "compile": "compiler",

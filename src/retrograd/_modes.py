@@ -26,9 +26,9 @@ goes with the ``with`` statement that failed to begin.
 from __future__ import annotations
 
 import os
-import threading
 import types
 import weakref
+from _thread import _local  # threading.local, without the rest of threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -130,7 +130,7 @@ def _classify(state: dict[str, Any]) -> None:
     state["plain"] = only_levels and not state["levels"]
 
 
-class ThreadModes(threading.local, Modes):
+class ThreadModes(_local, Modes):
     """The modes of the current thread. Each mode can be read as an attribute."""
 
     frame: Frame

@@ -27,7 +27,7 @@ from retrograd.ops.elementwise import elementwise
 from retrograd.tensor._public import names_in as public_names
 
 for module in INDEX:
-    importlib.import_module(f"retrograd.ops.{module}")
+    importlib.import_module(f"retrograd.{module}")
 
 # Operations that no sample leads to (name: reason).
 NOT_REACHED = {"imag": "only compared, in the rule of a complex power; users get a view"}

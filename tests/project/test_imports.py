@@ -45,6 +45,7 @@ LAYERS = (
     ("arrays/", "raw arrays: the only layer that imports NumPy and SciPy"),
     ("_modes.py _source.py", "modes per thread; lines of the user's code"),
     ("_errors.py _later.py", "errors that the command line reports; names loaded when first used"),
+    ("_records.py", "classes of named values"),
 )
 BLOCK = re.compile(r"(## Layers\n.*?^```\n)(.*?)(^```$)", re.M | re.S)
 

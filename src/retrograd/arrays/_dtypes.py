@@ -9,7 +9,7 @@ ones, and those above Python numbers.
 
 from __future__ import annotations
 
-import threading
+from _thread import _local  # threading.local, without the rest of threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -134,7 +134,7 @@ def type_word(numpy_dtype: np.dtype[Any]) -> str:
     return TYPE_WORDS[from_numpy_dtype(numpy_dtype).name]
 
 
-class _Default(threading.local):
+class _Default(_local):
     """The default floating dtype, one a thread, as everything a user can set."""
 
     float_dtype: dtype = float32

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from retrograd.autograd import _composites as _composites
-from retrograd.autograd import anomaly_mode, grad_mode
+from retrograd.autograd import grad_mode
 from retrograd.autograd._backward import backward, grad
-from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from retrograd.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -14,27 +12,33 @@ from retrograd.autograd.grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from retrograd.autograd.variable import Variable
 
 if TYPE_CHECKING:
-    from retrograd.autograd import forward_ad, function, functional, graph
+    from retrograd.autograd import anomaly_mode, forward_ad, function, functional, graph
     from retrograd.autograd._explaining import explain
+    from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
     from retrograd.autograd.function import Function
     from retrograd.autograd.gradcheck import gradcheck, gradgradcheck
+    from retrograd.autograd.variable import Variable
+
+
+_MODULES = ("anomaly_mode", "forward_ad", "function", "functional", "graph", "variable")
+_LATER = {
+    "Function": "function", "Variable": "variable", "detect_anomaly": "anomaly_mode",
+    "explain": "_explaining", "set_detect_anomaly": "anomaly_mode",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """What not every program uses is loaded when first used, to import faster."""
     import importlib
 
-    if name in ("forward_ad", "function", "functional", "graph"):
+    if name in _MODULES:
         return importlib.import_module(f"retrograd.autograd.{name}")
-    if name == "explain":
-        globals()[name] = importlib.import_module("retrograd.autograd._explaining").explain
-        return globals()[name]
-    if name == "Function":
-        globals()[name] = importlib.import_module("retrograd.autograd.function").Function
-        return globals()[name]
+    if name in _LATER:
+        module = importlib.import_module(f"retrograd.autograd.{_LATER[name]}")
+        value = globals()[name] = getattr(module, name)
+        return value
     if name not in ("gradcheck", "gradgradcheck"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Importing the module has set the name "gradcheck" to it; the name is the function's.

@@ -72,5 +72,3 @@ def variable(x: Any, recorded: bool) -> Any:
     x = raised(x)
     return linear.alias(x) if recorded and x.requires_grad else wrap(x._data).requires_grad_()
 
-
-OperationNode.by_definition = by_definition

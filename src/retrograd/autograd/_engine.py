@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
 from typing import Any
 
 from retrograd import arrays
@@ -19,7 +18,6 @@ from retrograd._modes import call_in_pass, modes
 from retrograd._source import Call, call_of_pass, user_frame
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
-from retrograd.autograd._elsewhere import elsewhere
 from retrograd.autograd._hooks import call_post_hooks, call_pre_hooks, call_tensor_hooks
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
 from retrograd.autograd._operation_node import fit_all, run_rules
@@ -29,6 +27,18 @@ from retrograd.ops._operation import raw
 Root = tuple[Node, int | None, Any]
 
 NOTHING_WAITS = 1  # older than every node: orders count down from zero
+
+
+def heappush(heap: list[Any], item: Any) -> None:
+    """Load the functions of heaps, which takes as long as three modules of ours, when the first
+    gradient waits for its node."""
+    import heapq
+
+    globals().update(heappop=heapq.heappop, heappush=heapq.heappush)
+    heapq.heappush(heap, item)
+
+
+heappop: Any = None  # is loaded with the other
 
 
 class Task:
@@ -115,6 +125,8 @@ def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
         task.call = call_of_pass() or (None if frame is None else Call(frame))
     depth = len(modes.frame.tasks)
     if depth and depth % DEPTH == 0:
+        from retrograd.autograd._elsewhere import elsewhere
+
         captured: dict[int, Any] = elsewhere(_run_in_thread, task)
         return captured
     return _run_in_thread(task)

@@ -8,8 +8,8 @@ counts when they are next used, and then take their place in the base's new grap
 
 from __future__ import annotations
 
-import threading
 import weakref
+from _thread import RLock
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,7 +97,7 @@ def accumulator(tensor: Any) -> AccumulateGrad:
         let_go(_making_accumulators)
 
 
-_making_accumulators: Any = threading.RLock()
+_making_accumulators: Any = RLock()
 free_in_forks(_making_accumulators)
 
 

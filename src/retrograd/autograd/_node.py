@@ -13,8 +13,8 @@ whatever used its output, which is all the engine needs to know to run them in a
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
+from _thread import RLock
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -276,7 +276,7 @@ class Nowhere(Node):
 OLDEST = 2  # orders count down from zero
 NOWHERE = Nowhere()
 
-_accumulating: Any = threading.RLock()
+_accumulating: Any = RLock()
 free_in_forks(_accumulating)
 
 

@@ -45,8 +45,14 @@ class OperationNode(CallableNode):
         gradients: Sequence[Any] = compiled(self, g, next_nodes)
         return gradients
 
-    # Differentiates the definition of a composite; supplied by ``_composites``.
-    by_definition: ClassVar[Callable[..., Sequence[Any]]]
+    def by_definition(
+        self, g: Any, next_nodes: Sequence[Node | None], recorded: bool,
+        saved: dict[str, Any] | None = None,
+    ) -> Sequence[Any]:  # fmt: skip
+        """Differentiate the definition of a composite. See ``_composites.by_definition``."""
+        from retrograd.autograd._composites import by_definition  # loads more than most need
+
+        return by_definition(self, g, next_nodes, recorded, saved)
 
     def backward_recorded(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
         if self.operation.fused:

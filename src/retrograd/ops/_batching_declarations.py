@@ -21,10 +21,12 @@ What no declaration describes has a function of its own, and says why: ``Own``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from retrograd._records import Record
 
 
-class Dims(NamedTuple):
+class Dims(Record):
     """As the word ``"dims"``, with more to say."""
 
     # Whether an entry without dimensions is treated as a vector of one element.
@@ -41,7 +43,7 @@ class Dims(NamedTuple):
     row: int | tuple[int, ...] = (1,)
 
 
-class Leading(NamedTuple):
+class Leading(Record):
     """As the word ``"leading"``, with more to say."""
 
     # How many dimensions each operand has of its own, the last ones. Those in front broadcast.
@@ -53,21 +55,21 @@ class Leading(NamedTuple):
     optional: tuple[str, ...] = ()
 
 
-class AllElements(NamedTuple):
+class AllElements(Record):
     """A reduction of all elements: that of rows, by an operation with options dim and keepdim."""
 
     by: str
     row: int | tuple[int, ...] = (1,)
 
 
-class Refused(NamedTuple):
+class Refused(Record):
     """The shape of the result depends on values, so there is no batch of results."""
 
     name: str  # as PyTorch calls the operation
     reason: str = "each entry may have another number of results."
 
 
-class Own(NamedTuple):
+class Own(Record):
     """A function of its own: see ``_batching.Rule``."""
 
     function: Callable[..., Any]

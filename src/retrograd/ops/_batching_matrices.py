@@ -63,7 +63,7 @@ def _with_one(level: BatchLevel, many: Any, one: Any, copies: bool) -> Any:
 
 def in_front(declared: Leading, op: Operation) -> Rule:
     """The rule of an operation on the last dimensions of its operands."""
-    own, right, optional = declared
+    own, right, optional = declared.own, declared.right_sides, declared.optional
 
     def rule(level: BatchLevel, op: Operation, args: list[Any], options: Options) -> Any:
         if own is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
+from retrograd._records import Record
 from retrograd.ops import _batching_indices as _batching_indices
 from retrograd.ops import copies, linear
 from retrograd.ops._batching import Batched, BatchLevel, Rule, definition_on, entry_by_entry, refuse
@@ -43,7 +44,7 @@ def find_rule(op: Operation) -> Rule:
         rule = declared.function
     elif isinstance(declared, str):
         rule = BY_WORD[declared]
-    elif isinstance(declared, tuple):
+    elif isinstance(declared, Record):
         rule = BY_CLASS[type(declared)](declared, op)
     else:
         rule = declared  # a function

@@ -5,141 +5,141 @@ from __future__ import annotations
 from functools import cache
 
 INDEX: dict[str, dict[str, str]] = {
-    "algebra.all_pairs": {
+    "ops.algebra.all_pairs": {
         "torch": "cdist cross",
         "method": "cross",
         "linalg": "cross",
     },
-    "algebra.eigenvalues": {
+    "ops.algebra.eigenvalues": {
         "linalg": "eigh eigvalsh eig eigvals",
     },
-    "algebra.einsum": {
+    "ops.algebra.einsum": {
         "torch": "einsum",
     },
-    "algebra.householder": {
+    "ops.algebra.householder": {
         "torch": "orgqr geqrf",
         "method": "orgqr geqrf",
         "linalg": "householder_product",
     },
-    "algebra.least_squares": {
+    "ops.algebra.least_squares": {
         "linalg": "lstsq",
     },
-    "algebra.linalg": {
+    "ops.algebra.linalg": {
         "torch": "det slogdet logdet matrix_power matrix_exp chain_matmul",
         "method": "det slogdet logdet matrix_power matrix_exp",
         "linalg": "det slogdet matrix_power matrix_exp multi_dot vecdot matmul",
     },
-    "algebra.lu": {
+    "ops.algebra.lu": {
         "torch": "lu lu_unpack lu_solve",
         "method": "lu lu_solve",
         "linalg": "lu_factor_ex lu_factor lu lu_solve",
     },
-    "algebra.matrices": {
+    "ops.algebra.matrices": {
         "torch": "vdot inner kron addmm addmv addmv_ addr baddbmm addbmm tensordot",
         "method": "vdot inner kron addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_"
             " addbmm addbmm_",
     },
-    "algebra.qr": {
+    "ops.algebra.qr": {
         "torch": "qr",
         "method": "qr",
         "linalg": "qr",
     },
-    "algebra.ranks": {
+    "ops.algebra.ranks": {
         "torch": "pinverse",
         "method": "pinverse",
         "linalg": "pinv matrix_rank cond",
     },
-    "algebra.solving": {
+    "ops.algebra.solving": {
         "torch": "inverse",
         "method": "inverse",
         "linalg": "solve solve_ex inv inv_ex tensorinv tensorsolve",
     },
-    "algebra.svd": {
+    "ops.algebra.svd": {
         "torch": "svd",
         "method": "svd",
         "linalg": "svd svdvals",
     },
-    "algebra.triangular": {
+    "ops.algebra.triangular": {
         "torch": "triangular_solve cholesky cholesky_solve cholesky_inverse",
         "method": "triangular_solve cholesky cholesky_solve cholesky_inverse",
         "linalg": "solve_triangular cholesky_ex cholesky",
     },
-    "networks.activations": {
+    "ops.networks.activations": {
         "torch": "threshold threshold_ hardshrink",
         "method": "hardshrink",
         "functional": "threshold threshold_ relu relu_ hardtanh hardtanh_ relu6 hardswish"
             " hardsigmoid softshrink hardshrink tanhshrink softsign glu",
     },
-    "networks.attention": {
+    "ops.networks.attention": {
         "functional": "scaled_dot_product_attention",
     },
-    "networks.avg_pooling": {
+    "ops.networks.avg_pooling": {
         "torch": "avg_pool1d adaptive_avg_pool1d",
         "functional": "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d"
             " adaptive_avg_pool2d adaptive_avg_pool3d lp_pool1d lp_pool2d lp_pool3d",
     },
-    "networks.binary_cross_entropy": {
+    "ops.networks.binary_cross_entropy": {
         "functional": "binary_cross_entropy binary_cross_entropy_with_logits",
     },
-    "networks.channel_norms": {
+    "ops.networks.channel_norms": {
         "torch": "batch_norm group_norm instance_norm",
         "functional": "batch_norm group_norm instance_norm",
     },
-    "networks.classification": {
+    "ops.networks.classification": {
         "functional": "nll_loss cross_entropy",
     },
-    "networks.convolution": {
+    "ops.networks.convolution": {
         "torch": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
             " convolution",
         "functional": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     },
-    "networks.ctc": {
+    "ops.networks.ctc": {
         "functional": "ctc_loss",
     },
-    "networks.distances": {
+    "ops.networks.distances": {
         "torch": "pairwise_distance cosine_similarity pdist",
         "functional": "pairwise_distance cosine_similarity normalize pdist margin_ranking_loss"
             " cosine_embedding_loss triplet_margin_loss"
             " triplet_margin_with_distance_loss",
     },
-    "networks.dropout": {
+    "ops.networks.dropout": {
         "torch": "dropout dropout_ feature_dropout feature_dropout_ alpha_dropout"
             " alpha_dropout_ feature_alpha_dropout feature_alpha_dropout_",
         "functional": "dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d"
             " dropout3d",
     },
-    "networks.embedding": {
+    "ops.networks.embedding": {
         "torch": "embedding",
         "functional": "embedding embedding_bag",
     },
-    "networks.grids": {
+    "ops.networks.grids": {
         "torch": "grid_sampler affine_grid_generator",
         "functional": "grid_sample affine_grid",
     },
-    "networks.integer_reduction_losses": {
+    "ops.networks.integer_reduction_losses": {
         "torch": "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss"
             " hinge_embedding_loss kl_div margin_ranking_loss poisson_nll_loss"
             " triplet_margin_loss",
     },
-    "networks.layers": {
+    "ops.networks.layers": {
         "torch": "bilinear",
         "functional": "linear bilinear",
     },
-    "networks.leaky_activations": {
+    "ops.networks.leaky_activations": {
         "torch": "prelu rrelu rrelu_ selu selu_ celu celu_",
         "method": "prelu",
         "functional": "leaky_relu leaky_relu_ prelu rrelu rrelu_ elu elu_ selu selu_ celu"
             " celu_",
     },
-    "networks.losses": {
+    "ops.networks.losses": {
         "functional": "mse_loss l1_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss"
             " gaussian_nll_loss hinge_embedding_loss",
     },
-    "networks.margin_losses": {
+    "ops.networks.margin_losses": {
         "functional": "multi_margin_loss multilabel_margin_loss soft_margin_loss"
             " multilabel_soft_margin_loss",
     },
-    "networks.max_pooling": {
+    "ops.networks.max_pooling": {
         "torch": "max_pool1d_with_indices max_pool1d max_pool2d max_pool3d"
             " adaptive_max_pool1d",
         "functional": "max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices"
@@ -147,39 +147,39 @@ INDEX: dict[str, dict[str, str]] = {
             " adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices"
             " adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
     },
-    "networks.multihead": {
+    "ops.networks.multihead": {
         "functional": "multi_head_attention_forward",
     },
-    "networks.normalization": {
+    "ops.networks.normalization": {
         "torch": "layer_norm rms_norm",
         "functional": "layer_norm rms_norm local_response_norm",
     },
-    "networks.padding": {
+    "ops.networks.padding": {
         "torch": "constant_pad_nd",
         "functional": "pad",
     },
-    "networks.recurrent": {
+    "ops.networks.recurrent": {
         "torch": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell"
             " rnn_relu_cell",
     },
-    "networks.resampling": {
+    "ops.networks.resampling": {
         "torch": "pixel_shuffle pixel_unshuffle channel_shuffle",
         "functional": "interpolate upsample upsample_nearest upsample_bilinear pixel_shuffle"
             " pixel_unshuffle channel_shuffle",
     },
-    "networks.smooth_activations": {
+    "ops.networks.smooth_activations": {
         "functional": "gelu silu mish softplus logsigmoid",
     },
-    "networks.softmax": {
+    "ops.networks.softmax": {
         "torch": "softmax log_softmax",
         "method": "softmax log_softmax",
         "special": "softmax log_softmax",
         "functional": "softmax log_softmax softmin gumbel_softmax",
     },
-    "networks.unpooling": {
+    "ops.networks.unpooling": {
         "functional": "max_unpool1d max_unpool2d max_unpool3d unfold fold",
     },
-    "pointwise.arithmetic": {
+    "ops.pointwise.arithmetic": {
         "torch": "rsub addcmul addcdiv lerp logaddexp logaddexp2 hypot frac frac_ deg2rad"
             " deg2rad_ rad2deg rad2deg_ ldexp ldexp_ frexp float_power xlogy xlogy_",
         "method": "addcmul addcmul_ addcdiv addcdiv_ lerp lerp_ logaddexp logaddexp2 hypot"
@@ -187,7 +187,7 @@ INDEX: dict[str, dict[str, str]] = {
             " float_power float_power_ xlogy xlogy_",
         "special": "xlogy xlog1py",
     },
-    "pointwise.bessel": {
+    "ops.pointwise.bessel": {
         "torch": "sinc sinc_ i0 i0_",
         "method": "sinc sinc_ i0 i0_",
         "special": "sinc i0 i0e i1 i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1"
@@ -195,41 +195,45 @@ INDEX: dict[str, dict[str, str]] = {
             " modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1"
             " spherical_bessel_j0 airy_ai",
     },
-    "pointwise.clamping": {
+    "ops.pointwise.clamping": {
         "torch": "fmax fmin clamp_min clamp_min_ clamp_max clamp_max_ nan_to_num"
             " nan_to_num_ fill",
         "method": "fmax fmin clamp_min clamp_min_ clamp_max clamp_max_ nan_to_num"
             " nan_to_num_",
     },
-    "pointwise.complex_numbers": {
+    "ops.pointwise.complex_numbers": {
         "torch": "angle complex polar conj_physical_ conj_physical resolve_conj"
             " resolve_neg is_conj is_neg",
         "method": "angle conj_physical_ conj_physical resolve_conj resolve_neg is_conj"
             " is_neg",
     },
-    "pointwise.integers": {
+    "ops.pointwise.division": {
+        "torch": "remainder floor_divide fmod",
+        "method": "remainder remainder_ floor_divide floor_divide_ fmod fmod_",
+    },
+    "ops.pointwise.integers": {
         "torch": "gcd gcd_ lcm lcm_ bitwise_left_shift bitwise_right_shift",
         "method": "gcd gcd_ lcm lcm_ bitwise_left_shift bitwise_left_shift_"
             " bitwise_right_shift bitwise_right_shift_",
     },
-    "pointwise.polynomials": {
+    "ops.pointwise.polynomials": {
         "special": "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v"
             " chebyshev_polynomial_w shifted_chebyshev_polynomial_t"
             " shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v"
             " shifted_chebyshev_polynomial_w hermite_polynomial_h"
             " hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p",
     },
-    "pointwise.predicates": {
+    "ops.pointwise.predicates": {
         "torch": "isposinf isneginf isreal isclose allclose isin is_signed is_nonzero"
             " is_same_size",
         "method": "isposinf isneginf isreal isclose allclose is_signed is_nonzero"
             " is_same_size",
     },
-    "pointwise.signs": {
+    "ops.pointwise.signs": {
         "torch": "heaviside nextafter copysign signbit",
         "method": "heaviside heaviside_ nextafter nextafter_ copysign copysign_ signbit",
     },
-    "pointwise.special": {
+    "ops.pointwise.special": {
         "torch": "erf erf_ erfc erfc_ erfinv lgamma digamma polygamma mvlgamma igamma"
             " igammac logit logit_",
         "method": "erf erf_ erfc erfc_ erfinv erfinv_ lgamma lgamma_ digamma digamma_"
@@ -238,7 +242,7 @@ INDEX: dict[str, dict[str, str]] = {
         "special": "erf erfc erfinv erfcx ndtr ndtri log_ndtr gammaln digamma psi polygamma"
             " multigammaln gammainc gammaincc zeta logit entr round",
     },
-    "pointwise.trigonometry": {
+    "ops.pointwise.trigonometry": {
         "torch": "sin sin_ cos cos_ tan tan_ asin arcsin asin_ arcsin_ acos arccos acos_"
             " arccos_ atan arctan atan_ arctan_ atan2 arctan2 sinh sinh_ cosh cosh_"
             " tanh tanh_ asinh arcsinh asinh_ arcsinh_ acosh arccosh acosh_ arccosh_"
@@ -249,59 +253,59 @@ INDEX: dict[str, dict[str, str]] = {
             " acosh_ arccosh_ atanh arctanh atanh_ arctanh_",
         "functional": "tanh",
     },
-    "reductions.counting": {
+    "ops.reductions.counting": {
         "torch": "count_nonzero bincount histc histogram",
         "method": "count_nonzero bincount histc histogram",
     },
-    "reductions.differences": {
+    "ops.reductions.differences": {
         "torch": "diff trapezoid trapz cumulative_trapezoid gradient",
         "method": "diff",
     },
-    "reductions.norms": {
+    "ops.reductions.norms": {
         "torch": "norm dist renorm",
         "method": "norm dist renorm renorm_",
         "linalg": "vector_norm matrix_norm norm",
     },
-    "reductions.order_statistics": {
+    "ops.reductions.order_statistics": {
         "torch": "median nanmedian kthvalue mode quantile nanquantile",
         "method": "median nanmedian kthvalue mode quantile nanquantile",
     },
-    "reductions.scans": {
+    "ops.reductions.scans": {
         "torch": "cumprod cummax cummin logcumsumexp",
         "method": "cumprod cumprod_ cummax cummin logcumsumexp",
     },
-    "reductions.statistics": {
+    "ops.reductions.statistics": {
         "torch": "var std var_mean std_mean logsumexp nansum nanmean aminmax cov corrcoef",
         "method": "var std logsumexp nansum nanmean aminmax cov corrcoef",
         "special": "logsumexp",
     },
-    "sampling": {
+    "ops.sampling": {
         "torch": "bernoulli poisson binomial multinomial",
         "method": "uniform_ normal_ exponential_ cauchy_ log_normal_ geometric_ random_"
             " bernoulli bernoulli_ multinomial",
     },
-    "shapes.diagonals": {
+    "ops.shapes.diagonals": {
         "torch": "diagonal diag_embed diag diagflat diagonal_scatter trace tril triu"
             " vander",
         "method": "diagonal diag_embed diag diagflat diagonal_scatter fill_diagonal_ trace"
             " tril tril_ triu triu_",
         "linalg": "diagonal vander",
     },
-    "shapes.gather_scatter": {
+    "ops.shapes.gather_scatter": {
         "torch": "gather scatter scatter_add scatter_reduce take_along_dim",
         "method": "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce"
             " scatter_reduce_ take_along_dim",
     },
-    "shapes.index_reduce": {
+    "ops.shapes.index_reduce": {
         "torch": "index_reduce",
         "method": "index_reduce index_reduce_",
     },
-    "shapes.index_select": {
+    "ops.shapes.index_select": {
         "torch": "index_select index_add index_copy index_fill",
         "method": "index_select index_add index_add_ index_copy index_copy_ index_fill"
             " index_fill_",
     },
-    "shapes.joining": {
+    "ops.shapes.joining": {
         "torch": "tensor_split hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d"
             " hstack vstack row_stack dstack column_stack block_diag meshgrid"
             " cartesian_prod combinations split_with_sizes unsafe_split"
@@ -309,42 +313,46 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "tensor_split hsplit vsplit dsplit split_with_sizes unsafe_split"
             " unsafe_split_with_sizes unsafe_chunk",
     },
-    "shapes.masks": {
+    "ops.shapes.masks": {
         "torch": "masked_select masked_scatter",
         "method": "masked_select masked_scatter masked_scatter_",
     },
-    "shapes.reordering": {
+    "ops.shapes.reordering": {
         "torch": "unflatten ravel swapdims swapaxes adjoint fliplr flipud roll rot90",
         "method": "unflatten ravel swapdims swapaxes swapaxes_ adjoint fliplr flipud roll"
             " rot90",
     },
-    "shapes.repeating": {
+    "ops.shapes.repeating": {
         "torch": "broadcast_tensors tile repeat_interleave",
         "method": "sum_to_size repeat tile repeat_interleave",
     },
-    "shapes.sorting": {
+    "ops.shapes.sorting": {
         "torch": "sort argsort msort topk unique unique_consecutive searchsorted"
             " bucketize unravel_index nonzero argwhere",
         "method": "sort argsort msort topk unique unique_consecutive nonzero argwhere",
         "functional": "one_hot",
     },
-    "shapes.take_put": {
+    "ops.shapes.take_put": {
         "torch": "take put index_put index_put_",
         "method": "take put put_ index_put index_put_",
     },
-    "shapes.viewing": {
+    "ops.shapes.viewing": {
         "torch": "narrow_copy as_strided as_strided_ as_strided_scatter select_scatter"
             " slice_scatter",
         "method": "unfold narrow_copy as_strided as_strided_ as_strided_scatter"
             " select_scatter slice_scatter",
     },
-    "signals.fourier": {
+    "ops.signals.fourier": {
         "fft": "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn"
             " fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftshift ifftshift",
     },
-    "signals.spectrograms": {
+    "ops.signals.spectrograms": {
         "torch": "stft istft",
         "method": "stft istft",
+    },
+    "tensor._storages": {
+        "method": "untyped_storage storage _typed_storage set_ resize_ resize_as_ apply_"
+            " map_ share_memory_ is_shared pin_memory is_pinned",
     },
 }  # fmt: skip
 

@@ -50,10 +50,11 @@ What users call and read is declared here too: ``public``, ``alias``, ``in_place
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
+from retrograd._records import Record
 from retrograd.arrays import Raw
 from retrograd.ops._batching_declarations import Batching
 from retrograd.ops._lifted import Lifted, bare_level, highest_level
@@ -89,7 +90,7 @@ class Target(TensorLike):
         return bool(self.tensor.requires_grad)
 
 
-class Planned(NamedTuple):
+class Planned(Record):
     """A call of an operation on a Target, still to be made."""
 
     operation: Operation
@@ -208,10 +209,10 @@ class Operation:
     # Calls an operation and writes the result over its first operand.
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
-    __slots__ = ("_at_level", "_node_class", "adjoint", "batch", "broadcasts", "check",
-                 "definition", "differentiable", "doc", "dtypes", "fits", "forward", "function",
-                 "fused", "has_rules", "heavy", "inputs", "joint", "jvp", "name", "needed_by",
-                 "node_name", "number", "of_elements", "options", "output_names", "random",
+    __slots__ = ("_at_level", "_node_class", "_node_name", "adjoint", "batch", "broadcasts",
+                 "check", "definition", "differentiable", "doc", "dtypes", "fits", "forward",
+                 "function", "fused", "has_rules", "heavy", "inputs", "joint", "jvp", "name",
+                 "needed_by", "number", "of_elements", "options", "output_names", "random",
                  "rearranges", "reason", "rules", "saves", "symmetric", "view", "words",
                  "writes", "written")  # fmt: skip
 
@@ -252,11 +253,12 @@ class Operation:
         self.forward = forward
         self.inputs = inputs
         self.options = code.co_varnames[len(inputs) : code.co_argcount] if code else ()
-        self.rules = tuple(Rule(rules[i]) if rules and i in rules else None for i in inputs)
+        own = rules or {}
+        self.rules = tuple([Rule(own[i]) if i in own else None for i in inputs])
         self.joint = Rule(joint) if joint else None
         self.has_rules = joint is not None or any(self.rules)
         self.differentiable = self.has_rules and self.family != "constant"  # results have a history
-        self.node_name = node or f"{''.join(w.capitalize() for w in name.split('_'))}Backward0"
+        self._node_name = node
         self.output_names = outputs  # none: as many as the arguments say, and no rule names one
         self.dtypes = dtypes
         self.adjoint = adjoint
@@ -270,8 +272,8 @@ class Operation:
         self.heavy = heavy
         self.words = words
         self.rearranges = rearranges
-        self.writes = frozenset(writes.split(", "))
-        assert not writes or self.writes <= WRITES.keys(), f"{name}: writes={writes!r}"
+        self.writes = frozenset(writes.split(", ")) if writes else WRITES_ALL
+        assert self.writes <= WRITES.keys(), f"{name}: writes={writes!r}"
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
@@ -308,9 +310,9 @@ class Operation:
             return {n: everyone for n in values if n in self.joint.names}
         needed: dict[str, tuple[int, ...]] = {}
         for value in values:
-            users = tuple(i for i, r in enumerate(self.rules) if r and value in r.names)
+            users = [i for i, r in enumerate(self.rules) if r is not None and value in r.names]
             if users:
-                needed[value] = users
+                needed[value] = tuple(users)
         return needed
 
     @property
@@ -338,6 +340,12 @@ class Operation:
     def converts(self) -> bool:
         """Whether operands of several dtypes are converted to one."""
         return self.dtypes not in ("same", "free", "real")
+
+    @property
+    def node_name(self) -> str:
+        """The name of its nodes: by default, that of the operation in PyTorch's spelling."""
+        words = self.name.split("_")
+        return self._node_name or f"{''.join([w.capitalize() for w in words])}Backward0"
 
     @property
     def node_class(self) -> Any:
@@ -406,6 +414,7 @@ WRITES = {
     "a value read before": "reads one value, before anything is written",
     "elements of others": "would read what it has written, if it took elements from its target",
 }
+WRITES_ALL: frozenset[str] = frozenset()  # every element, computed from those at the same index
 
 
 class Elementwise(Operation):
@@ -463,7 +472,7 @@ class Reduction(Operation):
         super().__init__(name, forward, **declared)
 
 
-class Selection(NamedTuple):
+class Selection(Record):
     """How a kind of selecting operation knows where its elements came from. Both functions name
     what they need, as rules do, and are linear: each is the other's transpose."""
 

@@ -34,8 +34,9 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from retrograd._records import Record
 from retrograd.ops._index import names_of
 
 NAMESPACES = ("torch", "method", "special", "linalg", "fft", "functional")
@@ -64,7 +65,7 @@ ACCEPTS = {
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Face(NamedTuple):
+class Face(Record):
     """What one declaration says about the names that users know something by."""
 
     name: str
@@ -98,7 +99,7 @@ def declare(
     if in_place:
         words = "method" if in_place is True else str(in_place)
         names = tuple(f"{n}_" for n in (name, *alias.split()))
-        _enter(face._replace(name=names[0], writes=True), words, names)
+        _enter(face.replaced(name=names[0], writes=True), words, names)
 
 
 def _enter(face: Face, public: str, names: tuple[str, ...]) -> None:
@@ -110,7 +111,7 @@ def _enter(face: Face, public: str, names: tuple[str, ...]) -> None:
             own += "_"
         for name in (own,) if own else names:
             later = names_of(space).get(name)  # in a module that may not be loaded yet
-            if name in NAMES[space] or (later and f"retrograd.ops.{later}" not in sys.modules):
+            if name in NAMES[space] or (later and f"retrograd.{later}" not in sys.modules):
                 raise ValueError(f"{space}.{name} is declared already")
             NAMES[space][name] = face
             if space == "method":
@@ -148,7 +149,7 @@ def _hide_private_arguments(function: Callable[..., Any]) -> None:
 def documented(doc: str, inputs: tuple[str, ...], accepts: str) -> str:
     """The documentation of an elementwise operation: its ``doc``, with the sections ``Args:`` and
     ``Returns:`` if it has none of its own."""
-    text, prompt, example = inspect.cleandoc(doc).partition(">>>")
+    text, prompt, example = doc.strip().replace("\n    ", "\n").partition(">>>")
     if "Args:" not in text and inputs in (("self",), ("self", "other")):
         text, title, returns = text.partition("Returns:")
         if len(inputs) == 1:

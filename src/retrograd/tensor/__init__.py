@@ -2,7 +2,6 @@
 
 from retrograd.tensor import _methods as _methods
 from retrograd.tensor import _operators as _operators
-from retrograd.tensor import _storages as _storages
 from retrograd.tensor._tensor import Size, Tensor, device
 
 __all__ = ["Size", "Tensor", "device"]

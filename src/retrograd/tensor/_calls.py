@@ -17,7 +17,6 @@ from retrograd.autograd._history import become_view, edge, meta_of
 from retrograd.autograd._levels import as_tensor, value_of
 from retrograd.autograd._node import Node, orders
 from retrograd.autograd._operation_node import OperationNode
-from retrograd.autograd._parts import Part
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
@@ -394,6 +393,8 @@ def mark_views(
     if isinstance(source._data, Lifted) and results and results[0]._is_view():
         before = source._meta.view if source._meta is not None else None
         first = before.part if before is not None else None
+        from retrograd.autograd._parts import Part
+
         for i, result in enumerate(results):
             part = Part(source, first, op, options, (i, len(results)))
             meta_of(result).view.part = part  # type: ignore[union-attr]

@@ -17,7 +17,6 @@ from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops.copies import to_dtype
 from retrograd.tensor._device import CPU, is_meta, without_memory
 from retrograd.tensor._memory_formats import put_in_order
-from retrograd.tensor._out import write_out
 from retrograd.tensor._tensor import Size, Tensor
 
 # -- what all of them do ---------------------------------------------------------------------
@@ -95,6 +94,8 @@ def finished(
         )
     if keeps_shape and arrays.asarray(out._data).size == data.size:
         data = arrays.reshape(data, out._data.shape)
+    from retrograd.tensor._out import write_out
+
     write_out(out, wrap(data))
     written: Tensor = out
     return written

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sys import _getframe
-from typing import Any, NamedTuple
+from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
@@ -43,16 +43,15 @@ NUMBER: Any = object()  # stands for the meta of an operand that is a Python num
 new = object.__new__  # makes a Tensor without going through its constructor for users
 
 
-class Setting(NamedTuple):
-    """Where a fast path is taken: with no mode on, or under transforms."""
-
-    active: Any  # if there is something in it, the fast path is not right
-    apply: Callable[..., Any]  # what is called instead
-    forward: Callable[[Operation], Callable[..., Any]]  # what computes the result
-    constant: Callable[[Any, Any], Any]  # a number as an operand beside another
-
-
-PLAIN = Setting(switch.active, apply, lambda op: op.forward, arrays.constant)
+# Where a fast path is taken, with no mode on or under transforms:
+# - if there is something in the first, the fast path is not right;
+# - the second is what is called instead;
+# - the third makes the function that computes the result;
+# - the last gives a number as an operand beside another.
+Setting = tuple[
+    Any, Callable[..., Any], Callable[[Operation], Callable[..., Any]], Callable[[Any, Any], Any]
+]
+PLAIN: Setting = (switch.active, apply, lambda op: op.forward, arrays.constant)
 
 
 def forward_at_level(op: Operation) -> Callable[..., Any]:
@@ -493,7 +492,7 @@ def by_definition(op: Operation) -> Callable[..., Any]:
     return function
 
 
-AT_LEVEL = Setting((), apply_by_level, forward_at_level, lambda number, beside: number)
+AT_LEVEL: Setting = ((), apply_by_level, forward_at_level, lambda number, beside: number)
 
 
 def builder_for(op: Operation) -> Callable[..., Callable[..., Any]]:

@@ -22,8 +22,6 @@ from retrograd.tensor._calls import (
     make_node,
     save_values,
 )
-from retrograd.tensor._lifted_writes import write_lifted, write_without_memory
-from retrograd.tensor._shape_in_place import take_shape
 from retrograd.tensor._tensor import Tensor
 from retrograd.tensor._write_steps import check_overlap, check_result, with_result
 
@@ -36,13 +34,19 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     if modes.running is not None:
         modes.running.check_write(op.name, target)
     if modes.levels and (level := level_of(operands, options)) is not None:
+        from retrograd.tensor._lifted_writes import write_lifted
+
         return write_lifted(level, op, operands, options)
     if op.view:
+        from retrograd.tensor._shape_in_place import take_shape
+
         return take_shape(op, target, options)
     op, operands, options = for_number(op, operands, options)
     recorded = check_write(target, any_requires_grad(operands[1:])) and op.has_rules
     target._data = memory = arrays.writable(target._data)
     if type(memory) is not arrays.ndarray and on_meta(memory):
+        from retrograd.tensor._lifted_writes import write_without_memory
+
         return write_without_memory(memory.level, op, operands, options)
     raws = checked(op, operands, options)
     if recorded:

@@ -21,7 +21,6 @@ from retrograd.ops._arguments import (
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation, Target, TensorLike
 from retrograd.ops._public import public
-from retrograd.ops.pointwise import division
 from retrograd.ops.shapes import reshaping, slicing  # noqa: F401 - slicing declares methods
 from retrograd.tensor._calls import is_operand
 from retrograd.tensor._device import device, is_meta, without_memory
@@ -134,6 +133,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """
     if rounding_mode is None:
         return (elementwise.div if type(input) is Target else _div)(input, other)
+    from retrograd.ops.pointwise import division
+
     division.check_rounding_mode(rounding_mode)
     return division.div_rounded(input, other, rounding_mode=rounding_mode)
 

@@ -10,7 +10,6 @@ from retrograd._modes import modes, switch
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import comparisons, elementwise, piecewise, products
 from retrograd.ops._operation import TABLE, Operation
-from retrograd.ops.pointwise import division
 from retrograd.ops.shapes import reshaping
 from retrograd.tensor import _writing
 from retrograd.tensor._calls import apply, is_operand
@@ -70,7 +69,11 @@ def _reflected(name: str) -> Callable[..., Any]:
     """``other op self`` for an operation that does not commute."""
 
     def method(self: Tensor, other: Any) -> Any:
-        return apply(TABLE[name], (other, self), {}) if is_operand(other) else NotImplemented
+        if not is_operand(other):
+            return NotImplemented
+        if name not in TABLE:
+            getattr(Tensor, name)  # loads the module that declares it
+        return apply(TABLE[name], (other, self), {})
 
     return method
 
@@ -104,9 +107,10 @@ _OPERATORS = {
     "__add__": _HOT["add"], "__radd__": _HOT["add"], "__mul__": _HOT["mul"],
     "__rmul__": _HOT["mul"], "__sub__": _HOT["sub"], "__rsub__": rsub, "__truediv__": _HOT["div"],
     "__rtruediv__": rdiv, "__pow__": _known(pow), "__rpow__": rpow, "__rmatmul__": rmatmul,
-    "__matmul__": matmul, "__floordiv__": _known(division.floor_divide),
-    "__mod__": _known(division.remainder), "__and__": _known(comparisons.bitwise_and),
-    "__or__": _known(comparisons.bitwise_or), "__xor__": _known(comparisons.bitwise_xor),
+    "__matmul__": matmul, "__floordiv__": _known(lambda self, other: self.floor_divide(other)),
+    "__mod__": _known(lambda self, other: self.remainder(other)),
+    "__and__": _known(comparisons.bitwise_and), "__or__": _known(comparisons.bitwise_or),
+    "__xor__": _known(comparisons.bitwise_xor),
     "__rmod__": _reflected("remainder"), "__rfloordiv__": _reflected("floor_divide"),
     "__rand__": _reflected("bitwise_and"), "__ror__": _reflected("bitwise_or"),
     "__rxor__": _reflected("bitwise_xor"),

@@ -6,11 +6,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import threading
+from _thread import _local
 from collections.abc import Callable
 from typing import Any
 
-from retrograd._later import MissingNameError
 from retrograd._modes import modes, switch
 from retrograd.ops import _public
 from retrograd.ops._arguments import checked
@@ -19,13 +18,12 @@ from retrograd.ops._operation import USERS, Operation
 from retrograd.ops._public import NAMES, Face
 from retrograd.tensor._calls import wrong_argument
 from retrograd.tensor._inplace import in_place, in_place_of
-from retrograd.tensor._out import written
 from retrograd.tensor._tensor import Tensor
 
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
 
 
-class Calls(threading.local):
+class Calls(_local):
     """The public functions that are being called while operations are intercepted."""
 
     names: tuple[str, ...] = ()
@@ -68,6 +66,8 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
         out = named.pop("out", None) if takes_out else None
         if out is None:
             return function(*args, **named)
+        from retrograd.tensor._out import written
+
         return written(face, name, function, out, args, named)
 
     called.__module__ = module  # where pickle looks for it by its name
@@ -176,7 +176,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 def bind_method(name: str, face: Face) -> None:
     """Give the Tensor class a method that has been declared."""
     if face.accepts == "tensor first":  # as it always is
-        face = face._replace(accepts="")
+        face = face.replaced(accepts="")
     function = plain(face, name)
     spelled = face.axis and not set(_SPELLINGS.values()).isdisjoint(_parameters(function))
     # What is loaded at import is short, and mostly called as the operation that it ends in.
@@ -232,7 +232,7 @@ def bind_methods() -> None:
 
 def load(module: str) -> None:
     """Import a module of the index."""
-    importlib.import_module(f"retrograd.ops.{module}")
+    importlib.import_module(f"retrograd.{module}")
 
 
 def withdraw(op: Operation) -> None:
@@ -264,6 +264,8 @@ def namespace(module: str, space: str) -> tuple[Callable[[str], Any], list[str]]
         if name not in NAMES[space]:
             place = names_of(space).get(name)
             if place is None:
+                from retrograd._later import MissingNameError
+
                 raise MissingNameError(name, module)
             load(place)
         value = public(NAMES[space][name], name, module)
