@@ -295,3 +295,9 @@ def test_ranges_keep_the_shape_of_as_many_elements() -> None:
     assert base.tolist() == [[0.0, 0.0, 0.0], [0.0, 0.5, 1.0]]
     turned = retrograd.zeros(2, 2).T
     assert retrograd.arange(4, out=turned).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+def test_new_tensors_without_a_dtype_have_that_of_the_tensor() -> None:
+    x = retrograd.ones(2, dtype=retrograd.float64)
+    for made in (x.new_zeros(3, dtype=None), x.new_full((3,), 2.0, dtype=None)):
+        assert made.dtype is retrograd.float64

@@ -477,7 +477,8 @@ def for_each_entry(like: Tensor, data: Raw) -> Any:
 
 def _new(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
-        options.setdefault("dtype", self.dtype)
+        if options.get("dtype") is None:
+            options["dtype"] = self.dtype
         options["device"] = place_like(self, options.get("device"))
         made = fill(*args, **options)
         if isinstance(self._data, Lifted) and not isinstance(made._data, Lifted):
