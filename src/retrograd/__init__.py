@@ -143,6 +143,7 @@ _LATER = {
     "load": "files", "save": "files", "compile": "compiler",
     "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
     **dict.fromkeys(_OLDER, "tensor._legacy"),
+    "_protocols": "numpy_protocols",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
@@ -168,6 +169,7 @@ def __getattr__(name: str) -> _Any:
 
 
 _Plug.compiler = lambda: __getattr__("compile")
+_Plug.protocols = lambda: __getattr__("_protocols")
 
 
 def __dir__() -> list[str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _normalizing as normalizing
     from retrograd.arrays import _patterns as patterns
     from retrograd.arrays import _programs as programs
+    from retrograd.arrays import _protocols as protocols
     from retrograd.arrays import _random as random
     from retrograd.arrays import _recurrent as recurrent
     from retrograd.arrays import _rows as rows
@@ -60,9 +61,10 @@ _LATER = {
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sparse": "_sparse",
+    "protocols": "_protocols",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "layout", "linalg",
-           "ndarray", "networks", "normalizing", "patterns", "programs", "random", "recurrent",
-           "rows", "sequences", "sorting", "sparse", "special", "statistics", "symmetric",
-           "updates", "windows"]  # fmt: skip
+           "ndarray", "networks", "normalizing", "patterns", "programs", "protocols", "random",
+           "recurrent", "rows", "sequences", "sorting", "sparse", "special", "statistics",
+           "symmetric", "updates", "windows"]  # fmt: skip

@@ -48,6 +48,11 @@ class dtype:  # noqa: N801 - PyTorch's name
     def __reduce__(self) -> tuple[Any, ...]:
         return _dtype_named, (self.name,)
 
+    @property
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        # NumPy asks for this where it wants a dtype: ``np.zeros(3, dtype=x.dtype)``.
+        return self.numpy
+
     def to_real(self) -> dtype:
         """Returns the dtype of the real part of a complex number of this dtype.
 
@@ -63,6 +68,10 @@ class dtype:  # noqa: N801 - PyTorch's name
             complex128 for float64 and complex128, and complex64 for all others.
         """
         return complex128 if self.name in ("float64", "complex128") else complex64
+
+
+# NumPy before 2.4 asks for this. (In the class, it would be what annotations mean by the name.)
+setattr(dtype, "dtype", dtype.__numpy_dtype__)  # noqa: B010
 
 
 class _WithoutArrays(dtype):

@@ -10,11 +10,13 @@ from retrograd.ops._operation import TensorLike
 
 
 class Plug:
-    """Holds the Tensor class once the tensor layer has been loaded, and a function that returns
-    ``torch.compile`` once the package has been."""
+    """Holds the Tensor class once the tensor layer has been loaded, and once the package has been,
+    a function that returns ``torch.compile`` and one that returns what answers NumPy's protocols.
+    """
 
     tensor: type[Any] = TensorLike
     compiler: Callable[[], Any]
+    protocols: Callable[[], Any]
 
 
 def wrap(

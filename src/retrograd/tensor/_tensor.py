@@ -309,8 +309,16 @@ class Tensor(_Base):
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    # NumPy's functions of tensors are ours: see numpy_protocols/.
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return Plug.protocols().array_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
+        return Plug.protocols().array_function(function, types, args, named)
+
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """What a NumPy function of a tensor returns: a tensor, without history."""
+        """What a function that takes tensors for arrays makes of its result: a tensor, without
+        history."""
         return wrap(array)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
