@@ -149,8 +149,8 @@ _LATER = {
 _MODULES = (
     "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
     "files", "func", "functional", "hub", "integrate", "jit", "library", "linalg", "mps",
-    "multiprocessing", "nn", "optim", "pipeline", "random", "signal", "sparse", "special",
-    "testing", "types", "utils", "version", "viz", "xpu",
+    "multiprocessing", "nn", "optim", "optimize", "pipeline", "random", "signal", "sparse",
+    "special", "testing", "types", "utils", "version", "viz", "xpu",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _recurrent as recurrent
     from retrograd.arrays import _rows as rows
     from retrograd.arrays import _sequences as sequences
+    from retrograd.arrays import _solvers as solvers
     from retrograd.arrays import _sorting as sorting
     from retrograd.arrays import _sparse as sparse
     from retrograd.arrays import _special as special
@@ -61,10 +62,10 @@ _LATER = {
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sparse": "_sparse",
-    "protocols": "_protocols",
+    "protocols": "_protocols", "solvers": "_solvers",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "layout", "linalg",
            "ndarray", "networks", "normalizing", "patterns", "programs", "protocols", "random",
-           "recurrent", "rows", "sequences", "sorting", "sparse", "special", "statistics",
-           "symmetric", "updates", "windows"]  # fmt: skip
+           "recurrent", "rows", "sequences", "solvers", "sorting", "sparse", "special",
+           "statistics", "symmetric", "updates", "windows"]  # fmt: skip

@@ -1,0 +1,86 @@
+"""SciPy's solvers, and linear systems with a word on how well they are conditioned. All functions
+that are passed in take and return raw arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize as _optimize  # type: ignore[import-untyped]
+from scipy.linalg import lapack  # type: ignore[import-untyped]
+from scipy.sparse import linalg as _linalg  # type: ignore[import-untyped]
+
+minimize, root, least_squares = _optimize.minimize, _optimize.root, _optimize.least_squares
+fixed_point = _optimize.fixed_point
+OptimizeResult, OptimizeWarning = _optimize.OptimizeResult, _optimize.OptimizeWarning
+Bounds, LinearConstraint = _optimize.Bounds, _optimize.LinearConstraint
+NonlinearConstraint, LinearOperator = _optimize.NonlinearConstraint, _linalg.LinearOperator
+
+
+def result(**fields: Any) -> Any:
+    """SciPy's OptimizeResult with the fields given."""
+    return _optimize.OptimizeResult(**fields)
+
+
+class Factors:
+    """A square matrix, factored to solve systems of equations with it and with its transpose."""
+
+    def __init__(self, matrix: Any) -> None:
+        matrix = np.asarray(matrix, np.float64)
+        self.finite = bool(np.isfinite(matrix).all())
+        self.condition = 0.0  # the reciprocal of an estimate of the condition number
+        if not self.finite or not len(matrix):
+            self.condition = float(self.finite)
+            return
+        self._lu, self._pivots, info = lapack.dgetrf(matrix)
+        if info == 0:
+            norm = float(np.abs(matrix).sum(axis=0).max())
+            self.condition = float(lapack.dgecon(self._lu, norm)[0])
+
+    def solved(self, right: Any, transposed: bool) -> Any:
+        """The solution for a vector, or for each column of a matrix."""
+        right = np.asarray(right)
+        if not right.size:
+            return right.copy()
+        wide = np.asarray(right, np.float64)
+        solution, _ = lapack.dgetrs(self._lu, self._pivots, wide, trans=int(transposed))
+        return solution.reshape(right.shape).astype(right.dtype)
+
+
+def iterated(
+    product: Callable[[Any], Any], right: Any, symmetric: bool, tolerance: float
+) -> tuple[Any, float]:
+    """The solution of a linear system of which only products with vectors are known, and what is
+    left of the right-hand side, relative to its size."""
+    right = np.asarray(right, np.float64)
+    size = float(np.linalg.norm(right))
+    if size == 0.0:
+        return np.zeros_like(right), 0.0
+    operator = _linalg.LinearOperator((len(right), len(right)), matvec=product, dtype=np.float64)
+    solution, left = None, np.inf
+    if symmetric:  # it may be indefinite; then another method takes over
+        solution, _ = _linalg.cg(operator, right, rtol=tolerance, atol=0.0)
+        left = float(np.linalg.norm(product(solution) - right)) / size
+    if not left <= 10 * tolerance:
+        restart = min(len(right), 100)
+        solution, _ = _linalg.gmres(operator, right, rtol=tolerance, atol=0.0, restart=restart)
+        left = float(np.linalg.norm(product(solution) - right)) / size
+    return solution, left
+
+
+def least_squares_solution(matrix: Any, right: Any) -> Any:
+    """The shortest vector that minimizes the residual of a system of equations."""
+    return np.linalg.lstsq(np.asarray(matrix, np.float64), np.asarray(right, np.float64))[0]
+
+
+def step_scale(step: Any, x: Any) -> float:
+    """The largest element of a step, relative to a vector (or to 1, where that is small)."""
+    if not np.size(x):
+        return 0.0
+    return float(np.max(np.abs(step)) / max(1.0, float(np.max(np.abs(x)))))
+
+
+def columns(vectors: Any) -> Any:
+    """A matrix with the vectors given as its columns."""
+    return np.stack(vectors, 1)
