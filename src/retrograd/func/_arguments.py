@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
-from retrograd.func._trees import flatten
+from retrograd import arrays
+from retrograd.autograd._levels import value_of
+from retrograd.autograd._wrap import wrap
+from retrograd.func._trees import flatten, tree_map, unflatten
 from retrograd.tensor._tensor import Tensor
 
+Transform = TypeVar("Transform", bound=Callable[..., Any])
 Argnums = int | tuple[int, ...]
 
 
@@ -90,3 +96,80 @@ def check_real(name: str, values: Any, role: str) -> None:
                 f"{name}: Expected all {role} to be real but received complex tensor at flattened "
                 f"input idx: {i}"
             )
+
+
+# -- arrays in place of tensors --------------------------------------------------------------
+
+
+class Given:
+    """Arguments of which some are arrays: tensors that take their place, and how to give arrays
+    back. A derivative is of the kind of what it is taken by; other results are arrays if no tensor
+    was given. What has a history, or belongs to a transform around this one, stays a tensor."""
+
+    def __init__(self, tree: Any) -> None:
+        leaves, shape = flatten(tree)
+        self.are_arrays = [is_array(x) for x in leaves]
+        self.no_tensors = not any(isinstance(x, Tensor) for x in leaves)
+        self.tree = unflatten([as_tensor(x) for x in leaves], shape)
+
+    def values(self, tree: Any) -> Any:
+        """Results that are not derivatives."""
+        return tree_map(as_array, tree) if self.no_tensors else tree
+
+    def derivatives(self, tree: Any) -> Any:
+        """Derivatives by all arguments in turn, of one result after another."""
+        leaves, shape = flatten(tree)
+        kinds = itertools.cycle(self.are_arrays)
+        return unflatten([as_array(x) if k else x for x, k in zip(leaves, kinds)], shape)  # noqa: B905
+
+
+def is_array(x: Any) -> bool:
+    return arrays.is_raw(x) and x.dtype.kind in "fcbiu"
+
+
+def as_tensor(x: Any) -> Any:
+    """A tensor of the memory of an array; anything else as it is."""
+    return wrap(arrays.writable(x)) if is_array(x) else x
+
+
+def as_array(x: Any) -> Any:
+    """The array of a tensor that is one; anything else as it is."""
+    plain = isinstance(x, Tensor) and not x.requires_grad and arrays.is_raw(value_of(x))
+    return x.numpy() if plain else x
+
+
+def has_arrays(tree: Any) -> bool:
+    return not isinstance(tree, Tensor) and any(is_array(x) for x in flatten(tree)[0])
+
+
+def gives_arrays(transform: Transform) -> Transform:
+    """A transform that takes a function and where to evaluate it, made to take and give arrays."""
+
+    @wraps(transform)
+    def called(func: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        if not has_arrays((args, named)):
+            return transform(func, *args, **named)
+        given = Given((args, named))
+        args, named = given.tree
+        return given.values(transform(func, *args, **named))
+
+    return cast(Transform, called)
+
+
+def takes_arrays(
+    derivative: Callable[..., Any], argnums: Argnums, paired: bool
+) -> Callable[..., Any]:
+    """A function that computes derivatives, made to take and give arrays as well. ``paired``: its
+    result is a pair of derivatives and other results."""
+
+    @wraps(derivative)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not any(has_arrays(x) for x in args) or not has_arrays(chosen(args, argnums)):
+            return derivative(*args, **kwargs)
+        given = Given(chosen(args, argnums))
+        result = derivative(*replaced(args, argnums, given.tree), **kwargs)
+        if not paired:
+            return given.derivatives(result)
+        return given.derivatives(result[0]), given.values(result[1])
+
+    return called

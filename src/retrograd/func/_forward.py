@@ -10,7 +10,7 @@ from retrograd.autograd._duals import Dual, DualLevel
 from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.forward_ad import checked_tangent
-from retrograd.func._arguments import check_outputs, with_aux
+from retrograd.func._arguments import check_outputs, gives_arrays, with_aux
 from retrograd.func._captured import Running
 from retrograd.func._trees import Shape, describe, flatten, flatten_as, tree_map, unflatten
 from retrograd.ops._operation import raw
@@ -19,6 +19,7 @@ from retrograd.tensor._tensor import Tensor
 WHAT = "jvp(f, primals, tangents)"
 
 
+@gives_arrays
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False,
     has_aux: bool = False,

@@ -22,6 +22,7 @@ from retrograd.func._arguments import (
     check_tensor,
     chosen,
     replaced,
+    takes_arrays,
     with_aux,
 )
 from retrograd.func._forward import Moved
@@ -83,7 +84,7 @@ def jacrev(
         recording.close()
         return (found, aux) if has_aux else found
 
-    return jacobian
+    return takes_arrays(jacobian, argnums, has_aux)
 
 
 def jacfwd(
@@ -136,7 +137,7 @@ def jacfwd(
         tree = unflatten(found, moved.shape)
         return (tree, aux) if has_aux else tree
 
-    return jacobian
+    return takes_arrays(jacobian, argnums, has_aux)
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Any:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd._modes import within
-from retrograd.func._arguments import check_outputs
+from retrograd.func._arguments import Given, as_tensor, check_outputs, has_arrays
 from retrograd.func._reverse import Recording, zeros_for
-from retrograd.func._trees import describe, flatten, flatten_as, unflatten
+from retrograd.func._trees import describe, flatten, flatten_as, tree_map, unflatten
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -32,6 +32,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         >>> push_forward(torch.tensor([1.0, 2.0]))
         tensor([1., 2.])
     """
+    if has_arrays(primals):
+        given = Given(primals)
+        value, push = linearize(func, *given.tree)
+        return given.values(value), lambda *tangents: given.values(
+            push(*tree_map(as_tensor, tangents))
+        )
     recording = Recording(func, primals, primals)
     with recording.running:
         output = func(*recording.tree)

@@ -17,10 +17,14 @@ from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.func._arguments import (
     Argnums,
+    Given,
+    as_tensor,
     check_outputs,
     check_tensor,
     chosen,
+    has_arrays,
     replaced,
+    takes_arrays,
     with_aux,
 )
 from retrograd.func._captured import Running
@@ -36,7 +40,8 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     Args:
         func: a function that returns a tensor of one element.
         argnums: index of the argument to differentiate with respect to, or a tuple of indices. The
-            argument may be a tensor, or nested tuples, lists and dictionaries of tensors.
+            argument may be a tensor, or nested tuples, lists and dictionaries of tensors. Arrays
+            are taken as well, and their gradients are arrays.
         has_aux: whether ``func`` returns a pair of the value and other results, which are passed
             on.
 
@@ -62,7 +67,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
         gradients, _, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
         return (gradients, aux) if has_aux else gradients
 
-    return gradient
+    return takes_arrays(gradient, argnums, has_aux)
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
@@ -90,7 +95,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         gradients, value, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
         return gradients, (value, aux) if has_aux else value
 
-    return gradient_and_value
+    return takes_arrays(gradient_and_value, argnums, True)
 
 
 def _gradient_and_value(
@@ -135,10 +140,21 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         >>> pull_back(torch.tensor([1.0, 2.0]))
         (tensor([1.0000, 5.4366]),)
     """
+    if has_arrays(primals):
+        return _vjp_of_arrays(func, Given(primals), has_aux)
     recording = Recording(func, primals, primals)
     with recording.running:
         output = func(*recording.tree)
     return recording.with_pull_back(output, has_aux)
+
+
+def _vjp_of_arrays(func: Callable[..., Any], given: Given, has_aux: bool) -> Any:
+    value, pull_back, *aux = vjp(func, *given.tree, has_aux=has_aux)
+
+    def pull_back_arrays(cotangents: Any, **named: Any) -> Any:
+        return given.derivatives(pull_back(tree_map(as_tensor, cotangents), **named))
+
+    return (given.values(value), pull_back_arrays, *given.values(aux))
 
 
 # -- what all of them share ------------------------------------------------------------------

@@ -12,7 +12,7 @@ import retrograd.autograd._recurrences  # noqa: F401 - both add to what the leve
 from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._series import Series, SeriesLevel
 from retrograd.autograd._wrap import wrap
-from retrograd.func._arguments import check_outputs
+from retrograd.func._arguments import check_outputs, gives_arrays, takes_arrays
 from retrograd.func._captured import Running
 from retrograd.func._trees import Shape, describe, flatten, flatten_as, unflatten
 from retrograd.ops._batching import Batched, BatchLevel
@@ -21,6 +21,7 @@ from retrograd.tensor._creation import empty, eye, tensor
 from retrograd.tensor._tensor import Tensor
 
 
+@gives_arrays
 def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, list[Any]]:
     """Derivatives of ``func`` along a curve, of all orders up to some order, in one evaluation.
 
@@ -77,6 +78,7 @@ def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, list[
     return unflatten(expansion.coefficients(0), expansion.shape), derivatives
 
 
+@gives_arrays
 def taylor(func: Callable[..., Any], x: Any, v: Any, order: int) -> tuple[Any, ...]:
     """The Taylor coefficients of ``func(x + t * v)`` in ``t``, at 0.
 
@@ -107,6 +109,7 @@ def taylor(func: Callable[..., Any], x: Any, v: Any, order: int) -> tuple[Any, .
     return tuple(unflatten(expansion.coefficients(k), expansion.shape) for k in range(order + 1))
 
 
+@gives_arrays
 def derivatives(func: Callable[[Any], Any], x: Tensor, order: int) -> tuple[Any, ...]:
     """The derivatives of a function of one variable, from order 0 to ``order``.
 
@@ -171,7 +174,7 @@ def weighted_directional(
             )
         return _collapsed(func, x, directions, order, weights, what)
 
-    return summed
+    return takes_arrays(summed, 0, False)
 
 
 def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Callable[[Tensor], Any]:
@@ -203,7 +206,7 @@ def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Call
         leaves, shape = flatten(found)
         return unflatten([y / samples for y in leaves], shape)
 
-    return summed
+    return takes_arrays(summed, 0, False)
 
 
 def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
@@ -239,9 +242,10 @@ def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
         directions = stacked.reshape(len(stacked), *x.shape)
         return _collapsed(func, x, directions, 4, slicing.cat(weights), "bilaplacian(f)")
 
-    return summed
+    return takes_arrays(summed, 0, False)
 
 
+@gives_arrays
 def mixed_partial(func: Callable[[Tensor], Any], x: Tensor, orders: Sequence[int]) -> Any:
     """A mixed partial derivative of any order.
 

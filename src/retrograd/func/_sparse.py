@@ -8,7 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.func._arguments import check_outputs
+from retrograd.func._arguments import as_tensor, check_outputs
 from retrograd.func._cuts import Cuts
 from retrograd.func._cuts import find as find_cuts
 from retrograd.func._forward import jvp
@@ -173,6 +173,7 @@ class SparseJacobian(_Compressed):
             form: "csr" for a SciPy ``csr_array``, "dense" for a Tensor, "triplets" for the rows,
                 columns and values of all entries.
         """
+        x = as_tensor(x)
         self._given(x)
         values = self._method.values(self._compressed(x), raw(x).dtype)
         self._check(values, lambda v: jvp(self.func, (x,), (v,))[1], x)
@@ -216,6 +217,7 @@ class SparseHessian(_Compressed):
             x: Where to evaluate.
             form: As for a sparse Jacobian.
         """
+        x = as_tensor(x)
         self._given(x)
         if not self.nnz:
             return self._in_form(arrays.zeros((0,), raw(x).dtype), form)
@@ -278,6 +280,7 @@ def sparse_jacobian(
     modes = ("auto", "forward", "reverse", "both", "cut")
     if mode not in modes:
         raise ValueError(f"{what}: expected a mode of {', '.join(modes)}, got {mode!r}.")
+    x = as_tensor(x)
     check_point(x, what)
     plan = None
     given = pattern is not None
@@ -350,6 +353,7 @@ def sparse_hessian(
     what = "sparse_hessian(f, x)"
     if mode not in ("direct", "substitution", "auto"):
         raise ValueError(f"{what}: expected a mode of direct, substitution or auto, got {mode!r}.")
+    x = as_tensor(x)
     check_point(x, what)
     given = pattern is not None
     if given:

@@ -10,7 +10,8 @@ from typing import Any
 from retrograd.autograd._batched import taken_out
 from retrograd.autograd._levels import is_of, opened
 from retrograd.autograd._wrap import wrap
-from retrograd.func._trees import Shape, broadcast_to, describe, flatten, unflatten
+from retrograd.func._arguments import as_array, as_tensor, is_array
+from retrograd.func._trees import Shape, broadcast_to, describe, flatten, tree_map, unflatten
 from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops.shapes import reshaping, slicing
 from retrograd.tensor._rng import get_rng_state, set_rng_state
@@ -54,7 +55,8 @@ def vmap(
     @wraps(func)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         mapped = Mapped(func, in_dims, out_dims, randomness)
-        return mapped.in_chunks(chunk_size, args, kwargs)
+        results = mapped.in_chunks(chunk_size, args, kwargs)
+        return tree_map(as_array, results) if mapped.arrays else results
 
     return vectorized
 
@@ -78,6 +80,7 @@ class Mapped:
         self.in_dims = in_dims
         self.out_dims = out_dims
         self.randomness = randomness
+        self.arrays = False  # whether what is mapped over are arrays, and results are to be
         if any(not isinstance(d, int | None) for d in flatten(out_dims)[0]):
             raise ValueError(
                 f"vmap({self.name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or "
@@ -145,6 +148,11 @@ class Mapped:
                 f"structure {describe(flatten(self.in_dims)[1])} but inputs has structure "
                 f"{describe(shape)}."
             )
+        mapped = [is_array(x) for x, d in zip(values, dims, strict=True) if d is not None]
+        if any(mapped):
+            self.arrays = all(mapped)
+            pairs = zip(values, dims, strict=True)
+            values = [x if d is None else as_tensor(x) for x, d in pairs]
         triples = zip(values, dims, argument_paths(shape), strict=True)
         return values, [_input_dim(what, x, d, path) for x, d, path in triples], shape
 
