@@ -19,6 +19,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import _viz_browser  # noqa: E402
 
 from retrograd import _modes  # noqa: E402
+from retrograd.tensor import _overrides  # noqa: E402
 
 # Machines differ in speed, so there is no deadline. In CI the same examples are tried each time.
 settings.register_profile("local", deadline=None)
@@ -73,3 +74,12 @@ def _no_mode_is_left_on() -> Iterator[None]:
     assert left == _modes.PLAIN
     assert states == 1, "a scope was left open"
     assert active == 0, "another thread ended with a mode switched on"
+
+
+@pytest.fixture(autouse=True)
+def without_overrides() -> Iterator[None]:
+    """A class that overrides functions makes every call a little longer from then on. Other tests
+    are not to pay for it."""
+    yield
+    if _overrides.INSTALLED:
+        _overrides.INSTALLED[0].uninstall()

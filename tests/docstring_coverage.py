@@ -69,7 +69,9 @@ class Entry:
         ):
             return []
         called = inspect.unwrap(self.value)
-        if self.kind == "class" and called.__init__ is object.__init__ and not _is_named(called):
+        takes_none = self.kind == "class" and called.__init__ is object.__init__
+        takes_none = takes_none and "__new__" not in vars(called)
+        if self.kind == "class" and takes_none and not _is_named(called):
             return []
         try:
             parameters = list(inspect.signature(self.value).parameters.values())

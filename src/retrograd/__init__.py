@@ -149,8 +149,8 @@ _LATER = {
 _MODULES = (
     "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
     "files", "func", "functional", "hub", "integrate", "jit", "library", "linalg", "mps",
-    "multiprocessing", "nn", "optim", "optimize", "pipeline", "random", "signal", "sparse",
-    "special", "testing", "types", "utils", "version", "viz", "xpu",
+    "multiprocessing", "nn", "optim", "optimize", "overrides", "pipeline", "random", "signal",
+    "sparse", "special", "testing", "types", "utils", "version", "viz", "xpu",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
@@ -158,7 +158,7 @@ _function, _FUNCTIONS = _namespace("retrograd", "torch")
 def __getattr__(name: str) -> _Any:
     import importlib
 
-    if name in _MODULES:
+    if name in _MODULES or name == "_C":
         return importlib.import_module(f"retrograd.{name}")
     if name.startswith("_foreach_"):
         return importlib.import_module("retrograd.tensor._foreach").over_lists(name)

@@ -64,6 +64,8 @@ class Modes:
     # The interceptor of autocast, which also sees functions that are made of operations.
     autocast: Any = None
     device: Any = None  # that new tensors are created on; None is the CPU
+    overrides: bool = True  # whether classes that define __torch_function__ are asked
+    function_modes: tuple[Any, ...] = ()  # the modes of __torch_function__, innermost last
     checkpoint_group: Any = None  # the GraphExecGroup that passes belong to
     checkpoint_early_stop: bool | None = None  # set_checkpoint_early_stop
     checkpoint_debug: bool | None = None  # set_checkpoint_debug_enabled
@@ -72,8 +74,8 @@ class Modes:
 PLAIN: dict[str, Any] = {name: getattr(Modes, name) for name in Modes.__annotations__}
 # Modes that operations do not look up, unless they are on the general path for another reason.
 _APART = {"autocast", "check_nan", "multithreading", "hooks_disabled", "pass_observer", "observer",
-          "running", "device", "checkpoint_group", "checkpoint_early_stop",
-          "checkpoint_debug"}  # fmt: skip
+          "running", "device", "overrides", "function_modes", "checkpoint_group",
+          "checkpoint_early_stop", "checkpoint_debug"}  # fmt: skip
 
 
 class Key:

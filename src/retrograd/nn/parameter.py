@@ -6,6 +6,7 @@ from typing import Any
 
 from retrograd.autograd._history import meta_of
 from retrograd.tensor._creation import empty
+from retrograd.tensor._overrides import disabled
 from retrograd.tensor._tensor import Tensor
 
 
@@ -34,6 +35,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         tensor = _as_subclass(cls, data)
@@ -74,6 +76,7 @@ class Buffer(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled
 
     persistent: bool
 

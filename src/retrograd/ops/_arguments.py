@@ -133,20 +133,39 @@ def check_target(input: Any, other: Any) -> None:
             )
 
 
+class Plug:
+    """Holds what the tensor layer plugs in: what to do with operands that only look like tensors.
+    """
+
+    override: Callable[[str, tuple[Any, ...]], Any] = staticmethod(lambda *call: NotImplemented)
+
+
 def checked(operation: Operation, accepts: str, name: str) -> Callable[..., Any]:
     """An operation of two operands as users call it by a name: its arguments are checked first.
     ``accepts`` is one of the words of ``_public.ACCEPTS``."""
     one_kind = operation.dtypes == "promote"
 
     def tensors(input: Any, other: Any) -> Any:
-        check_tensor(name, "input", 1, input)
-        check_tensor(name, "other", 2, other)
+        try:
+            check_tensor(name, "input", 1, input)
+            check_tensor(name, "other", 2, other)
+        except TypeError:
+            result = Plug.override(name, (input, other))
+            if result is NotImplemented:
+                raise
+            return result
         if one_kind:
             check_target(input, other)
         return operation(input, other)
 
     def either(input: Any, other: Any) -> Any:
-        check_operands(name, input, other)
+        try:
+            check_operands(name, input, other)
+        except TypeError:
+            result = Plug.override(name, (input, other))
+            if result is NotImplemented:
+                raise
+            return result
         check_target(input, other)
         return operation(input, other)
 

@@ -35,6 +35,7 @@ from retrograd.tensor._calls import (
     watch,
     wrong_argument,
 )
+from retrograd.tensor._overrides import overridden_method, unknown
 from retrograd.tensor._tensor import Tensor
 
 LARGE, shared = arrays.LARGE, arrays.shared
@@ -336,8 +337,12 @@ def binary(
         return result
 
     def slowly(self: Any, other: Any) -> Any:
-        if as_operator and not is_operand(other):
-            return NotImplemented
+        if not is_operand(other):
+            if as_operator:
+                return unknown(op.name, self, other)
+            result = overridden_method(op.name, (self, other))
+            if result is not NotImplemented:
+                return result
         return apply(op, operands_of(op, (self, other)), {})
 
     return function if fits or not saves else slowly

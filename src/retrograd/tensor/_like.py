@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from retrograd.tensor._creation import (
     place_like,
 )
 from retrograd.tensor._memory_formats import order_of
+from retrograd.tensor._overrides import INSTALLED, met
 from retrograd.tensor._tensor import Tensor
 
 LIKE_OPTIONS = OPTIONS.replace("the default floating-point dtype", "that of ``input``") + (
@@ -34,7 +36,14 @@ def _like(
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
         pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
-        data = in_layout_of(name, input, dtype, memory_format, fill)
+        try:
+            data = in_layout_of(name, input, dtype, memory_format, fill)
+        except TypeError:
+            if not met((input,)):
+                raise
+            function = getattr(sys.modules["retrograd"], name)
+            overridden: Tensor = INSTALLED[0].overridden(function, (input,), {})
+            return overridden
         place = place_like(input, device)
         return new_tensor(for_each_entry(input, data), requires_grad, place, name)
 

@@ -26,6 +26,7 @@ from retrograd.tensor._calls import is_operand
 from retrograd.tensor._device import device, is_meta, without_memory
 from retrograd.tensor._fast import bind
 from retrograd.tensor._memory_formats import order_of, put_in_order
+from retrograd.tensor._overrides import overridden_method
 from retrograd.tensor._public import bind_methods
 from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor
@@ -109,6 +110,9 @@ def pow(input: Any, exponent: Any) -> Any:
         check_operands("pow", input, exponent)
         return elementwise.power_of_number(input, exponent)
     if not is_operand(exponent):
+        result = overridden_method("pow", (input, exponent))
+        if result is not NotImplemented:
+            return result
         raise invalid_combination("pow", input, exponent)
     return elementwise.pow_tensor(input, exponent)
 

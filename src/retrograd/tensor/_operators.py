@@ -7,6 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
+from retrograd._records import Record
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import comparisons, elementwise, piecewise, products
 from retrograd.ops._operation import TABLE, Operation
@@ -16,6 +17,7 @@ from retrograd.tensor._calls import apply, is_operand
 from retrograd.tensor._fast import binary
 from retrograd.tensor._indexing import getitem, setitem
 from retrograd.tensor._methods import conj, function_of, positive, pow, sub
+from retrograd.tensor._overrides import unknown
 from retrograd.tensor._tensor import Tensor
 
 _div, _rsub = map(function_of, (elementwise.div, elementwise.rsub))
@@ -25,20 +27,20 @@ def rsub(self: Tensor, other: Any) -> Any:
     """``other - self``."""
     if isinstance(other, (bool, int, float, complex)):
         return _rsub(self, other=other)
-    return sub(wrap(other), self) if arrays.is_raw(other) else NotImplemented
+    return sub(wrap(other), self) if arrays.is_raw(other) else unknown("__rsub__", self, other)
 
 
 def rdiv(self: Tensor, other: Any) -> Any:
     """``other / self``."""
     if isinstance(other, (bool, int, float, complex)):
         return elementwise.reciprocal(self) * other
-    return _div(wrap(other), self) if arrays.is_raw(other) else NotImplemented
+    return _div(wrap(other), self) if arrays.is_raw(other) else unknown("__rdiv__", self, other)
 
 
 def rpow(self: Tensor, other: Any) -> Any:
     """``other ** self``."""
     if not is_operand(other):
-        return NotImplemented
+        return unknown("__rpow__", self, other)
     return pow(wrap(other) if arrays.is_raw(other) else other, self)
 
 
@@ -48,7 +50,7 @@ def matmul(self: Tensor, other: Any) -> Any:
         return self.matmul(other)  # which says so to those who intercept operations
     if isinstance(other, Tensor) or (arrays.is_raw(other) and other.ndim):
         return products.matmul(self, other)
-    return NotImplemented
+    return unknown("__matmul__", self, other)
 
 
 def invert(self: Tensor) -> Any:
@@ -62,37 +64,51 @@ def invert(self: Tensor) -> Any:
 
 def rmatmul(self: Tensor, other: Any) -> Any:
     """``other @ self``."""
-    return products.matmul(wrap(other), self) if arrays.is_raw(other) else NotImplemented
+    if not arrays.is_raw(other):
+        return unknown("__rmatmul__", self, other)
+    return products.matmul(wrap(other), self)
 
 
-def _reflected(name: str) -> Callable[..., Any]:
+class Named(Record):
+    """An operator that is made with its own name."""
+
+    make: Callable[[str], Callable[..., Any]]
+
+
+def _reflected(name: str) -> Named:
     """``other op self`` for an operation that does not commute."""
 
-    def method(self: Tensor, other: Any) -> Any:
-        if not is_operand(other):
-            return NotImplemented
+    def function(self: Tensor, other: Any) -> Any:
         if name not in TABLE:
             getattr(Tensor, name)  # loads the module that declares it
         return apply(TABLE[name], (other, self), {})
 
-    return method
+    return _known(function)
 
 
-def _known(called: Callable[..., Any]) -> Callable[..., Any]:
+def _known(called: Callable[..., Any]) -> Named:
     """An operator that leaves operands it does not know to the other side."""
     function = function_of(called) if isinstance(called, Operation) else called
 
-    def method(self: Tensor, other: Any) -> Any:
-        return function(self, other) if is_operand(other) else NotImplemented
+    def make(operator: str) -> Callable[..., Any]:
+        def method(self: Tensor, other: Any) -> Any:
+            return function(self, other) if is_operand(other) else unknown(operator, self, other)
 
-    return method
+        return method
+
+    return Named(make)
 
 
-def _augmented(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return getattr(self, name)(other) if is_operand(other) else NotImplemented
+def _augmented(name: str) -> Named:
+    def make(operator: str) -> Callable[..., Any]:
+        def method(self: Tensor, other: Any) -> Any:
+            if is_operand(other):
+                return getattr(self, name)(other)
+            return unknown(operator, self, other)
 
-    return method
+        return method
+
+    return Named(make)
 
 
 def _shift(direction: str, input: Any, other: Any) -> Any:
@@ -172,4 +188,4 @@ _PROPERTIES = {
     "imag": property(reshaping.imag, _writing.set_imag),
 }  # fmt: skip
 for _name, _member in {**_OPERATORS, **_PROPERTIES}.items():
-    setattr(Tensor, _name, _member)
+    setattr(Tensor, _name, _member.make(_name) if isinstance(_member, Named) else _member)

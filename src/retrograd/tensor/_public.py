@@ -18,6 +18,7 @@ from retrograd.ops._operation import USERS, Operation
 from retrograd.ops._public import NAMES, Face
 from retrograd.tensor._calls import wrong_argument
 from retrograd.tensor._inplace import in_place, in_place_of
+from retrograd.tensor._overrides import INSTALLED, met
 from retrograd.tensor._tensor import Tensor
 
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
@@ -51,24 +52,32 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
     ``keepdim``."""
     function = plain(face, name)
     takes_input = "input" in _parameters(function)  # by that name; if not, it is the first
-    takes_out, made_of_others, me = face.out != "no", not face.is_operation, (name,)
+    takes_out, me = face.out != "no", (name,)
+    intercepted = () if face.is_operation else switch.active  # an operation is by itself
 
     def called(*args: Any, **named: Any) -> Any:
-        if made_of_others and switch.active and modes.interceptors and calls.names[-1:] != me:
+        if INSTALLED and (found := INSTALLED[0].asked(args, named)) is not None:
+            return INSTALLED[0].override(called, found, args, named)
+        if intercepted and modes.interceptors and calls.names[-1:] != me:
             return announced(name, called, args, named)
-        if not named:
-            return function(*args)
-        if "input" in named and not takes_input:
-            args = (named.pop("input"), *args)
-        for theirs, ours in _SPELLINGS.items():
-            if theirs in named:
-                named[ours] = named.pop(theirs)
-        out = named.pop("out", None) if takes_out else None
-        if out is None:
-            return function(*args, **named)
-        from retrograd.tensor._out import written
+        try:
+            if not named:
+                return function(*args)
+            if "input" in named and not takes_input:
+                args = (named.pop("input"), *args)
+            for theirs, ours in _SPELLINGS.items():
+                if theirs in named:
+                    named[ours] = named.pop(theirs)
+            out = named.pop("out", None) if takes_out else None
+            if out is None:
+                return function(*args, **named)
+            from retrograd.tensor._out import written
 
-        return written(face, name, function, out, args, named)
+            return written(face, name, function, out, args, named)
+        except Exception:
+            if not met((*args, *named.values())):
+                raise
+        return called(*args, **named)  # which is overridden
 
     called.__module__ = module  # where pickle looks for it by its name
     called.__name__ = called.__qualname__ = name
@@ -181,7 +190,8 @@ def bind_method(name: str, face: Face) -> None:
     spelled = face.axis and not set(_SPELLINGS.values()).isdisjoint(_parameters(function))
     # What is loaded at import is short, and mostly called as the operation that it ends in.
     part = not face.is_operation and not face.writes and (face.announces or _bound_at_import)
-    setattr(Tensor, name, _method(function, name) if spelled or part else function)
+    method = _method(function, name) if spelled or part else function
+    setattr(Tensor, name, INSTALLED[0].member(name, method) if INSTALLED else method)
 
 
 _bound_at_import: list[bool] = []  # holds something once that is done
@@ -193,12 +203,17 @@ def _method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def method(*args: Any, **named: Any) -> Any:
         if switch.active and modes.interceptors and calls.names[-1:] != (name,):
             return announced(name, method, args, named)
-        if not named:
-            return function(*args)
-        for theirs, ours in _SPELLINGS.items():
-            if theirs in named:
-                named[ours] = named.pop(theirs)
-        return function(*args, **named)
+        try:
+            if not named:
+                return function(*args)
+            for theirs, ours in _SPELLINGS.items():
+                if theirs in named:
+                    named[ours] = named.pop(theirs)
+            return function(*args, **named)
+        except Exception:
+            if not met((*args, *named.values())):
+                raise
+        return INSTALLED[0].overridden(getattr(Tensor, name), args, named)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__

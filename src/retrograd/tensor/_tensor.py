@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 from retrograd import arrays
 from retrograd._modes import modes
@@ -58,6 +58,8 @@ class Size(tuple[int, ...]):
         return Size(picked) if isinstance(index, slice) else picked
 
 
+_Subclass = TypeVar("_Subclass", bound="Tensor")
+
 if TYPE_CHECKING:  # the operations of the table are attached as methods at run time
     from retrograd.tensor._bound import Methods as _Base
     from retrograd.tensor._typing import Array
@@ -82,14 +84,27 @@ class Tensor(_Base):
     """
 
     __slots__ = ()
+    _shown_as = "tensor"  # how it is printed; a subclass is, by its name
 
-    def __init__(self, *data: Any) -> None:
+    def __new__(cls, *data: Any) -> Any:
         # PyTorch's old constructor: of sizes, or of one piece of data.
+        tensor = object.__new__(cls)
         if all(isinstance(d, int) for d in data):
-            self._data = arrays.zeros(data or (0,), dtypes.default_float())
+            tensor._data = arrays.zeros(data or (0,), dtypes.default_float())
+        elif isinstance(data[0], Tensor):
+            tensor._data = data[0].detach()._data
         else:
-            self._data = arrays.array(data[0], dtypes.default_float())
-        self._node = self._version_counter = self._meta = None
+            tensor._data = arrays.array(data[0], dtypes.default_float())
+        tensor._node = tensor._version_counter = tensor._meta = None
+        return tensor
+
+    if TYPE_CHECKING:  # what _overrides adds
+
+        def as_subclass(self, cls: type[_Subclass]) -> _Subclass: ...
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        ) -> Any: ...
 
     # -- the array ---------------------------------------------------------------------------
 
@@ -424,7 +439,7 @@ class Tensor(_Base):
             )
         if id(self) in memo:
             return memo[id(self)]  # type: ignore[no-any-return]
-        copied: Tensor = type(self).__new__(type(self))
+        copied: Tensor = object.__new__(type(self))
         copied._data = _deep_copy(self._data, memo)
         copied._node = copied._version_counter = copied._meta = None
         memo[id(self)] = copied
@@ -462,7 +477,7 @@ class Tensor(_Base):
         default = dtypes.get_default_dtype()
         defaults = (default.numpy, default.to_complex().numpy)
         return arrays.formatting.format_array(
-            self._data, suffixes=suffixes, default_dtypes=defaults
+            self._data, suffixes=suffixes, prefix=f"{self._shown_as}(", default_dtypes=defaults
         )
 
     def __format__(self, spec: str) -> str:
@@ -484,7 +499,7 @@ def _deep_copy(data: Any, memo: dict[int, Any]) -> Any:
 
 
 def _rebuild(kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any) -> Tensor:
-    tensor: Tensor = kind.__new__(kind)
+    tensor: Tensor = object.__new__(kind)
     tensor._data = data
     tensor._node = tensor._version_counter = tensor._meta = None
     if attributes:
