@@ -50,7 +50,13 @@ class dtype:  # noqa: N801 - PyTorch's name
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
-        # NumPy asks for this where it wants a dtype: ``np.zeros(3, dtype=x.dtype)``.
+        """NumPy's dtype, which NumPy asks for where it wants one: ``np.zeros(3, dtype=x.dtype)``.
+
+        Example:
+            >>> import numpy, retrograd as torch
+            >>> numpy.zeros(2, dtype=torch.int32).dtype
+            dtype('int32')
+        """
         return self.numpy
 
     def to_real(self) -> dtype:
