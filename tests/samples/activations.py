@@ -45,7 +45,7 @@ PIECES = [
         {_F}leaky_relu(?, 0.25) <- mat; act_edge; act_huge; act_odd; f16
         {_F}leaky_relu(?, -0.25) <- mat; act_edge
         {_F}leaky_relu(?, 1.5) <- mat; act_edge; act_odd
-        {_F}leaky_relu(mat, 0)
+        {_F}leaky_relu(?, 0) <- mat; act_odd
         {_F}gelu(?, approximate='tanh') <- {_ON}
         {_F}gelu(mat, approximate='none')
         {_F}softplus(?, 2, 3) <- mat; act_edge; act_wide; act_huge; act_odd; f16

@@ -78,7 +78,7 @@ SUMS = [
 CONTRACTED = [
     *calls("""
         torch.tensordot(?) <- mat, mat3, 1; mat, mat3, ([0, 1], [1, 0]); mat, mat2, 0
-        torch.tensordot(?) <- cube, cube2, 2
+        torch.tensordot(?) <- cube, cube2, 2; torch.zeros(0, 3, 1), torch.zeros(0, 1, 3), 1
         torch.tensordot(?) <- cube, mat, ([1, 0], [1, 0]); cube, mat, ((1,), (1,)); vec, vec, 1
         torch.tensordot(?) <- mat, mat3, mx_dims; cube, cube2, ([0, 1], [0, 2]); sc, mat, 0
         torch.tensordot(?) <- col, mat3, ([1], [0]); mat, row, ([1], [0]); none, mat3, 1; i, i, 0

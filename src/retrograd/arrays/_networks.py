@@ -127,7 +127,8 @@ def leaky_relu(x: Raw, slope: float) -> Raw:
     pick = np.minimum if slope > 1 else np.maximum
 
     def kernel(x: Raw, out: Raw) -> None:
-        np.multiply(x, slope, out=out)
+        # An infinity is not to be multiplied by a slope of 0.
+        np.multiply(x if slope else np.minimum(x, 0), slope, out=out)
         pick(x, out, out=out)
 
     return over_blocks(kernel, x)

@@ -492,8 +492,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         sizes = a.shape[d], b.shape[e]
         if 1 in sizes and sizes[0] != sizes[1]:  # as if it were repeated
             kind = dtypes.from_numpy_dtype(raw(a).dtype)
-            a = reductions.sum(a, d, True, dtype=kind) if sizes[0] > 1 else a
-            b = reductions.sum(b, e, True, dtype=kind) if sizes[1] > 1 else b
+            a = reductions.sum(a, d, True, dtype=kind) if sizes[0] != 1 else a
+            b = reductions.sum(b, e, True, dtype=kind) if sizes[1] != 1 else b
         elif sizes[0] != sizes[1]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {sizes[0]} in dim "
