@@ -144,6 +144,7 @@ _LATER = {
     "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
     **dict.fromkeys(_OLDER, "tensor._legacy"),
     "_protocols": "numpy_protocols",
+    "cond": "func._control", "scan": "func._control", "while_loop": "func._control",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
@@ -158,7 +159,7 @@ _function, _FUNCTIONS = _namespace("retrograd", "torch")
 def __getattr__(name: str) -> _Any:
     import importlib
 
-    if name in _MODULES or name == "_C":
+    if name in _MODULES or name in ("_C", "_higher_order_ops"):
         return importlib.import_module(f"retrograd.{name}")
     if name.startswith("_foreach_"):
         return importlib.import_module("retrograd.tensor._foreach").over_lists(name)
@@ -198,6 +199,7 @@ __all__ = [
     "compile",
     "complex64",
     "complex128",
+    "cond",
     "contiguous_format",
     "default_generator",
     "detach",
@@ -278,6 +280,7 @@ __all__ = [
     "result_type",
     "save",
     "scalar_tensor",
+    "scan",
     "seed",
     "set_default_device",
     "set_default_dtype",
@@ -295,6 +298,7 @@ __all__ = [
     "uint32",
     "uint64",
     "vmap",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]  # fmt: skip

@@ -45,6 +45,7 @@ from retrograd.tensor._legacy import UntypedStorage as UntypedStorage
 from retrograd.amp import autocast as autocast
 from retrograd.arrays._dtypes import can_cast as can_cast
 from retrograd.compiler._compiled import compile as compile
+from retrograd.func._control import cond as cond
 from retrograd.tensor._rng import default_generator as default_generator
 from retrograd.tensor._queries import detach as detach
 from retrograd.tensor._device import device as device
@@ -73,12 +74,14 @@ from retrograd.tensor._queries import numel as numel
 from retrograd.arrays._dtypes import promote_types as promote_types
 from retrograd.tensor._queries import result_type as result_type
 from retrograd.files._saving import save as save
+from retrograd.func._control import scan as scan
 from retrograd.arrays._dtypes import set_default_dtype as set_default_dtype
 from retrograd.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from retrograd.tensor._limits import set_num_threads as set_num_threads
 from retrograd.arrays._format import set_printoptions as set_printoptions
 from retrograd.tensor._rng import set_rng_state as set_rng_state
 from retrograd.func._vectorized import vmap as vmap
+from retrograd.func._control import while_loop as while_loop
 
 BoolTensor: type[Tensor]
 ByteTensor: type[Tensor]

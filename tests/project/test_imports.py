@@ -29,6 +29,7 @@ LAYERS = (
     ("files/ optim/", "saving and loading; optimizers"),
     ("integrate.py optimize/", "solvers: differential equations, minima, roots, fits"),
     ("jit.py testing/", "names that programs written for PyTorch mention"),
+    ("_higher_order_ops.py", SAME),
     ("amp.py cuda/", "lower precision; what is asked of a GPU"),
     ("mps.py xpu.py", SAME),
     ("func/ nn/ utils/", "transforms; modules and layers; checkpointing and data loading"),

@@ -58,6 +58,16 @@ def in_layout_of(x: Raw, like: Any) -> Raw:
     return found
 
 
+def in_rows(x: Raw) -> Raw:
+    """A copy of ``x`` that lies row by row in memory."""
+    return x.copy(order="C") if isinstance(x, np.ndarray) else x
+
+
+def stacked(rows: Sequence[Raw]) -> Raw:
+    """Arrays of one shape, stacked along a new first dimension."""
+    return np.stack(rows)
+
+
 def same(a: Raw, b: Raw) -> bool:
     """Whether two arrays are of one dtype and hold the same numbers."""
     if a.dtype != b.dtype or a.shape != b.shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from retrograd.compiler._control_lines import Control
 from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler._tiles import Tile
 
@@ -63,8 +64,18 @@ def measured(program: Program) -> Measured:
             if last[v.root] == number and v.root in live and v.root not in kept:
                 live.remove(v.root)
                 now -= v.root.nbytes
-    inner = [x.operation.program.lines for x in lines if isinstance(x.operation, Tile)]
-    return Measured(len(lines) - len(inner) + sum(map(len, inner)), moved, peak)
+    count = sum(operations_of(line) for line in lines)
+    return Measured(count, moved, peak)
+
+
+def operations_of(line: Line) -> int:
+    """The operations of a line. A branch or a body is counted once, however often it runs."""
+    operation = line.operation
+    if isinstance(operation, Tile):
+        return len(operation.program.lines)
+    if isinstance(operation, Control):
+        return sum(operations_of(x) for program in operation.programs for x in program.lines)
+    return 1
 
 
 def moved_by(line: Line) -> int:

@@ -23,6 +23,7 @@ class Names:
         self._now: dict[Var, tuple[str, str, int]] = {}  # name, word, number
         self._free: dict[str, list[int]] = defaultdict(list)  # by word: numbers to use again
         self._counts: dict[str, int] = defaultdict(int)
+        self.wanted: dict[Var, str] = {}  # names that variables are to have, which nobody else has
 
     def __getitem__(self, var: Var) -> str:
         return self._now[var][0]
@@ -33,6 +34,9 @@ class Names:
 
     def give(self, var: Var) -> str:
         """A name for a new variable: the user's word for it, or ``t``, with a number if need be."""
+        if var in self.wanted:
+            self._now[var] = (self.wanted[var], "", 0)
+            return self.wanted[var]
         word = "" if is_temporary(var) else var.name
         free = self._free[word]
         while True:
@@ -76,6 +80,15 @@ class Names:
         while names is not None:
             names._taken.add(name)
             names = names._outer
+        return name
+
+    def borrow(self, wanted: str) -> str:
+        """A name for something that is not needed after these."""
+        name, number = wanted, 1
+        while name in self._taken or name in self._in_use:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
         return name
 
     def is_known(self, name: str) -> bool:

@@ -18,7 +18,8 @@ from functools import reduce
 from typing import Any
 
 from retrograd import arrays
-from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var, mapped
+from retrograd.compiler._control_lines import Control
+from retrograd.compiler._program import IN_LAYOUT, IN_ROWS, Line, Program, Var, mapped
 from retrograd.compiler._statements import is_temporary, line_number, runs_of
 from retrograd.ops import copies, linear
 from retrograd.ops._dims import broadcast
@@ -28,9 +29,14 @@ LARGE = 10_000  # elements: constants that would take more memory than time are 
 
 
 def simplified(program: Program) -> Program:
-    """The program after all passes."""
+    """The program after all passes, and those inside of it, too."""
     remove_unused(program)
     Rewriting(program).run()
+    for line in program.lines:
+        if isinstance(line.operation, Control):
+            line.operation.take_constants(line)
+            for inner in line.operation.programs:
+                simplified(inner)
     remove_unused(program)
     name_results(program)
     return program
@@ -43,6 +49,8 @@ def remove_unused(program: Program) -> None:
     for line in reversed(program.lines):
         if not needed.isdisjoint(line.outputs) or line.effects:
             kept.append(line)
+            if isinstance(line.operation, Control):
+                line.operation.without_unused(line, needed)
             needed.update(line.inputs)
     program.lines = kept[::-1]
 
@@ -175,7 +183,7 @@ class Rewriting:
     def is_needless_copy(self, line: Line) -> bool:
         """Leave out copies: variables do not change, so that a copy is no other than what it is
         of. An output stays an array that nobody else has."""
-        if line.operation is not copies.clone and line.operation is not IN_LAYOUT:
+        if line.operation not in (copies.clone, IN_LAYOUT, IN_ROWS):
             return False
         x, copy = line.args[0], line.outputs[0]
         if not isinstance(x, Var) or not _alike(x, copy):
@@ -278,17 +286,19 @@ def name_results(program: Program) -> None:
     runs = runs_of(lines)
     places = [(runs[line], line.place[0], line_number(*line.place)) for line in lines]
     for line, place, following in itertools.zip_longest(lines, places, places[1:]):
-        if not line.backward and place != following:
-            _name(line)
+        if not line.backward and place != following and not isinstance(line.operation, Control):
+            name_outputs(line, len(line.outputs) if line.several else 1)
 
 
-def _name(line: Line) -> None:
+def name_outputs(line: Line, count: int) -> None:
+    """Name the first so many outputs of a line as the user's line does, if it names as many."""
     code, offset = line.place
-    assert code is not None
+    if code is None:
+        return
     text = linecache.getline(code.co_filename, line_number(code, offset))
     match = _ASSIGNMENT.match(text.strip())
     names = [] if match is None else [name.strip() for name in match[1].split(",")]
-    if len(names) != (len(line.outputs) if line.several else 1):
+    if len(names) != count:
         return
     for v, name in zip(line.outputs, names, strict=False):
         if name.isidentifier() and name not in ("np", "_") and not keyword.iskeyword(name):

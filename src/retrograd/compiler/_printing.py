@@ -13,6 +13,7 @@ from retrograd import arrays
 from retrograd.compiler._buffers import AUGMENTED, Plan
 from retrograd.compiler._code import ATOM, Code, unary
 from retrograd.compiler._code import binary as written
+from retrograd.compiler._control_lines import Control
 from retrograd.compiler._forms import FORMS
 from retrograd.compiler._names import Names
 from retrograd.compiler._program import Line, Program, Var
@@ -108,6 +109,8 @@ class Text:
         freed = self.plan.freed[line]
         if isinstance(line.operation, Tile):
             return self.tile(line, freed)
+        if isinstance(line.operation, Control):
+            return self.control(line, freed)
         if line in self.plan.in_place:
             return self.in_place(line, freed)
         if line in self.plan.augmented:
@@ -189,6 +192,15 @@ class Text:
         ]
         text += [f"def {function}({inner.parameters}):", *indented(inner.lines)]
         text.append(f"{self.named('by_blocks', arrays.blocks.by_blocks)}({calls})")
+        return [*text, *self.freed(freed)]
+
+    def control(self, line: Line, freed: list[Var]) -> list[str]:
+        """An ``if``, a ``while`` or a ``for``."""
+        from retrograd.compiler import _control_text
+
+        for v in line.outputs:
+            self.variables.give(v)
+        text = _control_text.statement(self, line)
         return [*text, *self.freed(freed)]
 
     # -- expressions -------------------------------------------------------------------------

@@ -111,6 +111,8 @@ class Step:
 PUT = Kernel("put", arrays.programs.put_into, writes=(0,))
 # ``in_layout_of(x, like)``: a copy of ``x`` that lies in memory as ``like`` does, as gradients do.
 IN_LAYOUT = Kernel("in_layout_of", arrays.programs.in_layout_of)
+# ``in_rows(x)``: a copy of ``x`` that lies row by row in memory, as results of control flow do.
+IN_ROWS = Kernel("in_rows", arrays.programs.in_rows)
 
 
 class Line:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from retrograd import _source
+from retrograd.compiler._control_lines import Branch
 from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler._tiles import Tile
 
@@ -44,8 +45,12 @@ class Statements:
         for line in lines:
             size = 0 if line.operation.view else 1
             written = {id(line.args[position]) for position in line.writes}
-            names_all = line.several or isinstance(line.operation, Tile)  # and maybe several times
-            for v in () if names_all else inputs[line]:
+            outermost = inputs[line]
+            if isinstance(line.operation, Branch):
+                outermost = [v for v in line.args[:1] if isinstance(v, Var)]
+            elif line.several or isinstance(line.operation, Tile):
+                outermost = []  # it names all of them, and maybe several times
+            for v in outermost:
                 inner = made_by.get(v)
                 if inner is None or uses[v] > 1 or id(v) in written or not nests(inner):
                     continue

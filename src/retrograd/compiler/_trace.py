@@ -86,6 +86,7 @@ class Trace:
         generators = [default_generator, *watch.generators]
         states = [g.saved() for g in generators]
         foreign = RandomState(watch.foreign_generators)
+        self.level.generators = generators
         histories = self.lift()
         for g in generators:
             self.watch_seeds(g)
@@ -369,7 +370,7 @@ class Trace:
         given = []
         for x, output in self.recorded:
             data = x._data
-            one = arrays.empty(data.shape, data.dtype)
+            one = arrays.zeros(data.shape, data.dtype)
             given.append(level.given(one, f"g{output}"))
         try:
             with enable_grad():
@@ -411,11 +412,13 @@ class Trace:
                     f"no program makes {how}. Return, and store, tensors, numbers, and lists, "
                     "tuples and dicts of them."
                 )
+            elif how.startswith("control flow: "):
+                text = f"no line of it can be {how.removeprefix('control flow: ')}."
             else:
                 text = (
                     f"what it does depends on values of tensors, which it looks at by {how}. Use "
-                    "torch.where() to choose between values, or look at them outside of the "
-                    "function."
+                    "torch.where() to choose between values, torch.cond() to choose what to do, or "
+                    "look at them outside of the function."
                 )
             self.reason = (text, place)
         elif drawn_from is not None:

@@ -23,11 +23,12 @@ class Memory:
     """Memory that traced values lie in: the variable of what it holds, and how often that has
     changed."""
 
-    __slots__ = ("shared", "value", "var", "version")
+    __slots__ = ("block", "shared", "value", "var", "version")
 
-    def __init__(self, var: Var, value: Any) -> None:
+    def __init__(self, var: Var, value: Any, block: Any) -> None:
         self.var = var
         self.value = value  # the array
+        self.block = block  # the lines that may write it
         self.version = 0
         self.shared = False  # with an input of the operation that gave it
 
@@ -46,7 +47,7 @@ class Traced(Lifted):
         self.level = level
         self.value = value
         self._var = var
-        self.memory = Memory(var, value) if memory is None else memory
+        self.memory = Memory(var, value, level.lines) if memory is None else memory
         self.steps = steps
         self.seen = self.memory.version
 
@@ -58,8 +59,10 @@ class Traced(Lifted):
             var, value = memory.var, memory.value
             for step in self.steps:
                 value = step(value)
-                var = self.level.viewed(var, step, value)
+                var = self.level.viewed(var, step, value, memory.block)
             self._var, self.seen = var, memory.version
+        if memory.block is not self.level.lines:
+            self.level.lines.note_captured(self)
         return self._var
 
     # What arrays have, and no program depends on but by its guards.

@@ -30,6 +30,29 @@ SIZED_BY_VALUES = frozenset({
 })  # fmt: skip
 
 
+class Block(list[Line]):
+    """Lines in the order that they are done: of a function, or of a branch or a body inside of it.
+    What is inside of others has a higher number."""
+
+    __slots__ = ("captured", "known", "number")
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.captured: dict[Any, int] = {}  # memory from outside, and how often it had changed
+        self.known: dict[Var, Any] = {}  # variables from outside, and their values
+
+    def note_captured(self, x: Traced) -> None:
+        """Note that these lines use a value from outside."""
+        self.known[x._var] = x.value
+        if x.memory.block is not None:
+            self.captured[x.memory] = x.memory.version
+
+
+class WritesOutside(Exception):  # noqa: N818 - it says what code does
+    """A branch or a body is about to write a tensor that it did not make."""
+
+
 class TraceLevel(Level):
     """The level of a function that is being traced: below all others.
 
@@ -38,11 +61,13 @@ class TraceLevel(Level):
     """
 
     __slots__ = (
+        "_blocks",
         "_constants",
         "_count",
         "checked",
         "checking",
         "depends_on_numbers",
+        "generators",
         "kept",
         "lines",
         "looked",
@@ -57,7 +82,9 @@ class TraceLevel(Level):
 
     def __init__(self, whole: bool = True) -> None:
         super().__init__()
-        self.lines: list[Line] = []
+        self._blocks = 0
+        self.lines = self.block()
+        self.generators: list[Any] = []  # of random numbers
         self.whole = whole
         self.node: Any = None  # of the graph, whose rules are running
         self.looked: tuple[str, Place] | None = None  # at which value, first, and where
@@ -68,6 +95,35 @@ class TraceLevel(Level):
         self.depends_on_numbers = False  # of optimizers, which may otherwise change
         self.checking = False  # what is looked at now is no more than checked
         self.checked = False
+
+    # -- control flow --------------------------------------------------------------------------
+
+    def block(self) -> Block:
+        """New lines, inside of those that are being written."""
+        self._blocks += 1
+        return Block(self._blocks)
+
+    def check_inside(self, memory: Any) -> None:
+        """WritesOutside if some memory does not belong to the lines that are being written."""
+        if memory.block is not self.lines:
+            raise WritesOutside
+
+    def cond(self, *given: Any) -> Any:
+        from retrograd.compiler import _control
+
+        return _control.cond(self, *given)
+
+    def while_loop(self, *given: Any) -> Any:
+        from retrograd.compiler import _control
+
+        return _control.while_loop(self, *given)
+
+    def scan(self, *given: Any) -> Any:
+        from retrograd.compiler import _control
+
+        return _control.scan(self, *given)
+
+    # -- the user's code -----------------------------------------------------------------------
 
     def place(self, depth: int) -> Place:
         """The user's line that the program is at: in a backward pass, that of the node."""
@@ -310,16 +366,17 @@ class TraceLevel(Level):
             found.memory.shared = True
         return found
 
-    def viewed(self, var: Var, step: Step, value: Any) -> Var:
-        """The line that takes a view of what some memory holds now; ``value`` is that view."""
+    def viewed(self, var: Var, step: Step, value: Any, block: Any) -> Var:
+        """The line that takes a view of what some memory holds now; ``value`` is that view. It goes
+        where the memory was written, so that all that follows knows the view."""
         several = step.number is not None
         view = self.variable(value, var.root)
         operation: Any = step.operation
         if several:
             operation = Kernel(f"{operation.name}_{step.number}", step)
             operation.view = True
-        self.lines.append(Line((view,), operation, (var,), {} if several else step.options,
-                               False, self.place(3), bool(modes.frame.tasks)))  # fmt: skip
+        block.append(Line((view,), operation, (var,), {} if several else step.options, False,
+                          self.place(3), bool(modes.frame.tasks)))  # fmt: skip
         return view
 
     def below(self, x: Any) -> tuple[Any, bool]:
@@ -332,6 +389,7 @@ class TraceLevel(Level):
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         memory = target.memory
+        self.check_inside(memory)
         if memory.shared:
             self.look("memory that several tensors share without being views of each other")
         arrays.write(target.value, result.value)
@@ -352,6 +410,7 @@ class TraceLevel(Level):
         """Run a function of arrays that overwrites some of them, as a line. It may return a tuple
         of new arrays, which are given back as traced values."""
         for position in writes:
+            self.check_inside(args[position].memory)
             args[position].hold(as_tensor)
             if args[position].steps or args[position].memory.shared:
                 self.look("a view that is written to as a whole")

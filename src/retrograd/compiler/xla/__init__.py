@@ -19,8 +19,8 @@ from typing import Any
 from retrograd.compiler._program import Program, Var
 
 MODULES = (
-    "elementwise", "indexing", "linalg", "networks", "pooling", "reductions", "shapes", "signals",
-    "special", "updates",
+    "control", "elementwise", "indexing", "linalg", "networks", "pooling", "reductions", "shapes",
+    "signals", "special", "updates",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from retrograd import arrays
 from retrograd.compiler import _printing
+from retrograd.compiler._control_lines import Control
 from retrograd.compiler._program import Line, Program, Var, mapped
 from retrograd.compiler.xla._elementwise import to_dtype
 from retrograd.compiler.xla._stages import Stage, stages_of
@@ -41,6 +42,8 @@ def runs_on_host(line: Line) -> bool:
     operation = line.operation
     if operation.name not in LOWERINGS:
         return True
+    if isinstance(operation, Control):
+        return any(runs_on_host(x) for program in operation.programs for x in program.lines)
     return isinstance(operation, Operation) and TABLE.get(operation.name) is not operation
 
 
@@ -48,6 +51,9 @@ def explain_host_lines(program: Program) -> None:
     """Say once, by name, that operations of the program have no lowering."""
     for line in program.lines:
         operation = line.operation
+        if isinstance(operation, Control):
+            for inner in operation.programs:
+                explain_host_lines(inner)
         if line.effects or not isinstance(operation, Operation) or not runs_on_host(line):
             continue
         reason = ON_HOST.get(operation.name, "XLA is not told what it does")
@@ -251,7 +257,10 @@ def run_line(line: Line, known: dict[Var, Any]) -> None:
 
 
 # Operations that half precision must not be widened for.
-BIT_BY_BIT = frozenset({"nextafter", "view_dtype", "nan_to_num", "put", "in_layout_of", UPDATE})
+BIT_BY_BIT = frozenset({
+    "nextafter", "view_dtype", "nan_to_num", "put", "in_layout_of", "in_rows", "branch",
+    "while_loop", "scan", UPDATE,
+})  # fmt: skip
 
 
 def _widened(x: Any) -> Any:

@@ -112,7 +112,7 @@ def _put(base: Any, value: Any, views: Any = ()) -> Any:
     return (flat.reshape(base.shape),)
 
 
-lowerings(in_layout_of=lambda x, like: x)
+lowerings(in_layout_of=lambda x, like: x, in_rows=lambda x: x)
 
 # -- along one dimension ---------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ care how JAX converts numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd.compiler._program import Line
@@ -62,6 +63,18 @@ def doubts() -> list[Any]:
     found = list(_doubts)
     _doubts.clear()
     return found
+
+
+@contextmanager
+def aside() -> Iterator[list[Any]]:
+    """Within it, the conditions that are stated go to a list of their own."""
+    before = doubts()
+    found: list[Any] = []
+    try:
+        yield found
+    finally:
+        found += doubts()
+        _doubts.extend(before)
 
 
 def lowered(line: Line, args: list[Any], options: dict[str, Any]) -> list[Any]:

@@ -1,0 +1,208 @@
+"""Branches and bodies of control flow, traced as programs of their own, and the lines that hold
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes, within
+from retrograd.autograd._node import AccumulateGrad, orders
+from retrograd.autograd._variables import VariableEnd
+from retrograd.autograd._wrap import wrap
+from retrograd.compiler._control_lines import Control
+from retrograd.compiler._passes import name_outputs
+from retrograd.compiler._program import IN_ROWS, Line, Program, Var, in_rows
+from retrograd.compiler._traced import Traced
+from retrograd.compiler._tracing import Block, TraceLevel
+from retrograd.ops._lifted import Lifted
+
+Fn = Callable[..., Any]
+
+
+class CannotTrace(RuntimeError):  # noqa: N818 - it says what is the matter
+    """A branch or a body cannot be a program of its own."""
+
+
+class Blocks:
+    """Functions that control flow is about: each takes tensors and gives a list of tensors. They
+    are run in the mode that it was called in."""
+
+    def __init__(self, level: TraceLevel, *functions: Fn) -> None:
+        self.level = level
+        self.functions = functions
+        self.grad_enabled = modes.grad_enabled
+        self.captured: dict[Any, int] = {}  # memory, and how often it had changed
+
+    def derived(self, *functions: Fn) -> Blocks:
+        """The same about functions made of these, which see what these have captured."""
+        for memory, version in self.captured.items():
+            if memory.version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an "
+                    "inplace operation: control flow in a compiled function captured a tensor that "
+                    "was written before the derivative was computed"
+                )
+        found = Blocks(self.level, *functions)
+        found.captured = self.captured
+        return found
+
+
+class Part:
+    """The lines of one function: what stands for its arguments, and what it gives."""
+
+    def __init__(
+        self, blocks: Blocks, function: Fn, examples: Sequence[tuple[Any, str]],
+        owned: int | None = None,
+    ) -> None:  # fmt: skip
+        """``owned``: how many of the outputs are to be arrays of their own; all if None."""
+        level = blocks.level
+        self.start = next(orders)
+        with aside(level) as block:
+            self.lines = block
+            formals = [Traced(level, value, Var(name, value)) for value, name in examples]
+            for x in formals:
+                x.memory.block = None  # which nothing may write
+            self.formals = [x.var for x in formals]
+            # Other transforms are about none of this.
+            with unnoted(), within(grad_enabled=blocks.grad_enabled, levels=(level,)):
+                found = function(*[wrap(x) for x in formals])
+            self.outputs: list[Var] = []
+            self.values: list[Any] = []
+            for i, y in enumerate(found):
+                self.add_output(level, y, owned is None or i < owned)
+        for line in block:
+            line.backward = bool(modes.frame.tasks)
+        for memory, version in block.captured.items():
+            blocks.captured.setdefault(memory, version)
+            if memory.block is not level.lines:
+                level.lines.captured[memory] = version
+        level.lines.known.update(block.known)
+        self.made = {v for line in block for v in line.outputs} | {*self.formals}
+
+    def add_output(self, level: TraceLevel, y: Any, owned: bool) -> None:
+        """Note a result; ``owned``: as an array that nobody else has and that lies row by row in
+        memory."""
+        data = y._data
+        above = isinstance(data, Lifted) and getattr(data, "level", None) is not level
+        if above or leads_outside(y, self.start):
+            raise CannotTrace("control flow that captured a tensor in a way that is not noticed. "
+                              "Pass it as an operand")  # fmt: skip
+        if not isinstance(data, Traced):
+            data = level.constant(y)
+        var, value = data.var, data.value
+        made = any(var in line.outputs for line in self.lines)
+        own = made and var.root is var and var not in self.outputs and in_rows(var)
+        if owned and not own:
+            value = arrays.programs.in_rows(value)
+            copy = level.variable(value)
+            self.lines.append(Line((copy,), IN_ROWS, (var,), {}, False, (None, 0), False))
+            var = copy
+        self.outputs.append(var)
+        self.values.append(value)
+
+    def free(self) -> list[Var]:
+        """The variables that come from outside."""
+        used = [v for line in self.lines for v in line.inputs] + self.outputs
+        return [v for v in dict.fromkeys(used) if v not in self.made and v.constant is None]
+
+    def program(self, name: str, free: Sequence[Var]) -> Program:
+        """A program whose last inputs are variables from outside."""
+        own = {v: Var(v.name, v) for v in free}
+        roots = {v.root: formal for v, formal in own.items()}
+        for line in self.lines:
+            line.rename(own)
+            for v in line.outputs:
+                if v.root not in self.made:
+                    v.root = roots.get(v.root, v)
+        outputs = [own.get(v, v) for v in self.outputs]
+        return Program(name, [*self.formals, *own.values()], self.lines, outputs)
+
+
+def leads_outside(y: Any, start: int) -> bool:
+    """Whether the history of a tensor goes on to what was there before, or to a leaf."""
+    if y._node is None:
+        return bool(y.requires_grad)
+    to_visit, seen = [y._node], set()
+    while to_visit:
+        node = to_visit.pop()
+        if node is None or node in seen:
+            continue
+        if isinstance(node, VariableEnd):
+            if node.scope.open:
+                return True
+        elif node.order > start or isinstance(node, AccumulateGrad):
+            return True
+        seen.add(node)
+        to_visit += node.next_nodes
+    return False
+
+
+def programs_of(parts: Sequence[Part], names: Sequence[str]) -> tuple[list[Program], list[Var]]:
+    """Programs of some functions, and the variables from outside that all of them are given."""
+    free = list(dict.fromkeys(v for part in parts for v in part.free()))
+    return [part.program(n, free) for part, n in zip(parts, names, strict=True)], free
+
+
+def write(
+    blocks: Blocks, operation: Control, args: Sequence[Var], values: Any, hidden: int = 0
+) -> tuple[Any, ...]:
+    """Write the line of an operation that has given some values, the last of which the user does
+    not get to see."""
+    level = blocks.level
+    outputs = [Traced(level, value, level.variable(value)) for value in values]
+    line = Line(
+        tuple([y.var for y in outputs]), operation, tuple(args), {}, True, level.place(4),
+        bool(modes.frame.tasks),
+    )  # fmt: skip
+    if not line.backward:
+        name_outputs(line, len(outputs) - hidden)
+    level.lines.append(line)
+    return tuple([wrap(y) for y in outputs])
+
+
+def given_in_rows(level: TraceLevel, x: Any) -> tuple[Var, Any]:
+    """An argument of a loop, which lies row by row in memory."""
+    var, value = level.known(x)
+    if in_rows(var):
+        return var, value
+    value = arrays.programs.in_rows(value)
+    copy = level.variable(value)
+    level.lines.append(Line((copy,), IN_ROWS, (var,), {}, False, (None, 0),
+                            bool(modes.frame.tasks)))  # fmt: skip
+    return copy, value
+
+
+def write_loop(
+    blocks: Blocks, operation: Control, pairs: Sequence[tuple[Var, Any]], free: Sequence[Var],
+    hidden: int = 0,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Run a loop on the values at hand, and write its line."""
+    known = blocks.level.lines.known
+    found = operation.run(*[value for _, value in pairs], *[known[v] for v in free])
+    return write(blocks, operation, [*[var for var, _ in pairs], *free], found, hidden)
+
+
+def restore(level: TraceLevel, states: Sequence[Any]) -> None:
+    """Set generators of random numbers back, which is not what the user did."""
+    for g, state in zip(level.generators, states, strict=True):
+        type(g).restore(g, state)
+
+
+def unnoted() -> Any:
+    """Within it, no rehearsal notes what operations use."""
+    others = [x for x in modes.interceptors if not getattr(x, "notes", False)]
+    return within(interceptors=tuple(others))
+
+
+@contextmanager
+def aside(level: TraceLevel) -> Iterator[Block]:
+    """Within it, lines are written to a block of their own."""
+    outer = level.lines
+    block = level.lines = level.block()
+    try:
+        yield block
+    finally:
+        level.lines = outer

@@ -1,0 +1,137 @@
+"""``cond``, ``while_loop`` and ``scan`` in a function that is being traced.
+
+Each is a custom Function (``_control_functions.py``) of tensors. A transform cannot see what a
+function has captured, so the branches and bodies are first run for a rehearsal, which notes it
+(``_rehearsal.py``). What has a history, or belongs to a transform, becomes an argument as operands
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retrograd._modes import modes
+from retrograd.compiler._blocks import Blocks, CannotTrace, aside, restore, unnoted
+from retrograd.compiler._control_functions import Cond, WhileLoop, run_scan
+from retrograd.compiler._rehearsal import (
+    Closed,
+    Failed,
+    Noting,
+    Rehearsal,
+    captured_in,
+    check_numbers,
+    check_random,
+    has_history,
+    replaced,
+)
+from retrograd.compiler._tracing import TraceLevel, WritesOutside
+from retrograd.func import _control as eager
+from retrograd.func._trees import Shape, flatten, unflatten
+from retrograd.tensor._tensor import Tensor
+
+Fn = Callable[..., Any]
+
+
+def cond(level: TraceLevel, pred: Any, true_fn: Fn, false_fn: Fn, operands: Any) -> Any:
+    leaves, shape = given_to(operands)
+
+    def traced() -> Any:
+        found = [Rehearsal(level, fn, leaves, shape) for fn in (true_fn, false_fn)]
+        eager.check_branches(found[0].leaves, found[0].shape, found[1].leaves, found[1].shape)
+        check_numbers(found[0].leaves, found[1].leaves)
+        captured, values = captured_in(found)
+        check_random(found, [pred, *leaves, *values])
+        functions = [Closed(fn, shape, captured) for fn in (true_fn, false_fn)]
+        with unnoted():
+            outputs = Cond.apply(Blocks(level, *functions), replaced(pred), *leaves, *values)
+        return found[0].filled(outputs)
+
+    return tried(level, "cond", traced, lambda: eager.cond_now(pred, true_fn, false_fn, operands))
+
+
+def while_loop(level: TraceLevel, cond_fn: Fn, body_fn: Fn, carried: Any) -> Any:
+    leaves, shape = given_to(carried)
+
+    def traced() -> Any:
+        if not all(isinstance(x, Tensor) for x in leaves):
+            raise CannotTrace("a loop that carries an int, whose value no program knows. Carry a "
+                              "tensor instead")  # fmt: skip
+        found = [Rehearsal(level, fn, leaves, shape) for fn in (cond_fn, body_fn)]
+        if not isinstance(eager.checked_condition(found[0].output), Tensor):
+            raise CannotTrace("a loop whose condition is a bool. Compute a tensor instead")
+        eager.checked_values(leaves, shape, found[1].output)
+        captured, values = captured_in(found)
+        given = [*leaves, *values]
+        check_random(found, given)
+        if modes.grad_enabled and any(map(has_history, given)):
+            raise CannotTrace("while_loop(), whose gradient needs the values of all iterations. "
+                              "Use torch.scan(), which keeps them, for a known number of "
+                              "iterations, or forward mode")  # fmt: skip
+        functions = [Closed(fn, shape, captured) for fn in (cond_fn, body_fn)]
+        with unnoted():
+            outputs = WhileLoop.apply(Blocks(level, *functions), len(leaves), *given)
+        return tuple(unflatten(outputs, shape))
+
+    return tried(
+        level, "while_loop", traced, lambda: eager.while_loop_now(cond_fn, body_fn, carried)
+    )
+
+
+def scan(level: TraceLevel, combine_fn: Fn, init: Any, xs: Any, dim: int, reverse: bool) -> Any:
+    carry, carry_shape = given_to(init)
+    slices, _ = given_to(xs)
+    moved = [x.movedim(dim, 0) if dim else x for x in slices]
+    shape = flatten((init, xs))[1]
+
+    def traced() -> Any:
+        with aside(level):
+            first = [*carry, *[x.select(0, -1 if reverse else 0) for x in moved]]
+            found = Rehearsal(level, combine_fn, first, shape)
+        ys_shape = eager.combined(carry, carry_shape, found.output)[2]
+        captured, values = captured_in([found])
+        given = [*carry, *moved, *values]
+        check_random([found], given)
+        combine = Closed(combine_fn, shape, captured)
+        blocks = Blocks(level, combine)
+        with unnoted():
+            outputs = run_scan(blocks, combine, len(carry), len(moved), reverse, given)
+        ys = found.filled(outputs[: len(found.tensors)])[1]
+        ys_leaves = [
+            y.movedim(0, dim) if isinstance(y, Tensor) and 0 < dim < y.dim() else y
+            for y in flatten(ys)[0]
+        ]
+        return unflatten(outputs[: len(carry)], carry_shape), unflatten(ys_leaves, ys_shape)
+
+    return tried(level, "scan", traced, lambda: eager.scan_now(combine_fn, init, xs, dim, reverse))
+
+
+def given_to(tree: Any) -> tuple[list[Any], Shape]:
+    """The leaves of arguments of control flow, and how they are nested. Control flow around this
+    one notes them, and has put others in their place."""
+    leaves, shape = flatten(tuple(tree) if isinstance(tree, list) else tree)
+    for noting in modes.interceptors:
+        if isinstance(noting, Noting):
+            for x in leaves:
+                if isinstance(x, Tensor):
+                    noting.note(x)
+    return [replaced(x) for x in leaves], shape
+
+
+def tried(level: TraceLevel, name: str, traced: Callable[[], Any], now: Callable[[], Any]) -> Any:
+    """Control flow as a line or, where that cannot be, by what its values are now: the function has
+    no program then."""
+    start = len(level.lines)
+    states = [g.saved() for g in level.generators]
+    try:
+        return traced()
+    except WritesOutside:
+        why = f"{name}(), in which a tensor from outside is written. Return the new value instead"
+    except CannotTrace as error:
+        why = str(error)
+    except Failed as failed:  # a branch, say, that its operands are not meant for
+        why = f"{name}(), in which {type(failed.error).__name__} is raised: {failed.error}"
+    del level.lines[start:]
+    restore(level, states)
+    level.look(f"control flow: {why}")
+    return now()

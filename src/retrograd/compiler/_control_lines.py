@@ -1,0 +1,159 @@
+"""Control flow as lines of a program: an ``if``, a ``while`` and a ``for``.
+
+A branch, a condition or a body is a program of its own, which takes all that it uses as inputs. The
+line that holds it gives it these: operands, values that a loop carries, and what it captured. So
+passes may rename and replace the arguments of the line without looking inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.compiler._program import Kernel, Line, Program, Var
+
+
+class Control(Kernel):
+    """A line that holds programs. It gives a tuple of new arrays that lie row by row in memory."""
+
+    __slots__ = ("programs",)
+
+    def __init__(self, name: str, programs: Sequence[Program]) -> None:
+        effects = any(line.effects for program in programs for line in program.lines)
+        super().__init__(name, self.run, random=effects)
+        self.programs = list(programs)
+
+    def run(self, *args: Any) -> tuple[Any, ...]:
+        """What the line gives for arrays."""
+        raise NotImplementedError
+
+    def formals(self, number: int) -> list[Var]:
+        """What an argument of the line is in each of its programs."""
+        raise NotImplementedError
+
+    def without_unused(self, line: Line, needed: set[Var]) -> None:
+        """Leave out outputs that nobody needs, and arguments that no program uses."""
+        self.drop_outputs(line, needed)
+        for number in reversed(range(len(line.args))):
+            formals = self.formals(number)
+            if formals and not any(
+                is_used(program, v) for program in self.programs for v in formals
+            ):  # fmt: skip
+                self.drop_argument(line, number)
+
+    def take_constants(self, line: Line) -> None:
+        """Let the programs know the arguments that are constants."""
+        for number in reversed(range(len(line.args))):
+            x, formals = line.args[number], self.formals(number)
+            if formals and isinstance(x, Var) and x.constant is not None:
+                for v in formals:
+                    v.name, v.constant = x.name, x.constant
+                self.drop_argument(line, number)
+
+    def drop_argument(self, line: Line, number: int) -> None:
+        formals = self.formals(number)
+        for program in self.programs:
+            program.inputs = [v for v in program.inputs if v not in formals]
+        line.args = (*line.args[:number], *line.args[number + 1 :])
+
+    def drop_outputs(self, line: Line, needed: set[Var]) -> None:
+        """Leave out what of the outputs can be left out."""
+
+
+class Branch(Control):
+    """``if``: the first argument says which of two programs runs on the others."""
+
+    __slots__ = ()
+
+    def __init__(self, if_true: Program, if_false: Program) -> None:
+        super().__init__("branch", [if_true, if_false])
+
+    def run(self, *args: Any) -> tuple[Any, ...]:
+        pred, *rest = args
+        return self.programs[0 if pred.item() else 1].run(*rest)
+
+    def formals(self, number: int) -> list[Var]:
+        return [program.inputs[number - 1] for program in self.programs] if number else []
+
+    def drop_outputs(self, line: Line, needed: set[Var]) -> None:
+        kept = [i for i, v in enumerate(line.outputs) if v in needed]
+        line.outputs = tuple([line.outputs[i] for i in kept])
+        for program in self.programs:
+            program.outputs = [program.outputs[i] for i in kept]
+
+
+class Loop(Control):
+    """A loop, whose first arguments are the values that it carries to begin with."""
+
+    __slots__ = ("carried",)
+
+    carried: int
+
+
+class While(Loop):
+    """``while``: as long as the first program gives true, the second one gives the next values."""
+
+    __slots__ = ()
+
+    def __init__(self, condition: Program, body: Program, carried: int) -> None:
+        super().__init__("while_loop", [condition, body])
+        self.carried = carried
+
+    def run(self, *args: Any) -> tuple[Any, ...]:
+        condition, body = self.programs
+        values, rest = [arrays.copy(x) for x in args[: self.carried]], args[self.carried :]
+        while condition.run(*values, *rest)[0].item():
+            values = list(body.run(*values, *rest))
+        return tuple(values)
+
+    def formals(self, number: int) -> list[Var]:
+        if number < self.carried:
+            return []
+        return [program.inputs[number] for program in self.programs]
+
+
+class Scan(Loop):
+    """``for``: a program goes through the slices of some arrays. After the values that it carries
+    come these arrays among the arguments; after the next values come results for the slice among
+    its outputs."""
+
+    __slots__ = ("reverse", "sliced")
+
+    def __init__(self, body: Program, carried: int, sliced: int, reverse: bool) -> None:
+        super().__init__("scan", [body])
+        self.carried = carried
+        self.sliced = sliced
+        self.reverse = reverse
+
+    def order(self, count: int) -> range:
+        """The numbers of slices, in the order that they are gone through."""
+        return range(count - 1, -1, -1) if self.reverse else range(count)
+
+    def run(self, *args: Any) -> tuple[Any, ...]:
+        (body,) = self.programs
+        ends = self.carried, self.carried + self.sliced
+        values, xs, rest = args[: ends[0]], args[ends[0] : ends[1]], args[ends[1] :]
+        count = xs[0].shape[0]
+        rows: list[Any] = [None] * count
+        for i in self.order(count):
+            found = body.run(*values, *[x[i] for x in xs], *rest)
+            values, rows[i] = found[: self.carried], found[self.carried :]
+        stacked = [arrays.programs.stacked(column) for column in zip(*rows, strict=True)]
+        return (*values, *stacked)
+
+    def formals(self, number: int) -> list[Var]:
+        if number < self.carried + self.sliced:
+            return []
+        return [self.programs[0].inputs[number]]
+
+    def drop_outputs(self, line: Line, needed: set[Var]) -> None:
+        kept = [i for i, v in enumerate(line.outputs) if i < self.carried or v in needed]
+        line.outputs = tuple([line.outputs[i] for i in kept])
+        body = self.programs[0]
+        body.outputs = [body.outputs[i] for i in kept]
+
+
+def is_used(program: Program, v: Var) -> bool:
+    """Whether a program uses a variable."""
+    return v in program.outputs or any(v in line.inputs for line in program.lines)

@@ -1,0 +1,221 @@
+"""Rehearsals: what branches and bodies return, and what they have captured.
+
+In a rehearsal a function is run on its operands, and the lines that this writes are thrown away. An
+interceptor sees which tensors its operations use. Those that it did not make, and that have a
+history or belong to a transform, are noted. Afterwards the function can be run with others in their
+place (``Closed``), as transforms and derivatives of control flow do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes
+from retrograd.autograd._node import orders
+from retrograd.autograd._wrap import wrap
+from retrograd.compiler._blocks import CannotTrace, aside, restore
+from retrograd.compiler._control_lines import Control
+from retrograd.compiler._program import Line
+from retrograd.compiler._traced import Traced
+from retrograd.compiler._tracing import Block, TraceLevel, WritesOutside
+from retrograd.func._captured import captured_by
+from retrograd.func._trees import Shape, flatten, unflatten
+from retrograd.ops._lifted import Lifted, tracer
+from retrograd.ops._operation import raw
+from retrograd.tensor._calls import apply
+from retrograd.tensor._tensor import Tensor
+from retrograd.utils.checkpoint._interception import Interceptor
+
+Tensors = Sequence[Any]
+Fn = Callable[..., Any]
+
+
+class Failed(Exception):  # noqa: N818 - it says what happened
+    """A function raised an exception in a rehearsal."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Rehearsal:
+    """A run of a function whose lines are thrown away: what it returns, which tensors it captured,
+    and whether it draws random numbers."""
+
+    def __init__(self, level: TraceLevel, function: Fn, leaves: Tensors, shape: Shape) -> None:
+        states = [g.saved() for g in level.generators]
+        outside = [
+            (x, x._version, arrays.copy(x._data))
+            for x in captured_by(function)
+            if not isinstance(raw(x), Lifted)
+        ]
+        with aside(level) as block:
+            # Other tensors than those that were given, which the function may have captured, too.
+            operands = [x.detach() for x in leaves]
+            noting = Noting(level, block, operands)
+            try:
+                with noting:
+                    self.output = function(*unflatten(operands, shape))
+            except (WritesOutside, CannotTrace):
+                raise
+            except Exception as error:
+                raise Failed(error) from error
+            finally:
+                restore(level, states)
+            written = [(x, data) for x, version, data in outside if x._version != version]
+            for x, data in written:
+                x._data = data
+            if written:
+                raise WritesOutside
+            self.draws = any(draws(line) for line in block)
+        self.captured = list(noting.captured.values())
+        self.leaves, self.shape = flatten(self.output)
+        self.tensors = [x for x in self.leaves if isinstance(x, Tensor)]
+
+    def filled(self, tensors: Tensors) -> Any:
+        """What the function returns, with other tensors."""
+        given = iter(tensors)
+        return unflatten(
+            [next(given) if isinstance(x, Tensor) else x for x in self.leaves], self.shape
+        )
+
+
+class Noting(Interceptor):
+    """Notes which tensors operations use that were made before, if derivatives or transforms are
+    about them."""
+
+    notes = True
+
+    def __init__(self, level: TraceLevel, block: Block, operands: Tensors) -> None:
+        self.level = level
+        self.block = block
+        self.start = next(orders)  # nodes that are made from here on have lower numbers
+        self.made = {id(x): x for x in operands}
+        self.captured: dict[int, Any] = {}
+
+    def handle(self, op: Any, args: Sequence[Any], options: dict[str, Any], computed: Any) -> Any:
+        for x in flatten((list(args), options))[0]:
+            if isinstance(x, (Tensor, Lifted)):
+                self.note(x)
+        found = apply(op, args, options, computed)
+        for y in found if isinstance(found, (tuple, list)) else [found]:
+            self.made[id(y)] = y
+        return found
+
+    def note(self, x: Any) -> None:
+        if id(x) in self.made or id(x) in self.captured:
+            return
+        node = x._node if isinstance(x, Tensor) else None
+        if node is not None and node.order < self.start:
+            return
+        bottom = at_bottom(x)
+        if isinstance(bottom, Traced):
+            block = bottom.memory.block
+            if block is not None and block.number >= self.block.number:
+                return
+        if has_history(x) or (isinstance(raw(x), Lifted) and raw(x).level is not self.level):
+            self.captured[id(x)] = x
+
+
+def at_bottom(x: Any) -> Any:
+    """The innermost value that a tensor is made of."""
+    x = raw(x)
+    while isinstance(x, Lifted) and not isinstance(x, Traced):
+        x = raw(x.inner)
+    return x
+
+
+def has_history(x: Any) -> bool:
+    """Whether a tensor, or a part of what it holds, requires grad."""
+    to_visit = [x]
+    while to_visit:
+        x = to_visit.pop()
+        if isinstance(x, Tensor) and x.requires_grad:
+            return True
+        data = raw(x)
+        if isinstance(data, Lifted) and not isinstance(data, Traced):
+            to_visit += [part for part in data.parts if part is not None]
+    return False
+
+
+def captured_in(found: Sequence[Rehearsal]) -> tuple[list[Any], list[Any]]:
+    """What functions captured, each once, and the tensors to hand them for it. Rehearsals around
+    these note it, too."""
+    captured = list({id(x): x for rehearsal in found for x in rehearsal.captured}.values())
+    for noting in modes.interceptors:
+        if isinstance(noting, Noting):
+            for x in captured:
+                noting.note(x)
+    values = [replaced(x) for x in captured]
+    return captured, [x if isinstance(x, Tensor) else wrap(x) for x in values]
+
+
+def check_numbers(these: Sequence[Any], those: Sequence[Any]) -> None:
+    """CannotTrace if two branches return different Python values."""
+    for a, b in zip(these, those, strict=True):
+        if not isinstance(a, Tensor) and a != b:
+            raise CannotTrace(f"cond(), whose branches return {a} and {b}. Return tensors")
+
+
+def check_random(found: Sequence[Rehearsal], given: Tensors) -> None:
+    """CannotTrace if a derivative would have to draw the same random numbers again."""
+    if any(rehearsal.draws for rehearsal in found) and any(
+        has_history(x) or not isinstance(raw(x), (Traced, arrays.ndarray)) for x in given
+    ):
+        raise CannotTrace("random numbers in control flow that is differentiated or vectorized. "
+                          "Draw them outside, and pass them in")  # fmt: skip
+
+
+def draws(line: Line) -> bool:
+    return line.draws if not isinstance(line.operation, Control) else any(
+        draws(x) for program in line.operation.programs for x in program.lines
+    )  # fmt: skip
+
+
+# -- functions of nothing but their arguments --------------------------------------------------
+
+
+class Closed:
+    """A function of tensors whose last arguments stand for what it captured."""
+
+    def __init__(self, function: Fn, shape: Shape, captured: Sequence[Any]) -> None:
+        self.function = function
+        self.shape = shape
+        self.captured = captured
+        self.count = shape.leaf_count
+
+    def __call__(self, *given: Any) -> list[Any]:
+        level = tracer()
+        node, level.node = level.node, None  # what follows comes from the lines of the function
+        try:
+            with Replacing(self.captured, given[self.count :]):
+                found = self.function(*unflatten(given[: self.count], self.shape))
+        finally:
+            level.node = node
+        return [x for x in flatten(found)[0] if isinstance(x, Tensor)]
+
+
+class Replacing(Interceptor):
+    """Within it, operations are given other values in place of what was captured."""
+
+    def __init__(self, captured: Sequence[Any], values: Tensors) -> None:
+        self.kept = captured  # so that ids stay theirs
+        self.new = {
+            id(x): value if isinstance(x, Tensor) else value._data
+            for x, value in zip(captured, values, strict=True)
+        }
+
+    def handle(self, op: Any, args: Sequence[Any], options: dict[str, Any], computed: Any) -> Any:
+        given, shape = flatten((list(args), options))
+        new = self.new
+        args, options = unflatten([new.get(id(x), x) for x in given], shape)
+        return apply(op, args, options, computed)
+
+
+def replaced(x: Any) -> Any:
+    """What operations are given in place of a value, in functions that are closed."""
+    for interceptor in reversed(modes.interceptors):
+        if isinstance(interceptor, Replacing):
+            x = interceptor.new.get(id(x), x)
+    return x

@@ -1,0 +1,82 @@
+"""Lowerings of control flow. Conditions under which the lowerings inside give eager mode's answer
+are results of a branch or a body, too: all of them must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from retrograd.compiler._control_lines import Scan, While
+from retrograd.compiler._program import Line, Program
+from retrograd.compiler.xla._table import aside, lowering, trust
+
+
+def _function(program: Program) -> Callable[..., tuple[Any, Any]]:
+    """A program in the words of JAX: its outputs, and whether they are to be trusted."""
+    from retrograd.compiler.xla._executable import run_line
+
+    def run(*values: Any) -> tuple[Any, Any]:
+        known = dict(zip(program.inputs, values, strict=True))
+        with aside() as conditions:
+            for line in program.lines:
+                run_line(line, known)
+        holds = jnp.asarray(True)
+        for condition in conditions:
+            holds = holds & jnp.all(condition)
+        return tuple([jnp.asarray(known.get(v, v.constant)) for v in program.outputs]), holds
+
+    return run
+
+
+def _is_true(x: Any) -> Any:
+    return jnp.reshape(x, ()) != 0
+
+
+@lowering("branch")
+def _branch(pred: Any, *args: Any, line: Line) -> Any:
+    yes, no = map(_function, line.operation.programs)
+    found, holds = lax.cond(_is_true(pred), yes, no, *args)
+    trust(holds)
+    return found
+
+
+@lowering("while_loop")
+def _while_loop(*args: Any, line: Line) -> Any:
+    operation: While = line.operation
+    condition, body = map(_function, operation.programs)
+    rest = args[operation.carried :]
+
+    def is_going(state: Any) -> Any:
+        values, holds = state
+        (going,), sure = condition(*values, *rest)
+        return _is_true(going) & holds & sure  # in doubt it is run again anyway
+
+    def step(state: Any) -> Any:
+        values, holds = state
+        found, sure = body(*values, *rest)
+        return found, holds & sure
+
+    start = tuple(map(jnp.asarray, args[: operation.carried]))
+    found, holds = lax.while_loop(is_going, step, (start, jnp.asarray(True)))
+    trust(holds & condition(*found, *rest)[1])
+    return found
+
+
+@lowering("scan")
+def _scan(*args: Any, line: Line) -> Any:
+    operation: Scan = line.operation
+    body = _function(operation.programs[0])
+    start, end = operation.carried, operation.carried + operation.sliced
+
+    def step(state: Any, slices: Any) -> Any:
+        values, holds = state
+        found, sure = body(*values, *slices, *args[end:])
+        return (found[:start], holds & sure), found[start:]
+
+    first = tuple(map(jnp.asarray, args[:start])), jnp.asarray(True)
+    (values, holds), results = lax.scan(step, first, args[start:end], reverse=operation.reverse)
+    trust(holds)
+    return (*values, *results)
