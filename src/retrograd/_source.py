@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from retrograd._modes import modes
 
 Place = tuple[CodeType | None, int]
+Error = TypeVar("Error", bound=Exception)
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GENERATED = "<backward of "  # the code that nodes compile from their rules
@@ -92,6 +94,24 @@ def line_number(code: CodeType, offset: int) -> int:
     positions = list(code.co_positions())
     line = positions[offset // 2][0] if offset // 2 < len(positions) else None
     return line or code.co_firstlineno
+
+
+def hinted(error: Error, *sentences: str, to_do: str = "") -> Error:
+    """An error with a note below its message, which stays PyTorch's: the user's line, what is the
+    matter, and what to do."""
+    line = describe(user_place(2))
+    lines = [f"  at {short(line)}"] if line else []
+    lines += [f"  {sentence}" for sentence in sentences if sentence]
+    if to_do:
+        lines.append(f"  What to do: {to_do}")
+    error.add_note("\n".join(lines))
+    return error
+
+
+def short(source: str | None) -> str | None:
+    """A source line without the folders of its file."""
+    result = None if source is None else re.match(r"(.*?)(:\d+(?:: .*)?)$", source, re.S)
+    return source if result is None else os.path.basename(result[1]) + result[2]
 
 
 def describe(place: Place) -> str | None:

@@ -13,6 +13,7 @@ from retrograd.arrays import Raw
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
+from retrograd.autograd._passes import begin as begin_pass
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted
@@ -155,7 +156,10 @@ def implicit_gradient(output: Any) -> Raw:
                 "A GradientEdge made by hand does not say whether it is one. Use "
                 "get_gradient_edge(), or give the gradient."
             )
-        raise error
+            raise error
+        from retrograd.autograd._explaining._hints import not_a_scalar
+
+        raise not_a_scalar(error, output, known)
     dtype = known.dtype.numpy
     if dtype.kind != "f":
         raise RuntimeError(
@@ -323,6 +327,7 @@ def differentiate(
     """Run one backward pass. The gradients of ``capture`` come back by position; those of all
     leaves, or of ``accumulate_into``, are added to ``.grad``."""
     task = Task(keep_graph, recorded)
+    begin_pass(roots[0][0].order if roots else 0, not keep_graph)
     if accumulate_into is not None:
         ends = keep_gradients_of(accumulate_into)
         task.needed = nodes_between(roots, ends)

@@ -179,7 +179,7 @@ def _check_dirty(tensor: Any, before: Node | None, given: bool, several: bool) -
     if view.created != "plainly":
         raise forbidden_write(tensor, view, directly=True)
     if before is not None and view.base.is_leaf:
-        raise leaf_error("a view of a leaf")
+        raise leaf_error("a view of a leaf", tensor)
 
 
 def save(

@@ -19,7 +19,7 @@ from retrograd._source import Call, call_of_pass, user_frame
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
 from retrograd.autograd._hooks import call_post_hooks, call_pre_hooks, call_tensor_hooks
-from retrograd.autograd._node import FREED, AccumulateGrad, Node
+from retrograd.autograd._node import FREED, SECOND_BACKWARD, AccumulateGrad, Node
 from retrograd.autograd._operation_node import fit_all, run_rules
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
@@ -181,7 +181,7 @@ def _loop(task: Task) -> dict[int, Any]:
             try:
                 received = nothing(node, next_nodes) if g is None else node.backward(g, next_nodes)
             except Exception as error:
-                explain(node, error)
+                explain(node, error, task)
                 raise
             if free and node.saved is not None:
                 node.saved = FREED
@@ -308,7 +308,7 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
                 task.recording_for = task.call if node.operation is not None else None
             received = run_rules(node, grads if several else grads[0], next_nodes, task.recorded)
     except Exception as error:
-        explain(node, error)
+        explain(node, error, task)
         raise
     finally:
         task.recording_for = None
@@ -350,12 +350,20 @@ def values_of(g: Any) -> Any:
     return g
 
 
-def explain(node: Node, error: Exception) -> None:
-    """Add to an error the line of the forward pass that it goes back to."""
-    if getattr(error, "__notes__", None):  # said already, by a pass inside this one
-        return
+def explain(node: Node, error: Exception, task: Task | None = None) -> None:
+    """Add to an error the line of the forward pass that it goes back to, and a hint if it is that
+    of a second pass through a graph."""
+    if any(note.startswith(NOTES) for note in getattr(error, "__notes__", ())):
+        return  # said already, by a pass inside this one
     trace = node.extras.trace if node.extras else None
     if trace is not None:
-        error.add_note(f"Traceback of the forward call of {node.name()}:\n{trace}")
+        error.add_note(f"{NOTES[0]}{node.name()}:\n{trace}")
     elif node.source is not None and node.source not in str(error):
-        error.add_note(f"in the backward of {node.name()}, recorded at {node.source}")
+        error.add_note(f"{NOTES[1]}{node.name()}, recorded at {node.source}")
+    if task is not None and error.args == (SECOND_BACKWARD,):
+        from retrograd.autograd._explaining._hints import second_backward
+
+        second_backward(error, node, [root for root, _, _ in task.roots])
+
+
+NOTES = ("Traceback of the forward call of ", "in the backward of ")

@@ -253,9 +253,9 @@ def check_write(tensor: Any, others_require_grad: bool) -> bool:
             if view.created != "plainly":
                 raise forbidden_write(tensor, view, directly=True)
             if tensor.requires_grad and view.base.is_leaf:
-                raise leaf_error("a view of a leaf")
+                raise leaf_error("a view of a leaf", tensor)
         elif tensor.requires_grad and tensor.is_leaf:
-            raise leaf_error("a leaf")
+            raise leaf_error("a leaf", tensor)
         if modes.before_mutation is not None:
             modes.before_mutation(tensor)
         return requires_grad
@@ -266,9 +266,12 @@ def check_write(tensor: Any, others_require_grad: bool) -> bool:
     return False
 
 
-def leaf_error(what: str) -> RuntimeError:
-    return RuntimeError(
-        f"{what} Variable that requires grad is being used in an in-place operation."
+def leaf_error(what: str, tensor: Any) -> RuntimeError:
+    from retrograd.autograd._explaining._hints import leaf_written
+
+    return leaf_written(
+        RuntimeError(f"{what} Variable that requires grad is being used in an in-place operation."),
+        tensor,
     )
 
 

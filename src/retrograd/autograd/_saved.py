@@ -178,9 +178,11 @@ def modified_error(
     sources = (("saved", node.source), ("changed", _source.describe(version.written_at)))
     lines = "".join(f"\n  {what} at {line}" for what, line in sources if line)
     kind = arrays.dtypes.type_word(value.dtype)
-    return RuntimeError(
+    error = RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [torch.{kind}Tensor {list(value.shape)}]"
         + (f", which is {maker}," if maker else "")
         + f" is at version {version.count}; expected version {count} instead. {hint}{lines}"
     )
+    error.add_note("  What to do: write x = x + 1, not x += 1, or change a copy, x.clone().")
+    return error

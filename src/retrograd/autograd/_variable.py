@@ -144,7 +144,12 @@ class Variable(TensorLike):
         if requires_grad and (modes.levels or modes.running is not None):
             check_new_leaf(self)
         if requires_grad and self._data.dtype.kind not in "fc":
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            from retrograd.autograd._explaining._hints import of_integers
+
+            raise of_integers(
+                RuntimeError("only Tensors of floating point dtype can require gradients"),
+                self._data.dtype,
+            )
         if requires_grad and self.is_inference() and not modes.inference:
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not "

@@ -45,6 +45,12 @@ def typename(value: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}" if named else kind.__name__
 
 
+def _without_parameters() -> ValueError:
+    from retrograd.autograd._explaining._hints import no_parameters
+
+    return no_parameters(ValueError("optimizer got an empty parameter list"))
+
+
 def _depth_of_user() -> int:
     """The ``stacklevel`` of a warning that points at the user's code."""
     depth = 1
@@ -138,7 +144,7 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         groups: list[Any] = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise _without_parameters()
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:

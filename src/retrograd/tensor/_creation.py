@@ -38,8 +38,13 @@ def new_tensor(
     made: Tensor = wrap(data)
     if requires_grad:
         if data.dtype.kind not in "fc":
-            raise RuntimeError(
-                "Only Tensors of floating point and complex dtype can require gradients"
+            from retrograd.autograd._explaining._hints import of_integers
+
+            raise of_integers(
+                RuntimeError(
+                    "Only Tensors of floating point and complex dtype can require gradients"
+                ),
+                data.dtype,
             )
         meta_of(made).requires_grad = True
     if now.inference:

@@ -123,7 +123,7 @@ def _alone(case: Case) -> Explanation:
         and version.count
         and (node is None or not _made_by_write(node, version))
     ):
-        line = facts.short(_source.describe(version.written_at))
+        line = _source.short(_source.describe(version.written_at))
         times = "once" if version.count == 1 else f"{version.count} times, last"
         result.known.append(f"Its memory was written in place {times} at {line}")
     return _told(case, result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -31,13 +30,7 @@ def operation_name(node: Node) -> str:
 
 def place(node: Node) -> str | None:
     """``train.py:12: y = x.exp()``: where a node was made."""
-    return short(node.source)
-
-
-def short(source: str | None) -> str | None:
-    """A source line without the folders of its file."""
-    result = None if source is None else re.match(r"(.*?)(:\d+(?:: .*)?)$", source, re.S)
-    return source if result is None else os.path.basename(result[1]) + result[2]
+    return _source.short(node.source)
 
 
 def at(node: Node) -> str:

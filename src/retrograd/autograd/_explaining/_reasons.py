@@ -178,7 +178,7 @@ def hooks(case: Case) -> list[str]:
     ):
         for hook in (registered or {}).values():
             code = getattr(hook, "__code__", None)
-            where = f" at {facts.short(_source.describe((code, 0)))}" if code is not None else "."
+            where = f" at {_source.short(_source.describe((code, 0)))}" if code is not None else "."
             name = getattr(hook, "__name__", type(hook).__name__)
             result.append(f"A hook {what}: {name}{where}")
     return result
@@ -385,7 +385,7 @@ def about_frozen(case: Case, paths: Paths) -> Finding | None:
     if changed is not None:
         node, written_at = changed
         saved = f"{facts.operation_name(node)}{facts.at(node)}"
-        where = facts.short(_source.describe(written_at)) or "an unknown line"
+        where = _source.short(_source.describe(written_at)) or "an unknown line"
         return Finding(
             "changed_in_place",
             case.say("backward() of {loss} cannot run: a value that it needs was overwritten."),

@@ -7,8 +7,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd._source import short
 from retrograd.autograd._explaining._amounts import Amount
-from retrograd.autograd._explaining._facts import short
 
 WIDTH = 80
 ENDS = 6  # steps that are shown of each end of a long path

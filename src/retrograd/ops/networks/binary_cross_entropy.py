@@ -14,6 +14,7 @@ from retrograd.ops.elementwise import log, log1p, sigmoid
 from retrograd.ops.linear import expand
 from retrograd.ops.networks.losses import (
     _size,
+    broadcast_hint,
     in_dtype_of,
     not_differentiable,
     reduced,
@@ -106,10 +107,13 @@ def binary_cross_entropy(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if tuple(target.shape) != tuple(input.shape):
-        raise ValueError(
+        error = ValueError(
             f"Using a target size ({_size(target)}) that is different to the input size "
             f"({_size(input)}) is deprecated. Please ensure they have the same size."
         )
+        if hint := broadcast_hint(tuple(input.shape), tuple(target.shape)):
+            error.add_note(hint.lstrip("\n"))
+        raise error
     if raw(target).dtype != raw(input).dtype:
         words = [dtypes.type_word(raw(x).dtype) for x in (target, input)]
         raise RuntimeError("Found dtype {} but expected {}".format(*words))

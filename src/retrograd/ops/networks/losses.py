@@ -79,7 +79,7 @@ def _expanded(input: Any, target: Any) -> tuple[Any, Any]:
     warnings.warn(
         f"Using a target size ({_size(target)}) that is different to the input size "
         f"({_size(input)}). This will likely lead to incorrect results due to broadcasting. "
-        "Please ensure they have the same size.",
+        f"Please ensure they have the same size.{broadcast_hint(*shapes)}",
         stacklevel=4,
     )
     shape = broadcast(*shapes)
@@ -88,6 +88,26 @@ def _expanded(input: Any, target: Any) -> tuple[Any, Any]:
         for x, s in zip((input, target), shapes, strict=True)
     )
     return first, second
+
+
+def broadcast_hint(input: tuple[int, ...], target: tuple[int, ...]) -> str:
+    """What to add to the message about shapes that differ, if they broadcast to more than either:
+    then every prediction is compared with every target."""
+    try:
+        shape = broadcast(input, target)
+    except RuntimeError:
+        return ""
+    if numel(shape) in (numel(input), numel(target)):
+        return ""
+    cure = "reshape one of them: target.view_as(input)"
+    if input[-1:] == (1,) and input[:-1] == target:
+        cure = "use target.unsqueeze(-1), or input.squeeze(-1)"
+    elif target[-1:] == (1,) and target[:-1] == input:
+        cure = "use target.squeeze(-1)"
+    return (
+        f"\n  Input {list(input)} and target {list(target)} broadcast to {list(shape)}: every "
+        f"input is compared with every target.\n  What to do: {cure}."
+    )
 
 
 def _size(x: Any) -> str:

@@ -1,0 +1,54 @@
+"""The latest backward passes: where in the user's code they were called.
+
+A pass leaves its line here, so that what it did can be told later: which call freed a graph, which
+calls added to a gradient.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from types import CodeType
+from typing import NamedTuple
+
+from retrograd import _source
+from retrograd._source import known, user_frame
+from retrograd.autograd._node import orders
+
+KEPT = 64
+
+Entry = tuple[int, int, bool, CodeType | None, int]
+
+_log: deque[Entry] = deque(maxlen=KEPT)
+
+
+class Pass(NamedTuple):
+    """A backward pass that has begun."""
+
+    began: int  # a number as nodes have: what was made later has a smaller one
+    root: int  # the order of the node that it began at
+    frees: bool  # whether it freed the graph
+    code: CodeType | None
+    lasti: int
+
+    @property
+    def line(self) -> str:
+        """``train.py:12: loss.backward()``."""
+        line = _source.short(_source.describe((self.code, self.lasti)))
+        return line or "an unknown line"
+
+
+def begin(root: int, frees: bool) -> None:
+    """Note a pass that begins. The usual call of it is four functions below the user's code."""
+    try:
+        frame = sys._getframe(4)
+        if frame.f_code is not known.user_code:
+            frame = user_frame(sys._getframe(2)) or frame
+    except ValueError:  # there are not that many
+        frame = sys._getframe(2)
+    _log.append((next(orders), root, frees, frame.f_code, frame.f_lasti))
+
+
+def recent() -> list[Pass]:
+    """The latest passes, the oldest first, without the one that runs."""
+    return [Pass(*entry) for entry in list(_log)[:-1]]
