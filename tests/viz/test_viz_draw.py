@@ -205,7 +205,7 @@ def test_what_boxes_show() -> None:
     before = viz.draw(total, show=("values", "saved", "source"))
     assert "= [1, 2]" in texts(before.svg)
     assert "= 10.11" in texts(before.svg)
-    assert "saves result: 8 B" in texts(before.svg)
+    assert "saves result: 8 bytes" in texts(before.svg)
     assert "y = x.exp()" in texts(before.svg)
     assert not any(t.startswith("grad") for t in texts(before.svg))
     total.backward()

@@ -7,6 +7,7 @@ from test_viz_story import document, kinds, leaf, two_layers
 import retrograd as torch
 from retrograd import nn, viz
 from retrograd.viz._recording import record_pass
+from retrograd.viz._story import Story
 
 
 def test_nothing_special_is_not_marked() -> None:
@@ -211,7 +212,7 @@ def test_memory_is_counted_once_and_marked_where_it_is_much() -> None:
     by_label = {doc["graph"]["items"][i]["label"]: size for i, size in sizes.items()}
     assert by_label == {"Exp": 1_200_000, "Mul": 1_200_000}
     (mark,) = [m for m in doc["marks"] if m["kind"] == "memory"]
-    assert mark["text"].startswith("The graph keeps 2.3 MiB for the backward pass")
+    assert mark["text"].startswith("The graph keeps 2.4 MB for the backward pass")
     exp = next(i for i in doc["graph"]["items"] if i["label"] == "Exp")
     assert exp["bytes"] == 1_200_000
 
@@ -224,5 +225,70 @@ def test_a_nan_of_a_later_pass_is_found_though_another_graph_is_shown() -> None:
     doc = document(story)
     assert len([i for i in doc["graph"]["items"] if i["label"] == "Sqrt"]) == 1
     forward, backward = doc["marks"]
-    assert forward["text"] == "Forward: NaN first appears in the result of Sqrt."
+    assert forward["text"] == "Pass 3, forward: NaN first appears in the result of Sqrt."
+    assert forward["passes"] == [2]
     assert backward["step"] == [2, 1]
+
+
+def diverging() -> Story:
+    """A loop in which the second pass has an infinity in a log, then NaN in gradients, and the
+    third and fourth have NaN in the weight."""
+    w = leaf(1.0, 2.0)
+    inputs = [torch.tensor([1.0, 1.0]), *[torch.tensor([0.0, 1.0])] * 3]
+    with viz.recording() as story:
+        for x in inputs:
+            y = (w * x).abs()
+            z = y.log()
+            loss = z.square().sum()
+            loss.backward()
+            with torch.no_grad():
+                w -= 0.1 * w.grad
+    return story
+
+
+def test_nan_and_inf_are_marked_in_the_order_in_which_they_happened() -> None:
+    doc = document(diverging())
+    found = [(m["kind"], m["text"], m["passes"], m["step"]) for m in doc["marks"]]
+    assert found == [
+        ("inf", "Pass 2, forward: Inf first appears in z, the result of Log (1 of 2 elements).",
+         [1], None),
+        ("inf", "Pass 2, backward: Inf first appears in a gradient that Pow passes on.",
+         [1], [1, 1]),
+        ("nan", "Pass 2, backward: NaN first appears in a gradient that Abs passes on.",
+         [1], [1, 3]),
+        ("nan", "Pass 3, forward: NaN first appears in w, which Mul was given. "
+         "The same happens in 1 later pass.", [2, 3], None),
+        ("nan", "Pass 3, backward: NaN first appears in a gradient that Pow passes on. "
+         "The same happens in 1 later pass.", [2, 3], [2, 1]),
+    ]  # fmt: skip
+    assert doc["marks"][4]["steps"] == [[2, 1], [3, 1]]
+    assert [[s["marks"] for s in record["steps"][1:4]] for record in doc["passes"]] == [
+        [[], [], []], [[1], [], [2]], [[4], [], []], [[4], [], []]
+    ]  # fmt: skip
+
+
+def test_an_infinity_comes_before_the_nan_that_it_causes() -> None:
+    x, limit = leaf(0.0, 1.0), torch.tensor([float("inf"), 1.0])
+    with viz.recording() as story:
+        y = x * limit
+        (y * 2).sum().backward()
+    texts = [m["text"] for m in document(story)["marks"] if m["text"].startswith("Forward")]
+    assert texts == [
+        "Forward: Inf first appears in limit, which Mul was given.",
+        "Forward: NaN first appears in y, the result of Mul (1 of 2 elements).",
+    ]
+
+
+def test_an_infinity_without_consequences_is_not_marked() -> None:
+    x, mask = leaf(0.0, 1.0), torch.tensor([-float("inf"), 1.0])
+    with viz.recording() as story:
+        torch.maximum(x, mask).sum().backward()
+    assert kinds(document(story)) == []
+
+
+def test_the_most_severe_marks_come_first() -> None:
+    w, v, spare = leaf(1.0), leaf(-1.0), leaf(1.0)
+    with viz.recording({"w": w, "v": v, "spare": spare}) as story:
+        fixed = (w * 2).detach()
+        (w * fixed + v.relu() + v.sqrt()).sum().backward()
+    assert kinds(document(story)) == ["nan", "nan", "unused", "detached"]

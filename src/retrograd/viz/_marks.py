@@ -9,14 +9,15 @@ over n elements makes the norm √n times as large, a mean √n times smaller.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retrograd._source import Place
 from retrograd.autograd._node import AccumulateGrad, Node
 from retrograd.viz._facts import label_of
-from retrograd.viz._node_info import NodeInfo, recorded_info
+from retrograd.viz._node_info import Described, NodeInfo, recorded_info
 from retrograd.viz._record_passes import PassRecord, Step
+from retrograd.viz._text import bytes_text
 from retrograd.viz._values import Value
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ EXPLODING = 1e4  # times the norm that the pass began with
 VANISHING = 1e-6
 MOST = 20  # marks of cuts
 NAMED = 4  # of several that a mark is about
-WORDS = {"nan": "NaN", "inf": "Inf"}
+WORDS = {"inf": "Inf", "nan": "NaN"}  # an infinity comes before the NaN that it causes
 CUTS = {"detach": "detach()", "item": "item()", "no_grad": "being computed in no_grad mode"}
-MUCH = 2**20  # bytes kept by a graph that are worth a mark
+MUCH = 10**6  # bytes kept by a graph that are worth a mark
+SEVERITY = ("nan", "inf"), ("exploding",), ("unused",), ("vanishing",), ("detached", "no_grad")
 
 
 @dataclass(slots=True)
@@ -41,15 +43,39 @@ class Mark:
     step: tuple[int, int] | None = None  # the pass, and the number of the step in its list
     place: Place | None = None
     about: Any = None  # what is the same in every pass that it happens in
+    passes: list[int] = field(default_factory=list)  # that it is about; none: about all
+    later: list[tuple[int, int]] = field(default_factory=list)  # steps of later passes, as ``step``
+
+    @property
+    def steps(self) -> list[tuple[int, int]]:
+        """The steps of all passes that it happens in."""
+        return [] if self.step is None else [self.step, *self.later]
 
 
 def marks_of(story: Story) -> list[Mark]:
-    """All marks of a story, in the order in which things happened."""
-    result = [*in_forward(story), *cuts(story)]
-    in_passes = []
+    """All marks of a story: the most severe first, and those of the same severity in the order in
+    which things happened."""
+    bad_numbers: list[Mark] = []
+    in_forward: list[Mark] = []
+    in_passes: list[Mark] = []
+    known: set[Node] = set()
     for number, record in enumerate(story.passes):
-        in_passes += [*not_numbers(story, number, record), *sizes(story, number, record)]
-    return [*result, *once(in_passes), *unused(story), *memory(story)]
+        new = [node for node in story.nodes_by_pass[number] if node not in known]
+        known.update(new)
+        forward = [*forward_not_numbers(story, number, record, new)]
+        backward = [*not_numbers(story, number, record)]
+        in_forward += forward
+        bad_numbers += [*forward, *backward]
+        in_passes += sizes(story, number, record)
+    later = {id(m) for kind in WORDS for m in [m for m in in_forward if m.kind == kind][1:]}
+    first = [mark for mark in once(bad_numbers) if id(mark) not in later]
+    marks = [*first, *cuts(story), *once(in_passes), *unused(story), *memory(story)]
+    return sorted(marks, key=severity)
+
+
+def severity(mark: Mark) -> int:
+    """The position of a mark among others: the worst comes first."""
+    return next((i for i, kinds in enumerate(SEVERITY) if mark.kind in kinds), len(SEVERITY))
 
 
 def once(marks: list[Mark]) -> list[Mark]:
@@ -61,6 +87,8 @@ def once(marks: list[Mark]) -> list[Mark]:
         if later:
             later_passes = "in 1 later pass" if len(later) == 1 else f"in {len(later)} later passes"
             first.text += f" The same happens {later_passes}."
+            first.passes += [number for mark in later for number in mark.passes]
+            first.later += [mark.step for mark in later if mark.step is not None]
     return [first for first, *_ in passes.values()]
 
 
@@ -91,33 +119,45 @@ def bad(values: list[Value | None], kind: str) -> int:
     return sum(getattr(v, kind) for v in values if v is not None)
 
 
-def in_forward(story: Story) -> list[Mark]:
-    """Where NaN and Inf first appear in the forward pass. If that was not recorded, the values that
-    nodes have saved are used."""
-    saved = {step.node: step.saved for record in story.passes for step in record.steps}
-    result = []
+def forward_not_numbers(
+    story: Story, number: int, record: PassRecord, nodes: list[Node]
+) -> list[Mark]:
+    """Where Inf and NaN first appear in the forward run of a pass, which created ``nodes``. If that
+    was not recorded, the values that nodes have saved are used."""
+    saved = {step.node: step.saved for step in record.steps}
+    result: list[tuple[int, Mark]] = []
     for kind, word in WORDS.items():
-        for node in story.nodes:
+        for at, node in enumerate(nodes):
             info = recorded_info(node)
             if info is None:
                 text = _in_saved(story, node, saved.get(node, ()), kind)
             else:
                 text = _in_info(story, node, info, kind)
             if text is not None:
-                text = f"Forward: {word} first appears in {text}."
-                result.append(Mark(kind, text, node, place=_place(node)))
+                place = _place(node)
+                text = f"{word} first appears in {text}."
+                start = _when(story, number, "forward")
+                mark = Mark(kind, f"{start}: {text}", node, None, place, (text, place), [number])
+                result.append((at, mark))
                 break
-    return result
+    return [mark for _, mark in sorted(result, key=lambda entry: entry[0])]
+
+
+def _when(story: Story, number: int, phase: str) -> str:
+    """The beginning of a text: ``Forward``, or ``Pass 2, forward`` where there are several."""
+    return phase.capitalize() if len(story.passes) == 1 else f"Pass {number + 1}, {phase}"
 
 
 def _in_info(story: Story, node: Node, info: NodeInfo, kind: str) -> str | None:
     """Whether an operation received or produced NaN or Inf, as text."""
     outputs = [d for d in info.outputs if bad([d.value], kind)]
-    if not outputs:
-        return None
+    if not outputs and not (kind == "inf" and any(bad([d.value], "nan") for d in info.outputs)):
+        return None  # an infinity in an input matters if it is passed on or becomes NaN
     for given in info.inputs:
         if given is not None and bad([given.value], kind):
             return f"{given.name or 'an input'}, which {called(story, node)} was given"
+    if not outputs:
+        return None
     name, value = outputs[0].name, outputs[0].value
     result = f"{name}, the result of" if name else "the result of"
     return f"{result} {called(story, node)}{_how_many(value, kind)}"
@@ -140,20 +180,21 @@ def _how_many(value: Value | None, kind: str) -> str:
     return f" ({bad([value], kind):,} of {value.size:,} elements)"
 
 
-def not_numbers(story: Story, number: int, record: PassRecord) -> Iterator[Mark]:
-    """Where NaN and Inf first appear in a backward pass."""
+def not_numbers(story: Story, number: int, record: PassRecord) -> list[Mark]:
+    """Where Inf and NaN first appear in a backward pass."""
+    result: list[tuple[int, Mark]] = []
     for kind, word in WORDS.items():
         first = next(
             (k for k, step in enumerate(record.steps) if _came(step, kind) or _left(step, kind)),
             None,
         )
-        node, late = record.first_late.get(kind, (None, 0))
-        if node is not None and (first is None or late < record.numbers[first]):
+        node, when = record.first_late.get(kind, (None, 0))
+        at = None
+        if node is not None and (first is None or when < record.numbers[first]):
             name = called(story, node)
-            text = f"first appears in a gradient that {name} passes on, step {late + 1}"
-            at = None
+            text = f"first appears in a gradient that {name} passes on, step {when + 1}"
         elif first is not None:
-            node, at = record.steps[first].node, (number, first)
+            node, at, when = record.steps[first].node, (number, first), record.numbers[first]
             text = (
                 f"is already in the gradient that arrives at {called(story, node)}"
                 if _came(record.steps[first], kind)
@@ -161,7 +202,10 @@ def not_numbers(story: Story, number: int, record: PassRecord) -> Iterator[Mark]
             )
         else:
             continue
-        yield Mark(kind, f"Backward: {word} {text}.", node, at, _place(node), (text, _place(node)))
+        place, start = _place(node), _when(story, number, "backward")
+        mark = Mark(kind, f"{start}: {word} {text}.", node, at, place, (text, place), [number])
+        result.append((when, mark))
+    return [mark for _, mark in sorted(result, key=lambda entry: entry[0])]
 
 
 def _came(step: Step, kind: str) -> int:
@@ -204,7 +248,8 @@ def sizes(story: Story, number: int, record: PassRecord) -> Iterator[Mark]:
         if zeros:
             nodes = [record.steps[k].node for k in zeros]
             text = f"The gradient of {listed([called(story, n) for n in nodes])} is exactly zero."
-            yield Mark(kind, text, nodes[0], (number, zeros[0]), _place(nodes[0]), text)
+            at, place = (number, zeros[0]), _place(nodes[0])
+            yield Mark(kind, text, nodes[0], at, place, text, [number])
 
 
 def _is(kind: str, ratio: float) -> bool:
@@ -227,7 +272,7 @@ def _of_size(
     if len(names) > 1:
         text += f" The same is true of {listed(names[1:])}."
     about = (_place(nodes[0]), frozenset(names))
-    return Mark(kind, text, nodes[0], (number, most), _place(nodes[0]), about)
+    return Mark(kind, text, nodes[0], (number, most), _place(nodes[0]), about, [number])
 
 
 # -- what gets no gradient -----------------------------------------------------------------------
@@ -236,22 +281,30 @@ def _of_size(
 def cuts(story: Story) -> list[Mark]:
     """Inputs of the graph that were detached from their history."""
     result: dict[Any, Mark] = {}
-    for node in story.nodes:
-        info = recorded_info(node)
-        for given in info.inputs if info is not None else ():
-            if given is None or given.cut is None or given.cut_place in result:
-                continue
-            if len(result) >= MOST:
-                return list(result.values())
-            by = CUTS[given.cut]
-            name = given.name or ("A number" if given.cut == "item" else "A tensor")
-            text = (
-                f"{name}, which {called(story, node)} uses, was cut off from its history by {by}: "
-                "no gradient flows through it."
-            )
-            kind = "no_grad" if given.cut == "no_grad" else "detached"
-            result[given.cut_place] = Mark(kind, text, node, place=given.cut_place)
+    for number, nodes in enumerate(story.nodes_by_pass):
+        for node in nodes:
+            info = recorded_info(node)
+            for given in info.inputs if info is not None else ():
+                if given is None or given.cut is None:
+                    continue
+                mark = result.get(given.cut_place)
+                if mark is None and len(result) < MOST:
+                    mark = result[given.cut_place] = _cut(story, node, given)
+                if mark is not None and number not in mark.passes:
+                    mark.passes.append(number)
     return list(result.values())
+
+
+def _cut(story: Story, node: Node, given: Described) -> Mark:
+    """The mark of an input of a node that was detached."""
+    assert given.cut is not None
+    name = given.name or ("A number" if given.cut == "item" else "A tensor")
+    text = (
+        f"{name}, which {called(story, node)} uses, was cut off from its history by "
+        f"{CUTS[given.cut]}: no gradient flows through it."
+    )
+    kind = "no_grad" if given.cut == "no_grad" else "detached"
+    return Mark(kind, text, node, place=given.cut_place)
 
 
 def unused(story: Story) -> list[Mark]:
@@ -280,15 +333,8 @@ def memory(story: Story) -> list[Mark]:
         return []
     node, size = max(kept, key=lambda entry: entry[1])
     text = (
-        f"The graph keeps {_size(total)} for the backward pass, of which {_size(size)} are kept by "
-        f"{called(story, node)}."
+        f"The graph keeps {bytes_text(total)} for the backward pass, of which {bytes_text(size)} "
+        f"are kept by {called(story, node)}."
     )
-    return [Mark("memory", text, node, place=_place(node))]
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
+    passes = [i for i, record in enumerate(story.passes) if record.memory is kept]
+    return [Mark("memory", text, node, place=_place(node), passes=passes)]

@@ -14,6 +14,9 @@ The document has the keys that ``to_json`` puts together below. Beside what the 
   error ended the pass). Its ``parts`` are there where more than one arrived, each with ``output``,
   the number of the output that it is for; one that is from null is what the pass was started with.
   Its rule has ``source`` where the user wrote it.
+- A mark has ``passes`` (numbers of the passes in which it is true; null: of the whole program),
+  ``step`` (the pass, and the number of the step in its list: the first; null if it is about the
+  forward run) and ``steps`` (those of all these passes).
 - ``limits``: the most elements of which all are given, and how many passes were left out.
 """
 
@@ -69,7 +72,7 @@ class Story:
 
     def ends(self) -> None:
         """Discard cached results: more has been recorded."""
-        for known in ("graph", "leaves", "marks", "names", "nodes"):
+        for known in ("graph", "leaves", "marks", "names", "nodes_by_pass"):
             self.__dict__.pop(known, None)
 
     # -- what it is about --------------------------------------------------------------------
@@ -92,11 +95,9 @@ class Story:
         return graph
 
     @cached_property
-    def nodes(self) -> list[Node]:
-        """All operations that passes could reach, oldest first."""
-        if not self.graph.stand_ins:
-            return self.graph.nodes
-        return walk(node for record in self.passes for node, _ in record.roots)[0]
+    def nodes_by_pass(self) -> list[list[Node]]:
+        """The operations that each pass could reach, oldest first."""
+        return [walk(node for node, _ in record.roots)[0] for record in self.passes]
 
     @cached_property
     def names(self) -> Names:
@@ -160,8 +161,8 @@ class Writer:
         marks = story.marks
         by_step: dict[tuple[int, int], list[int]] = {}
         for i, mark in enumerate(marks):
-            if mark.step is not None:
-                by_step.setdefault(mark.step, []).append(i)
+            for step in mark.steps:
+                by_step.setdefault(step, []).append(i)
         kept = self.memory()
         graph = self.graph.to_json(pictures=pictures, **look)
         sizes = dict(kept)
@@ -296,6 +297,8 @@ class Writer:
             "kind": mark.kind,
             "item": self.item(mark.node),
             "step": None if mark.step is None else list(mark.step),
+            "steps": [list(step) for step in mark.steps],
+            "passes": mark.passes or None,
             "place": None if mark.place is None else self.place(mark.place),
             "text": mark.text,
         }

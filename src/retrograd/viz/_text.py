@@ -160,10 +160,12 @@ def saved_text(item: Item) -> str:
 def bytes_text(count: int) -> str:
     """A number of bytes in a few characters.
 
-    >>> bytes_text(48), bytes_text(3_500_000)
-    ('48 B', '3.5 MB')
+    >>> bytes_text(1), bytes_text(48), bytes_text(3_500_000)
+    ('1 byte', '48 bytes', '3.5 MB')
     """
-    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    if count < 1000:
+        return "1 byte" if count == 1 else f"{count} bytes"
+    size, units = count / 1000, ["kB", "MB", "GB", "TB"]
     while size >= 999.5 and len(units) > 1:
         size, units = size / 1000, units[1:]
     return f"{size:.3g} {units[0]}"

@@ -147,6 +147,8 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
 
 def summary(told: dict[str, Any]) -> str:
     """A story in a few lines: its passes, the size of its graph, and what is notable."""
+    from retrograd.viz._text import bytes_text
+
     lines = [_pass_line(*alike) for alike in _alike(told)]
     if len(lines) > 2 * LISTED:
         lines[LISTED:-1] = [f"... {len(lines) - LISTED - 1} more"]
@@ -154,7 +156,7 @@ def summary(told: dict[str, Any]) -> str:
         lines.append(f"... {told['limits']['passes_left_out']} later passes were not recorded")
     total = told["memory"]["total"]
     if total:
-        lines.append(f"the graph keeps {total:,} bytes for the backward pass")
+        lines.append(f"the graph keeps {bytes_text(total)} for the backward pass")
     marks = told["marks"]
     for mark in marks[:LISTED]:
         lines.append(f"{mark['kind']}: {mark['text']}{_place(told, mark.get('place'))}")

@@ -116,6 +116,7 @@ class Box extends Drawn {
     Object.assign(this, { story, id, item: story.items.get(id), x, y, width, height, isStub });
     this.state = "none";
     this.part = 0; // of a group: how much of it has run
+    this.kind = undefined; // of the worst mark in the pass that is shown
     this.names = new Set(); // classes: picked, match
   }
 
@@ -133,7 +134,7 @@ class Box extends Drawn {
       isGroup ? svg("rect", { class: "progress", x, y: y + height - 4, height: 4, rx: 2 }) : null,
       item.kind === "leaf" ? svg("rect", { class: "inner", x: x + 3, y: y + 3,
         width: Math.max(width - 6, 0), height: Math.max(height - 6, 0), rx: 1.5 }) : null,
-      ...this.words(), this.badge(), svg("title", null, this.about()),
+      ...this.words(), svg("title", null, this.about()),
     ].filter(Boolean));
   }
 
@@ -154,12 +155,18 @@ class Box extends Drawn {
   }
 
   badge() {
-    const kinds = (this.story.marksOf.get(this.id) ?? []).map((i) => this.story.marks[i].kind);
-    const kind = kinds.find((one) => one !== "memory");
-    if (!kind) return null;
     const [cx, cy] = [this.x + this.width, this.y];
-    return svg("g", { class: "badge" }, svg("circle", { cx, cy, r: 8 }),
-      svg("text", { x: cx, y: cy + 3.8, "font-size": 11 }, MARK_SIGNS[kind] ?? "!"));
+    return svg("g", { class: "badge", "data-kind": this.kind }, svg("circle", { cx, cy, r: 8 }),
+      svg("text", { x: cx, y: cy + 3.8, "font-size": 11 }, MARK_SIGNS[this.kind] ?? "!"));
+  }
+
+  /** Show the worst of the marks that it has in a pass. */
+  setPass(number) {
+    const kinds = this.story.marksIn(this.id, number).map((i) => this.story.marks[i].kind);
+    const kind = kinds.find((one) => one !== "memory");
+    if (kind === this.kind) return;
+    this.kind = kind;
+    if (this.element) this.dress();
   }
 
   about() {
@@ -184,6 +191,11 @@ class Box extends Drawn {
     element.dataset.state = this.state;
     element.setAttribute("aria-label", this.description);
     for (const name of this.names) element.classList.add(name);
+    const badge = element.querySelector(".badge");
+    if (badge?.dataset.kind !== this.kind) {
+      badge?.remove();
+      if (this.kind) element.append(this.badge());
+    }
     element.querySelector(".progress")?.setAttribute("width", (this.part * this.width).toFixed(1));
   }
 

@@ -104,6 +104,7 @@ class GraphView {
       if (!box) continue;
       const runs = times.items.get(id);
       const isPart = box.item.kind === "group" && runs;
+      if (!ids) box.setPass(times.pass);
       box.setState(stateAt(runs, position),
         isPart ? countBelow(runs, position + 1) / runs.length : 0);
       for (const edge of this.edgesOf.get(id) ?? []) edges.add(edge);

@@ -8,7 +8,7 @@ function showNorms(place, steps, marks) {
   });
   const finite = logs.filter(Number.isFinite);
   const line = finite.length < 2 ? null : normLine(logs, finite, place);
-  const ticks = marks.slice(0, 200).map(({ kind, step: [, at] }) => {
+  const ticks = marks.slice(0, 200).map(([kind, at]) => {
     const x = (((at + 1) / steps.length) * 100).toFixed(2);
     return svg("line", { class: `tick ${kind}`, x1: x, x2: x, y1: 0, y2: 100,
       "vector-effect": "non-scaling-stroke" });

@@ -72,8 +72,9 @@ class Page {
     this.position = 0;
     byId("pass").value = number;
     byId("slider").max = this.steps.length;
-    this.panel.prepareGrads(this.story.passes[number]);
-    showNorms(byId("norms"), this.steps, this.story.marks.filter(({ step }) => step?.[0] === number));
+    this.panel.prepareGrads(number);
+    showNorms(byId("norms"), this.steps, this.story.marks.flatMap((mark) =>
+      stepsOf(mark).filter(([pass]) => pass === number).map(([, at]) => [mark.kind, at])));
     this.show(this.graph.group ?? null, true);
     this.go(0, true);
   }
@@ -268,16 +269,15 @@ class Page {
 
   goToMark(index) {
     const mark = this.story.marks[index];
-    if (mark.step) {
-      const [pass, step] = mark.step;
-      if (pass !== this.pass) this.setPass(pass);
-      this.go(step + 1);
-    }
+    const passes = passesOf(mark);
+    if (passes && !passes.includes(this.pass)) this.setPass(passes[0]);
+    const step = stepsOf(mark).find(([pass]) => pass === this.pass)?.[1];
+    if (step !== undefined) this.go(step + 1);
     if (mark.item !== null && mark.item !== undefined) {
       this.goTo(mark.item);
-      if (mark.step) this.go(mark.step[1] + 1);
+      if (step !== undefined) this.go(step + 1);
     } else if (mark.place) this.pickLine(mark.place);
-    else if (!mark.step) {
+    else if (step === undefined) {
       this.unpick();
       this.picked = { ids: [], place: null };
       this.panel.showMark(index);

@@ -93,9 +93,9 @@ class Panel {
     ].filter(Boolean);
   }
 
-  /** What stands out in this step, or of this operation in every pass. */
+  /** What stands out in this step, or of this operation in the forward run. */
   marksAt(step) {
-    const always = (this.story.marksOf.get(step.item) ?? []).filter((index) => {
+    const always = this.story.marksIn(step.item, this.pass).filter((index) => {
       const { kind, step: at } = this.story.marks[index];
       return !at && kind !== "memory";
     });
@@ -231,9 +231,10 @@ class Panel {
   // -- what is in .grad now ----------------------------------------------------------------------
 
   /** Make the list of leaves of a pass, in the order in which they are reached. */
-  prepareGrads(pass) {
+  prepareGrads(number) {
+    this.pass = number;
     this.leaves = new Map();
-    (pass?.steps ?? []).forEach((step, index) => {
+    (this.story.passes[number]?.steps ?? []).forEach((step, index) => {
       if (step.accumulate) listIn(this.leaves, step.accumulate.leaf).push([index + 1, step.accumulate]);
     });
     this.gradRows = new Map();
@@ -273,7 +274,7 @@ class Panel {
       this.closeButton(),
       this.head(item),
       h("dl", { class: "facts" }, rows.map(([name, text]) => [h("dt", null, name), h("dd", null, text)]).flat()),
-      h("div", { class: "chips" }, (this.story.marksOf.get(id) ?? []).slice(0, 6).map((i) => this.chip(i))),
+      h("div", { class: "chips" }, this.story.marksIn(id, this.pass).slice(0, 6).map((i) => this.chip(i))),
       item.kind === "group" && this.story.pictures.has(id)
         ? h("button", { class: "plain", onclick: () => this.on.open(id) }, "Look into it") : null,
       item.value ? this.named("value", item.value, "value") : null,

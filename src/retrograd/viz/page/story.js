@@ -31,6 +31,14 @@ class Story {
     this.haystacks = null;
   }
 
+  /** The marks of an item, or of what is in a group, that are true in a pass. */
+  marksIn(id, number) {
+    return (this.marksOf.get(id) ?? []).filter((index) => {
+      const passes = passesOf(this.marks[index]);
+      return !passes || passes.includes(number);
+    });
+  }
+
   /** What an item is called. */
   title(id) {
     const item = this.items.get(id);
@@ -69,7 +77,7 @@ class Story {
   /** The positions (from 1) at which things run in a pass. Computed once for each pass. */
   timesOf(number) {
     if (this.times[number]) return this.times[number];
-    const times = { items: new Map(), lines: new Map() };
+    const times = { pass: number, items: new Map(), lines: new Map() };
     this.times[number] = times;
     (this.passes[number]?.steps ?? []).forEach((step, index) => {
       const item = this.items.get(step.item);
@@ -148,6 +156,11 @@ class Story {
     return file?.lines?.[place[1] - (file.first_line ?? 1)] ?? "";
   }
 }
+
+/** The passes in which a mark is true; null: it is about the whole program. */
+const passesOf = ({ passes, step }) => passes ?? (step ? [step[0]] : null);
+/** The steps at which a mark is, each with its pass. */
+const stepsOf = ({ steps, step }) => steps ?? (step ? [step] : []);
 
 function listIn(map, key) {
   let list = map.get(key);

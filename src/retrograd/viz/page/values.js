@@ -39,14 +39,13 @@ function short(entry, dtype) {
 const shapeText = (shape) => (shape ? `[${shape.join(", ")}]` : "");
 const plural = (count, one, many) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
-function bytesText(bytes) {
-  for (const unit of ["bytes", "kB", "MB", "GB"]) {
-    if (bytes < 1000 || unit === "GB") {
-      return `${unit === "bytes" ? bytes : bytes.toPrecision(3)} ${unit}`;
-    }
-    bytes /= 1000;
-  }
-  return "";
+/** A number of bytes, as _text.py writes it. */
+function bytesText(count) {
+  if (count < 1000) return plural(count, "byte", "bytes");
+  const units = ["kB", "MB", "GB", "TB"];
+  let size = count / 1000;
+  for (; size >= 999.5 && units.length > 1; units.shift()) size /= 1000;
+  return `${Number(size.toPrecision(3))} ${units[0]}`;
 }
 
 const magnitude = (entry) =>
