@@ -7,7 +7,9 @@ from typing import Any
 from _viz_browser import Open, read
 from test_viz_marks import diverging
 
+import retrograd as torch
 from retrograd import viz
+from retrograd.viz._story import Story
 
 
 def badges(page: Any) -> dict[str, str]:
@@ -40,3 +42,91 @@ def test_marks_lead_to_their_pass(opened: Open) -> None:
     assert badges(page) == {}
     page.click(".node:has(text:text-is('Log'))")
     assert page.locator(".step-card .chip").count() == 0
+
+
+def trained() -> Story:
+    """Two steps of gradient descent: w is [1, 2], then [-1, 1.5]."""
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    x, target = torch.tensor([2.0, 0.5]), torch.tensor(1.0)
+    with viz.recording() as story:
+        for _ in range(2):
+            y = w * x
+            loss = (y.sum() - target).square()
+            loss.backward()
+            with torch.no_grad():
+                w -= 0.25 * w.grad
+            w.grad = None
+    return story
+
+
+def picked(page: Any) -> dict[str, Any]:
+    """What the card of the selected item says: its title, and the numbers under each heading."""
+    found: dict[str, Any] = page.evaluate(
+        """() => Object.fromEntries([["title", document.querySelector(".picked h2")?.textContent],
+          ...[...document.querySelectorAll(".picked .entry")].map((entry) => [
+            entry.querySelector(".which").textContent,
+            [...entry.querySelectorAll("[data-value]")].map((n) => Number(n.dataset.value))])])"""
+    )
+    return found
+
+
+def test_each_pass_has_its_forward_values(opened: Open) -> None:
+    story = trained()
+    items = {item["name"]: item for item in story.to_json()["graph"]["items"]}
+    # What does not change is written once.
+    first, second = (one["values"] for one in story.to_json()["passes"])
+    assert first == {}
+    assert str(items["x"]["id"]) not in second
+    assert str(items["target"]["id"]) not in second
+    assert second[str(items["w"]["id"])]["data"] == [-1.0, 1.5]
+    page = opened(viz.explore(story))
+    wanted = {"y": ([2.0, 1.0], [-2.0, 0.75]), "x": ([2.0, 0.5],) * 2, "target": ([1.0],) * 2,
+              "loss": ([4.0], [5.0625])}  # fmt: skip
+    for name, values in wanted.items():
+        for number, value in enumerate(values):
+            page.select_option("#pass", str(number))
+            page.click(f".node:has(text:text-is('{name}'))")
+            assert picked(page)["value in this pass"] == value, (name, number)
+    page.select_option("#pass", "0")  # the card that is open changes with the pass
+    assert picked(page) == {"title": "loss", "value in this pass": [4.0]}
+
+
+def test_a_leaf_shows_what_it_held_at_this_point(opened: Open) -> None:
+    page = opened(viz.explore(trained()))
+    page.focus("#canvas")
+    while picked(page)["title"] != "w":
+        page.keyboard.press("n")
+    value, grad = "value in this pass", ".grad at this point"
+    assert picked(page) == {"title": "w", value: [1.0, 2.0], grad: []}
+    assert page.inner_text(".now tr").split() == ["w", "None"]
+    page.keyboard.press("End")
+    assert picked(page) == {"title": "w", value: [1.0, 2.0], grad: [8.0, 2.0]}
+    page.keyboard.press("ArrowLeft")
+    assert picked(page) == {"title": "w", value: [1.0, 2.0], grad: []}
+    page.select_option("#pass", "1")
+    assert picked(page) == {"title": "w", value: [-1.0, 1.5], grad: []}
+    page.keyboard.press("End")
+    assert picked(page) == {"title": "w", value: [-1.0, 1.5], grad: [-9.0, -2.25]}
+
+
+def test_values_of_a_pass_that_were_not_recorded_are_not_guessed() -> None:
+    w = torch.tensor(0.0, requires_grad=True)
+    results = [(w + number).exp() for number in range(2)]  # each node keeps its result
+    with viz.recording() as story:
+        for result in results:
+            result.backward(retain_graph=True)
+    told = story.to_json()
+    (shown,) = [i for i in told["graph"]["items"] if i["value"] and i["kind"] == "intermediate"]
+    assert shown["value"]["data"] == [1.0]
+    assert [one["values"] for one in told["passes"]] == [{}, {str(shown["id"]): None}]
+
+
+def test_a_leaf_of_a_graph_made_before_the_recording_has_the_value_of_its_pass() -> None:
+    w = torch.tensor(3.0, requires_grad=True)
+    y = w + 1
+    with viz.recording() as story:
+        y.backward()
+        with torch.no_grad():
+            w.fill_(7.0)
+    (leaf,) = [i for i in story.to_json()["graph"]["items"] if i["kind"] == "leaf"]
+    assert leaf["value"]["data"] == [3.0]

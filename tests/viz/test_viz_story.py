@@ -313,9 +313,13 @@ def test_the_graphs_of_a_training_loop_are_one_picture() -> None:
         found = leaf_steps(doc, number)
         names = ("0.weight", "0.bias", "2.weight", "2.bias")
         assert [flat_value(found[name]) for name in names] == [flat(grad) for grad in wanted]
-    # What differs from pass to pass is not said of what stands for all.
-    for item in doc["graph"]["items"]:
-        assert item["kind"] in ("operation", "leaf") or item["value"] is None
+    # What differs from pass to pass is given for each.
+    tensors = [i for i in doc["graph"]["items"] if i["kind"] in ("data", "intermediate", "leaf")]
+    for item in tensors:
+        assert str(item["id"]) not in doc["passes"][0]["values"]
+        assert str(item["id"]) in doc["passes"][1]["values"]
+    (batch,) = [i["id"] for i in tensors if i["kind"] == "data"]
+    assert doc["passes"][2]["values"][str(batch)]["data"] == [1.0] * 4
 
 
 def flat_value(accumulate) -> list[float]:

@@ -38,8 +38,8 @@ class Maker:
         self.group_items: dict[int, int] = {}
         self.groups: dict[int, Group] = {}  # by item
         self.parent: dict[int, Group] = {}
-        self.constants: dict[Any, int] = {}
-        self.results: dict[Result, int] = {}
+        self.constants = graph._constant_items
+        self.results = graph._result_items
         self.root_tensors: dict[Result, Any] = {}
         self.shapes: dict[Result, Info] = {}
 

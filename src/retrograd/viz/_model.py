@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -123,6 +123,8 @@ class Graph:
         self._representative: list[int] = []
         self._operation_items: dict[int, int] = {}  # by number of the operation
         self._leaf_items: dict[Node, int] = {}
+        self._result_items: dict[tuple[int, int], int] = {}  # by operation, number of the output
+        self._constant_items: dict[Any, int] = {}  # by what is equal for the same value
         self._hidden: list[tuple[int, int, int]] = []  # from, to, group
 
     @classmethod
@@ -162,6 +164,28 @@ class Graph:
             return self._operation_items[kept]
         return self._hiding(kept)
 
+    def leaf_item(self, leaf: Node) -> int | None:
+        """The item of a leaf, if it has one of its own."""
+        return self._leaf_items.get(leaf)
+
+    def result_items(self, node: Node) -> Iterator[tuple[int, int]]:
+        """The results of an operation: the number of the output, and its item."""
+        index = self._index[node]
+        for number in self._outputs_shown.get(index, ()):
+            yield number, self._result_items[index, number]
+
+    @cached_property
+    def _outputs_shown(self) -> dict[int, list[int]]:
+        """For each operation, the outputs that have items."""
+        result: dict[int, list[int]] = {}
+        for index, number in self._result_items:
+            result.setdefault(index, []).append(number)
+        return result
+
+    def constant_item(self, identity: int) -> int | None:
+        """The item of a constant that a recording has seen."""
+        return self._constant_items.get(("recorded", identity))
+
     def _hiding(self, index: int) -> int:
         low, high = 0, len(self._hidden)
         while low < high:
@@ -198,7 +222,9 @@ class Graph:
         afterwards."""
         self.nodes, self.leaves, self.stand_ins = [], [], {}
         self._index, self._leaf_items, self._representative = {}, {}, []
-        self.__dict__.pop("_first_uses", None)
+        self._result_items, self._constant_items = {}, {}
+        for known in ("_first_uses", "_outputs_shown"):
+            self.__dict__.pop(known, None)
 
     @cached_property
     def views(self) -> Views:

@@ -71,6 +71,7 @@ class PassRecord:
         # Of the steps that are not kept, the first that passed on a nan or an inf: node and number.
         self.first_late: dict[str, tuple[Node, int]] = {}
         self.memory: list[tuple[Node, int]] = []  # the bytes that each node kept before the pass
+        self.leaf_values: dict[Node, Value | None] = {}  # as the forward run had them
         self.error: str | None = None
         self.wanted: dict[Node, Any] = {}  # nodes at which gradients are captured
         self._max_elements = max_elements

@@ -18,6 +18,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
 from retrograd.viz import _facts
 from retrograd.viz._model import walk
+from retrograd.viz._pass_values import leaf_values
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_passes import PassRecord, observed
 from retrograd.viz._record_tensors import Tensors
@@ -156,8 +157,9 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
                 record = None
             else:
                 self.tensors.name_by_frames(sys._getframe(1))
-                nodes, _ = walk([node for node, _, _ in task.roots])
-                record = new_record(task, nodes, self.tensors.max_elements, self._max_steps)
+                nodes, leaves = walk([node for node, _, _ in task.roots])
+                limits = self.tensors.max_elements, self._max_steps
+                record = new_record(task, nodes, leaves, *limits)
                 self.story.add(record)
         if record is None:
             return loop(task)
@@ -168,9 +170,13 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         return captured
 
 
-def new_record(task: Task, nodes: list[Node], max_elements: int, max_steps: int) -> PassRecord:
-    """A new record of a pass over ``nodes``, with the bytes that these keep now."""
+def new_record(
+    task: Task, nodes: list[Node], leaves: list[Node], max_elements: int, max_steps: int
+) -> PassRecord:
+    """A new record of a pass over ``nodes``, with the bytes that these keep now, and with the
+    values of ``leaves``, which later passes may find changed."""
     record = PassRecord(task.roots, user_place(2), max_elements, max_steps)
+    record.leaf_values = leaf_values(nodes, leaves, max_elements)
     sizes = zip(nodes, _facts.memory(nodes), strict=True)
     record.memory = [(node, size) for node, size in sizes if size]
     return record
@@ -209,7 +215,7 @@ def record_pass(
     def observe(task: Task, loop: Callable[[Task], Any]) -> Any:
         # There may be nested passes: a checkpoint that starts one reaches leaves of its own.
         nodes, leaves = walk([node for node, _, _ in task.roots])
-        record = new_record(task, nodes, max_elements, max_steps)
+        record = new_record(task, nodes, leaves, max_elements, max_steps)
         story.add(record)
         with untouched([*nodes, *leaves]), observed(task, record):
             return loop(task)

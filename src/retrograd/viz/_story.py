@@ -7,6 +7,8 @@ The document has the keys that ``to_json`` puts together below. Beside what the 
 - A pass has ``roots`` (all items that it began with), ``count`` (how many steps it took in all),
   ``left_out`` (steps beyond ``max_steps`` that are not in ``steps``; leaves are always there) and
   ``error`` (what ended it early, or null).
+  Its ``values`` are those of tensors in its forward run that differ from the ``value`` of their
+  items, by item; null where the value is not known.
 - A step has ``name`` (of the node, as PyTorch gives it), ``number`` (its place among all steps of
   the pass), ``options`` (of the operation), ``arrived`` (as ``incoming``, before hooks changed it;
   null if none did), ``captured`` (the gradient was taken out here, by ``autograd.grad`` or
@@ -35,6 +37,7 @@ from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.viz._marks import Mark, marks_of
 from retrograd.viz._model import Graph, walk
 from retrograd.viz._naming import Names, named
+from retrograd.viz._pass_values import differing_values, use_first_values
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_passes import PassRecord, Step
 from retrograd.viz._record_tensors import Tensors
@@ -152,7 +155,12 @@ class Writer:
         self.graph = story.graph
         self.paths = list(self.graph.files.paths)
         self.lines: list[set[int]] = [set(lines) for lines in self.graph.files.lines]
-        self.limit = limit_for(story)
+        use_first_values(self.graph, story.passes)
+        self.differing = [
+            differing_values(self.graph, record, nodes)
+            for record, nodes in zip(story.passes, story.nodes_by_pass, strict=True)
+        ]
+        self.limit = limit_for(story, self.differing)
         self._items: dict[Node, int | None] = {}
         self._values: dict[int, dict[str, Any]] = {}  # by the id of the value; the story keeps it
 
@@ -166,8 +174,9 @@ class Writer:
         kept = self.memory()
         graph = self.graph.to_json(pictures=pictures, **look)
         sizes = dict(kept)
-        for number in self.differing():
-            graph["items"][number]["value"] = graph["items"][number]["grad"] = None
+        for number in set().union(*self.differing):
+            if graph["items"][number]["kind"] != "leaf":
+                graph["items"][number]["grad"] = None  # of which pass it is would not be known
         for item in graph["items"]:
             if not item["bytes"] and item["id"] in sizes:
                 item["bytes"] = sizes[item["id"]]
@@ -190,12 +199,6 @@ class Writer:
             },
         }
 
-    def differing(self) -> set[int]:
-        """The tensors whose values differ between passes: these are given in steps."""
-        shared = {self.item(node) for node in self.graph.stand_ins.values()}
-        ends = {end for edge in self.graph.edges if not shared.isdisjoint(edge) for end in edge}
-        return {end for end in ends if self.graph.items[end].kind in ("data", "intermediate")}
-
     # -- passes ------------------------------------------------------------------------------
 
     def one_pass(
@@ -212,6 +215,7 @@ class Writer:
             "how": self.how(record.place),
             "place": self.place(record.place),
             "steps": steps,
+            "values": {str(item): self.value(value) for item, value in self.differing[i].items()},
             "count": record.count,
             "left_out": record.count - len(record.steps),
             "error": record.error,
@@ -343,16 +347,13 @@ def is_installed(path: str) -> bool:
     return is_own(path) or any(path.startswith(place + os.sep) for place in paths if place)
 
 
-def limit_for(story: Story) -> int:
+def limit_for(story: Story, differing: list[dict[int, Value | None]]) -> int:
     """The size of the largest arrays whose elements are all given, so that the document stays small
     enough to open."""
-    counts = [
-        value.size
-        for record in story.passes
-        for step in record.steps
-        for value in all_values(step)
-        if value is not None and value.complete
-    ]
+    steps = [step for record in story.passes for step in record.steps]
+    values = [value for step in steps for value in all_values(step)]
+    values += [value for values in differing for value in values.values()]
+    counts = [value.size for value in values if value is not None and value.complete]
     largest = story.tensors.max_elements
     for limit in (largest, *(x for x in LIMITS if x < largest)):
         if sum(count for count in counts if count <= limit) <= MOST_NUMBERS:

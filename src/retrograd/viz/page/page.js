@@ -77,6 +77,8 @@ class Page {
       stepsOf(mark).filter(([pass]) => pass === number).map(([, at]) => [mark.kind, at])));
     this.show(this.graph.group ?? null, true);
     this.go(0, true);
+    const { shown } = this.panel;
+    if (shown !== null) this.panel.showItem(shown, this.times.items.has(shown));
   }
 
   // -- steps -------------------------------------------------------------------------------------

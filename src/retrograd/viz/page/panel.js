@@ -17,6 +17,7 @@ class Panel {
     this.pickedCard = h("div", { class: "picked-card" });
     this.step = h("article", { class: "step-card" });
     this.grads = h("section", { class: "card grads" });
+    this.shown = null; // the item whose card is open
     this.root.append(this.pickedCard, this.step, this.grads);
   }
 
@@ -252,21 +253,41 @@ class Panel {
 
   /** What .grad holds at a position, for the leaves given or all. */
   updateGrads(position, leaves) {
+    this.position = position;
     for (const leaf of leaves ?? this.gradRows.keys()) {
       const cell = this.gradRows.get(leaf);
       if (!cell) continue;
-      const events = this.leaves.get(leaf);
-      const last = events.findLast(([at]) => at <= position);
-      const value = last ? last[1].after : events[0][1].before;
+      const [value, since] = this.gradAt(this.leaves.get(leaf));
       cell.replaceChildren(valueInline(value));
-      cell.parentElement.classList.toggle("fresh", last?.[0] === position);
+      cell.parentElement.classList.toggle("fresh", since === position);
     }
+    if (this.leaves.has(this.shown)) this.gradNow.replaceChildren(this.gradOf(this.shown));
+  }
+
+  /** What .grad of a leaf holds now; where this pass leaves it alone, at the end of the program. */
+  gradOf(leaf) {
+    const events = this.leaves.get(leaf);
+    if (!events) {
+      const { grad } = this.story.items.get(leaf);
+      return grad ? this.named(".grad when the recording ended", grad, "grad") : "";
+    }
+    return this.named(".grad at this point", this.gradAt(events)[0], "grad");
+  }
+
+  /** What .grad holds after the last of some events, and at which position it came to that. */
+  gradAt(events) {
+    const last = events.findLast(([at]) => at <= this.position);
+    return last ? [last[1].after, last[0]] : [events[0][1].before, null];
   }
 
   // -- what was picked ---------------------------------------------------------------------------
 
   showItem(id, isStep) {
     const item = this.story.items.get(id);
+    const value = this.story.valueIn(id, this.pass);
+    this.shown = id;
+    this.gradNow = h("div", null, item.kind === "leaf" ? this.gradOf(id)
+      : item.grad ? this.named(".grad", item.grad, "grad") : "");
     const rows = [["is", KIND_WORDS[item.kind] ?? item.kind]];
     if (item.kind === "group") rows.push(["holds", plural(item.count ?? 0, "node", "nodes")]);
     if (item.bytes) rows.push(["keeps", bytesText(item.bytes)]);
@@ -277,14 +298,15 @@ class Panel {
       h("div", { class: "chips" }, this.story.marksIn(id, this.pass).slice(0, 6).map((i) => this.chip(i))),
       item.kind === "group" && this.story.pictures.has(id)
         ? h("button", { class: "plain", onclick: () => this.on.open(id) }, "Look into it") : null,
-      item.value ? this.named("value", item.value, "value") : null,
-      item.grad ? this.named(".grad", item.grad, "grad") : null,
+      value ? this.named(this.story.passes.length > 1 ? "value in this pass" : "value", value, "value") : null,
+      this.gradNow,
       isStep ? null : h("p", { class: "quiet" },
         item.kind === "group" ? "" : "It has no step in this pass.")));
   }
 
   /** A mark that belongs to no node and no line. */
   showMark(index) {
+    this.shown = null;
     const { kind, text } = this.story.marks[index];
     this.pickedCard.replaceChildren(h("section", { class: "card picked" }, this.closeButton(),
       h("h3", null, MARK_WORDS[kind] ?? kind), h("p", null, h("bdi", null, text))));
@@ -295,6 +317,7 @@ class Panel {
   }
 
   showLine(place, ids, times) {
+    this.shown = null;
     this.pickedCard.replaceChildren(h("section", { class: "card picked", data: { line: place[1] } },
       this.closeButton(),
       h("h3", null, h("bdi", null, this.story.placeText(place))),
@@ -310,6 +333,7 @@ class Panel {
   }
 
   clearPicked() {
+    this.shown = null;
     this.pickedCard.replaceChildren();
   }
 }

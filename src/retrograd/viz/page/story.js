@@ -39,6 +39,12 @@ class Story {
     });
   }
 
+  /** The value that a tensor had in the forward run of a pass. */
+  valueIn(id, number) {
+    const own = this.passes[number]?.values?.[id];
+    return own === undefined ? this.items.get(id).value : own;
+  }
+
   /** What an item is called. */
   title(id) {
     const item = this.items.get(id);
@@ -136,6 +142,7 @@ class Story {
         for (const { value } of step.outgoing ?? []) note(step.item, value);
         for (const { value } of step.saved ?? []) note(step.item, value);
       }
+      for (const [id, value] of Object.entries(pass.values ?? {})) note(Number(id), value);
     }
     const found = new Map();
     for (const item of this.items.values()) {
