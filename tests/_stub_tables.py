@@ -151,6 +151,10 @@ Tensor.set_(self, source: Any = None, storage_offset: int = 0, size: Shape | Non
 Tensor.resize_(self, *sizes: int, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.resize_(self, sizes: Shape, *, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
+Tensor.as_subclass(self, cls: type[Any]) -> Any
+Tensor.to_sparse(self) -> Any
+Tensor.to_sparse_csr(self) -> Any
+Tensor.to_dense(self) -> Tensor
 Tensor.storage(self) -> Any
 Tensor._typed_storage(self) -> Any
 Tensor.untyped_storage(self) -> Any

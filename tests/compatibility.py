@@ -221,14 +221,52 @@ print(mse.compute())
 """,
     }),
     "linear_operator": Package(("jaxtyping", "wadler-lindig", "mpmath"), {
-        "solve with a DiagLinearOperator": """
+        "sums, products and solutions": """
 import linear_operator
-A = linear_operator.operators.DiagLinearOperator(torch.tensor([1.0, 2.0]))
-print(A.solve(torch.ones(2, 1)))
+from linear_operator import operators
+d = operators.DiagLinearOperator(torch.tensor([1.0, 2.0]))
+print(d.solve(torch.ones(2, 1)), torch.ones(2, 2) @ d, torch.matmul(d, torch.ones(2, 1)))
+both = torch.ones(2, 2) + d
+print(both.to_dense(), (d + d).to_dense(), torch.add(d, torch.eye(2)).to_dense())
+k = operators.KroneckerProductLinearOperator(both, operators.DenseLinearOperator(torch.eye(3)))
+print(k.shape, k.logdet(), k.solve(torch.ones(6, 1)).sum(), torch.diagonal(k, dim1=-1, dim2=-2))
+print(torch.linalg.cholesky(both).to_dense(), torch.sum(k, -1))
+""",
+        "slices of a Kronecker product": """
+from linear_operator.operators import DenseLinearOperator, KroneckerProductLinearOperator
+k = KroneckerProductLinearOperator(*[DenseLinearOperator(torch.eye(n)) for n in (2, 3)])
+print(k[2:4, :2].to_dense())
 """,
     }),
     "gpytorch": Package(("linear_operator", "jaxtyping", "wadler-lindig", "mpmath"), {
-        "import": "import gpytorch\nprint(gpytorch.kernels.RBFKernel())\n",
+        "fitting an exact Gaussian process": """
+import math, gpytorch
+from gpytorch import kernels, likelihoods, means
+x = torch.linspace(0, 1, 20)
+y = torch.sin(x * 2 * math.pi) + torch.randn(20) * 0.1
+class Model(gpytorch.models.ExactGP):
+    def __init__(self, x, y, likelihood):
+        super().__init__(x, y, likelihood)
+        self.mean_module = means.ConstantMean()
+        self.covar_module = kernels.ScaleKernel(kernels.RBFKernel())
+    def forward(self, x):
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+likelihood = likelihoods.GaussianLikelihood()
+model = Model(x, y, likelihood)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+for _ in range(20):
+    optimizer.zero_grad()
+    loss = -objective(model(x), y)
+    loss.backward()
+    optimizer.step()
+print(f"{loss.item():.4f} {likelihood.noise.item():.4f}", model.covar_module)
+model.eval(), likelihood.eval()
+with torch.no_grad(), gpytorch.settings.fast_pred_var():
+    found = likelihood(model(torch.linspace(0, 1, 5)))
+    low, high = found.confidence_region()
+print(*[f"{v:.3f}" for v in (*found.mean.tolist(), *(high - low).tolist())])
+""",
     }),
     "kornia": Package(("kornia_rs", "packaging"), {
         "import": "import kornia\nprint(kornia.color.rgb_to_grayscale(torch.ones(1, 3, 2, 2)))\n",

@@ -150,8 +150,9 @@ _LATER = {
 _MODULES = (
     "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
     "files", "func", "functional", "hub", "integrate", "jit", "library", "linalg", "mps",
-    "multiprocessing", "nn", "optim", "optimize", "overrides", "pipeline", "random", "signal",
-    "sparse", "special", "testing", "types", "utils", "version", "viz", "xpu",
+    "multiprocessing", "nn", "optim", "optimize", "overrides", "pipeline", "random",
+    "serialization", "signal", "sparse", "special", "testing", "types", "utils", "version",
+    "viz", "xpu",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
@@ -171,6 +172,7 @@ def __getattr__(name: str) -> _Any:
 
 _Plug.compiler = lambda: __getattr__("compile")
 _Plug.protocols = lambda: __getattr__("_protocols")
+_Plug.sparse = lambda: __getattr__("sparse")
 
 
 def __dir__() -> list[str]:

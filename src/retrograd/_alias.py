@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import spawn
 from types import ModuleType
 from typing import Any
 
@@ -79,6 +81,18 @@ def no_module(name: str) -> ModuleNotFoundError:
     )
 
 
+def _command_line(**options: Any) -> list[Any]:
+    """How Python starts a process that does not inherit what this one has in memory, with ``torch``
+    answered there, too."""
+    command = _of_python(**options)
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = f"import sys; sys.path.insert(0, {own!r}); import retrograd.as_torch; del sys.path[0]"
+    return [f"{found}; {part}" if "spawn_main" in str(part) else part for part in command]
+
+
+_of_python: Any = spawn.get_command_line
+
+
 def install() -> None:
     """Answer ``import torch`` with this package from now on."""
     present = sys.modules.get("torch")
@@ -91,6 +105,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, Finder())
     importlib.import_module("torch")
+    spawn.get_command_line = _command_line
 
 
 @contextmanager
@@ -101,9 +116,11 @@ def installed() -> Iterator[None]:
         del sys.modules[name]
     finder = Finder()
     sys.meta_path.insert(0, finder)
+    command_line, spawn.get_command_line = spawn.get_command_line, _command_line
     try:
         yield
     finally:
+        spawn.get_command_line = command_line
         sys.meta_path.remove(finder)
         for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
             del sys.modules[name]

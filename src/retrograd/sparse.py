@@ -115,7 +115,11 @@ class SparseMatrix:
 # -- making them ---------------------------------------------------------------------------------
 
 
-def sparse_coo_tensor(indices: Any, values: Any, size: Any = None) -> SparseMatrix:
+def sparse_coo_tensor(
+    indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> SparseMatrix:  # fmt: skip
     """A sparse matrix by the row and the column of each entry.
 
     Args:
@@ -124,6 +128,11 @@ def sparse_coo_tensor(indices: Any, values: Any, size: Any = None) -> SparseMatr
         values: The values of the entries. If it requires grad, so does what is computed with the
             matrix.
         size: The numbers of rows and columns; by default, as large as the indices need.
+        dtype: The dtype of the values; by default, theirs.
+        device: The device, which is the CPU.
+        requires_grad: Whether the values become a leaf that requires grad.
+        check_invariants: Accepted for compatibility: indices are always checked.
+        is_coalesced: Accepted for compatibility; it has no effect.
 
     Returns:
         A ``SparseMatrix``.
@@ -138,7 +147,7 @@ def sparse_coo_tensor(indices: Any, values: Any, size: Any = None) -> SparseMatr
         tensor([3., 9.])
     """
     pair = _integers(indices)
-    values = as_tensor(values)
+    values = _values(values, dtype, device, requires_grad)
     if pair.ndim != 2 or len(pair) != 2 or values.ndim != 1:
         raise RuntimeError(
             "sparse_coo_tensor: only matrices are supported: expected indices in two rows and "
@@ -149,7 +158,10 @@ def sparse_coo_tensor(indices: Any, values: Any, size: Any = None) -> SparseMatr
     return _checked("sparse_coo_tensor", pair[0], pair[1], values, tuple(size), "coo")
 
 
-def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Any) -> SparseMatrix:
+def sparse_csr_tensor(
+    crow_indices: Any, col_indices: Any, values: Any, size: Any, *, dtype: Any = None,
+    device: Any = None, requires_grad: bool = False, check_invariants: bool | None = None,
+) -> SparseMatrix:  # fmt: skip
     """A sparse matrix row by row.
 
     Args:
@@ -158,6 +170,10 @@ def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: An
         col_indices: The column of each entry.
         values: The value of each entry.
         size: The numbers of rows and columns.
+        dtype: The dtype of the values; by default, theirs.
+        device: The device, which is the CPU.
+        requires_grad: Whether the values become a leaf that requires grad.
+        check_invariants: Accepted for compatibility: indices are always checked.
 
     Returns:
         A ``SparseMatrix``.
@@ -179,7 +195,13 @@ def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: An
             f"entries, in {size[0] + 1} numbers"
         )
     rows = arrays.sparse.rows_of(crow)
-    return _checked("sparse_csr_tensor", rows, columns, as_tensor(values), size, "csr")
+    made = _values(values, dtype, device, requires_grad)
+    return _checked("sparse_csr_tensor", rows, columns, made, size, "csr")
+
+
+def _values(values: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    made: Tensor = as_tensor(values, dtype=dtype, device=device)
+    return made.detach().requires_grad_() if requires_grad else made
 
 
 def _integers(indices: Any) -> Any:

@@ -436,7 +436,7 @@ PICKLES: dict[str, tuple[bytes, str]] = {
     "a call of a number": (b"\x80\x02K\x01)R.", "calls what is not a function"),
     "a call of a dtype": (b"\x80\x02ctorch\nfloat32\n)R.", "calls what is not a function"),
     "a call with a list": (b"\x80\x02ctorch\nSize\n]R.", "calls what is not a function"),
-    "a class made new": (b"\x80\x02ctorch\nSize\n)\x81.", "unknown instruction 0x81"),
+    "a class made new": (b"\x80\x02ctorch\nSize\n)\x81.", "makes an object of what is not a class"),
     "an instance": (b"\x80\x02(ios\nsystem\n.", "unknown instruction 0x69"),
     "an extension": (b"\x80\x02\x82\x01.", "unknown instruction 0x82"),
     "a buffer": (b"\x80\x05\x97.", "unknown instruction 0x97"),

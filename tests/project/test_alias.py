@@ -121,3 +121,31 @@ def test_the_script_ends_as_it_would(tmp_path: Path) -> None:
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[1].endswith('program.py", line 4, in <module>')
     assert "__main__" not in result.stderr
+
+
+SPAWNING = """
+import multiprocessing
+import torch
+
+def work(n, queue):
+    queue.put((n, "retrograd" in torch.__version__, torch.ones(n).sum().item()))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    started = [context.Process(target=work, args=(n, queue)) for n in (1, 2)]
+    for process in started:
+        process.start()
+    print(sorted(queue.get() for process in started))
+    for process in started:
+        process.join()
+"""
+
+
+@pytest.mark.parametrize("how", ["-m retrograd", "as_torch"])
+def test_processes_that_a_program_spawns_import_the_same(tmp_path: Path, how: str) -> None:
+    inside = "import retrograd.as_torch\n" if how == "as_torch" else ""
+    (tmp_path / "program.py").write_text(inside + SPAWNING, encoding="utf-8")
+    result = run(tmp_path, *([] if inside else ["-m", "retrograd"]), "program.py")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "[(1, True, 1.0), (2, True, 2.0)]\n"

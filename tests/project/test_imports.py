@@ -27,6 +27,7 @@ LAYERS = (
     ("__init__.py", "the public package: `import retrograd`"),
     ("compiler/", "functions and their derivatives as programs to read and run"),
     ("files/ optim/", "saving and loading; optimizers"),
+    ("serialization.py", SAME),
     ("integrate.py optimize/", "solvers: differential equations, minima, roots, fits"),
     ("jit.py testing/", "names that programs written for PyTorch mention"),
     ("_higher_order_ops.py", SAME),

@@ -11,12 +11,13 @@ from retrograd.ops._operation import TensorLike
 
 class Plug:
     """Holds the Tensor class once the tensor layer has been loaded, and once the package has been,
-    a function that returns ``torch.compile`` and one that returns what answers NumPy's protocols.
+    functions that return ``torch.compile``, what answers NumPy's protocols, and ``torch.sparse``.
     """
 
     tensor: type[Any] = TensorLike
     compiler: Callable[[], Any]
     protocols: Callable[[], Any]
+    sparse: Callable[[], Any]
 
 
 def wrap(

@@ -223,6 +223,7 @@ def _identifier(name: str) -> str:
 def compile(  # noqa: A001 - PyTorch's name
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
     backend: str = "numpy", mode: str | None = None, options: Any = None, disable: bool = False,
+    name: str | None = None,
 ) -> Any:  # fmt: skip
     """Compiles a function to a straight-line program with the same results.
 
@@ -240,6 +241,7 @@ def compile(  # noqa: A001 - PyTorch's name
         mode: Accepted for compatibility; it has no effect.
         options: Accepted for compatibility; it has no effect.
         disable: Whether to return the function as it is.
+        name: Accepted for compatibility; it has no effect.
 
     Returns:
         The compiled function or module.

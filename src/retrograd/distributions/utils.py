@@ -40,12 +40,20 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
 
 def standard_normal(shape: Any, like: Any) -> Any:
     """Standard normal numbers in the dtype of a tensor."""
-    return torch.empty(shape, dtype=like.dtype).normal_()
+    return _standard_normal(shape, like.dtype, like.device)
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    """The same by PyTorch's name and arguments, which other packages know."""
+    return torch.empty(shape, dtype=dtype, device=device).normal_()
 
 
 def sum_rightmost(value: Any, dim: int) -> Any:
     """The sum over the last ``dim`` dimensions."""
     return value if dim == 0 else value.reshape((*value.shape[:-dim], -1)).sum(-1)
+
+
+_sum_rightmost = sum_rightmost  # PyTorch's name
 
 
 def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd.arrays import dtypes
 from retrograd.files._storages import NARROW_KINDS, STORAGES, Kind, Narrow, rebuilt, with_gradient
-from retrograd.files._unpickling import Allowed, RefusedError, checked_key
+from retrograd.files._unpickling import Allowed, RefusedError, Trusted, checked_key
 from retrograd.tensor._tensor import Size, Tensor, device
 
 
@@ -115,6 +115,24 @@ def _layout(name: Any) -> str:
     return str(name)[:40]
 
 
+def _sparse(layout: Any, data: Any) -> Any:
+    from retrograd import sparse
+
+    known = {"torch.sparse_coo": (2, 4), "torch.sparse_csr": (3, 4)}
+    tensors, most = known.get(layout, (0, 0))
+    if type(data) is not tuple or not tensors < len(data) <= most:
+        raise ValueError(f"a sparse tensor has the layout {str(layout)[:40]}, or no values")
+    if not all(isinstance(x, Tensor) for x in data[:tensors]) or type(data[tensors]) is not Size:
+        raise ValueError("a sparse tensor is made of what are not tensors and a size")
+    if len(data[tensors]) != 2:
+        _refusing("a sparse tensor that is not a matrix")()
+    make = sparse.sparse_coo_tensor if tensors == 2 else sparse.sparse_csr_tensor
+    try:
+        return make(*data[: tensors + 1])
+    except (RuntimeError, IndexError, TypeError) as error:
+        raise ValueError(f"a sparse tensor is wrong: {error}") from None
+
+
 def _of_type(function: Any, kind: Any, arguments: Any, state: Any = None) -> Tensor:
     """A tensor with attributes, which are not kept: tensors have none here."""
     known = isinstance(function, Allowed) and function in _TENSOR_MAKERS
@@ -138,7 +156,7 @@ _MAKERS = [
     Allowed("torch._utils._rebuild_tensor_v3", _tensor_v3),
     Allowed("torch._utils._rebuild_parameter", _parameter),
     Allowed("torch._utils._rebuild_parameter_with_state", _parameter),
-    Allowed("torch._utils._rebuild_sparse_tensor", _refusing("a sparse tensor")),
+    Allowed("torch._utils._rebuild_sparse_tensor", _sparse),
     Allowed("torch._utils._rebuild_qtensor", _refusing("a quantized tensor")),
     Allowed("torch._utils._rebuild_nested_tensor", _refusing("a nested tensor")),
     Allowed("torch._utils._rebuild_meta_tensor_no_storage", _refusing("a meta tensor")),
@@ -171,20 +189,25 @@ ALLOWED |= {f"torch.storage.{name}": StorageClass(kind) for name, kind in STORAG
 ALLOWED |= {f"torch.cuda.{name}": StorageClass(kind) for name, kind in STORAGES.items()}
 
 
+TRUSTED: dict[str, Trusted] = {}  # what the user has passed to add_safe_globals, by full name
+
+
 def find(module: str, name: str) -> Any:
     """What a name in a pickle stands for. RefusedError says what to do if it is not data."""
     if module == "__builtin__":
         module = "builtins"
     if module == "torch.nn.parameter" and name == "Parameter":
         return _TENSOR
-    result = ALLOWED.get(f"{module}.{name}")
+    result = ALLOWED.get(f"{module}.{name}") or TRUSTED.get(f"{module}.{name}")
     if result is None:
         full = f"{module}.{name}"[:200]
         raise RefusedError(
             f"has objects of {full}.\nWeights only load failed: Unsupported global: GLOBAL {full} "
             "was not an allowed global by default. Reading it could run code, which retrograd "
             "never does, with weights_only=False either. Files can hold tensors, numbers, strings "
-            "and collections of them. If it is a whole module, save its state in PyTorch:\n"
+            "and collections of them, and objects of classes that you trust:\n"
+            "    torch.serialization.add_safe_globals([...])\n"
+            "If it is a whole module, save its state in PyTorch:\n"
             "    torch.save(model.state_dict(), 'state.pt')\n"
             "and load that into a module made here:\n"
             "    model.load_state_dict(torch.load('state.pt'))"

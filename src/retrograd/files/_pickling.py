@@ -32,6 +32,13 @@ class _Place(NamedTuple):
     stride: tuple[int, ...]
 
 
+class _Call(NamedTuple):
+    """A value that is made by calling a function."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
 class Pickler:
     """Makes the pickle of a tree. Storages are numbered, and are written elsewhere.
 
@@ -110,6 +117,10 @@ class Pickler:
         elif issubclass(kind, RAW_TYPES[1]) and type(value.item()) in (bool, int, float, complex,
                                                                        str, bytes):  # fmt: skip
             self._write(value.item(), path)  # a NumPy number is saved as Python's
+        elif kind.__module__ == "retrograd.sparse":
+            self._sparse(value)
+        elif kind is _Call:
+            self._call(value.name, *value.arguments)
         elif isinstance(value, dtypes.dtype):
             self._name(f"torch\n{value.name}")
         else:
@@ -121,6 +132,18 @@ class Pickler:
         for argument in arguments:
             self._write(argument, ())
         self._pieces.append(b"tR")
+
+    def _sparse(self, matrix: Any) -> None:
+        """A sparse matrix, as PyTorch writes it: its layout, indices, values and size."""
+        size, layout = Size(matrix.shape), matrix.layout
+        if layout == "torch.sparse_coo":
+            parts: tuple[Any, ...] = (matrix.indices(), matrix.values(), size, False)
+        else:
+            parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values(), size)
+        self._kept.append(parts)
+        named = _Call("torch.serialization\n_get_layout", (layout,))
+        self._call("torch._utils\n_rebuild_sparse_tensor", named, parts)
+        self._remember(matrix)
 
     def _collection(self, value: Any, kind: type, path: tuple[Any, ...]) -> None:
         if kind is list:

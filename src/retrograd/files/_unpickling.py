@@ -46,6 +46,26 @@ class Allowed:
         return f"<{self.name}>"
 
 
+class Trusted(Allowed):
+    """A class or function that the user trusts, and so is called as pickle calls it.
+
+    Args:
+        target: the class or function.
+        given: what the user gave for it.
+    """
+
+    __slots__ = ("given",)
+
+    def __init__(self, target: Any, given: Any) -> None:
+        super().__init__(f"{target.__module__}.{target.__qualname__}", target)
+        self.given = given
+
+    @property
+    def is_class(self) -> bool:
+        """Whether objects of it can be made."""
+        return isinstance(self.make, type)
+
+
 def checked_key(key: Any) -> Any:
     """A key of a dict or an element of a set, if it can be hashed in a reasonable time."""
     if isinstance(key, _ATOMS):
@@ -89,6 +109,7 @@ class Unpickler:
         self._below: list[list[Any]] = []  # the stacks below marks
         self._memo: dict[int, Any] = {}
         self._copied = 0
+        self._trusted: set[type] = set()  # the classes of objects that trusted functions have made
 
     def load(self) -> Any:
         """The object of the next pickle. ValueError, TypeError and the like say what is wrong."""
@@ -246,11 +267,33 @@ class Unpickler:
             self._copied += sum(len(x) for x in arguments if hasattr(x, "__len__"))
             if self._copied > self.at:  # whatever is copied once takes a byte in the file at least
                 raise ValueError("its pickle copies the same values again and again")
-        self._push(function.make(*arguments))
+        made = function.make(*arguments)
+        if isinstance(function, Trusted):
+            self._trusted.add(type(made))
+        self._push(made)
+
+    def _new_object(self) -> None:
+        """An object of a class that the user trusts."""
+        arguments, kind = self._pop(), self._pop()
+        if not isinstance(kind, Trusted) or not kind.is_class or type(arguments) is not tuple:
+            raise ValueError("its pickle makes an object of what is not a class")
+        made: Any = kind.make
+        made = made.__new__(made, *arguments)
+        self._trusted.add(type(made))
+        self._push(made)
 
     def _build(self) -> None:
-        """Attributes of an object. The state of a module has them, and nothing else may."""
+        """Attributes of an object. The state of a module has them, and objects of classes that the
+        user trusts; nothing else may."""
         state, target = self._pop(), self._top()
+        if type(target) in self._trusted:
+            if hasattr(target, "__setstate__"):
+                target.__setstate__(state)
+                return
+            own, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+            for name, value in (*(own or {}).items(), *(slots or {}).items()):
+                setattr(target, name, value)
+            return
         if type(target) is not OrderedDict or type(state) is not dict:
             raise ValueError(f"its pickle gives attributes to a {type(target).__name__}")
         for name, value in state.items():
@@ -309,6 +352,7 @@ _STEPS: dict[int, Callable[[Unpickler], None]] = {
     ord("c"): Unpickler._global,
     0x93: Unpickler._stack_global,
     ord("R"): Unpickler._call,
+    0x81: Unpickler._new_object,
     ord("b"): Unpickler._build,
     ord("Q"): Unpickler._persistent_id,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,6 +16,24 @@ from retrograd.tensor._tensor import Tensor
 
 EXTRA_STATE = "_extra_state"
 COPIES = "_copies"  # in the metadata of a module while it is loaded: the copies to make
+
+
+class _PreHook:
+    """A hook that may be given its module as the first argument. A copy of the module has one that
+    is given the copy."""
+
+    def __init__(self, hook: Callable[..., None], module: Any) -> None:
+        self.__setstate__((hook, module))
+
+    def __setstate__(self, state: tuple[Callable[..., None], Any]) -> None:
+        self.hook, module = state
+        self.module = None if module is None else weakref.ref(module)
+
+    def __getstate__(self) -> tuple[Callable[..., None], Any]:
+        return self.hook, None if self.module is None else self.module()
+
+    def __call__(self, *args: Any) -> None:
+        self.hook(*args) if self.module is None else self.hook(self.module(), *args)
 
 
 class StateDict(OrderedDict[str, Any]):
@@ -255,7 +274,14 @@ class Stateful(Tree):
         """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs)`` before a state is loaded.
         """
-        return add_hook(self._load_state_dict_pre_hooks, lambda *args: hook(self, *args))
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., None], with_module: bool = False
+    ) -> RemovableHandle:
+        """The same, for a hook that is not given the module unless ``with_module``."""
+        called = _PreHook(hook, self if with_module else None)
+        return add_hook(self._load_state_dict_pre_hooks, called)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after a state was loaded."""

@@ -145,7 +145,7 @@ class RNNBase(Recurrent):
         self._check_input(x, 3)
         states = self._checked_states(states, x, x.shape[batch_dim])
         output, *ends = NETWORKS[self.mode](
-            x, self._as_hx(states), self._flat_weights(), self.bias, self.num_layers,
+            x, self._as_hx(states), self._flat_weights, self.bias, self.num_layers,
             self.dropout, self.training, self.bidirectional, self.batch_first,
         )  # fmt: skip
         if unbatched:
@@ -159,15 +159,20 @@ class RNNBase(Recurrent):
         self._check_input(data, 2)
         states = self._checked_states(states, data, int(batch_sizes[0]))
         output, *ends = NETWORKS[self.mode](
-            data, batch_sizes, self._as_hx(states), self._flat_weights(), self.bias,
+            data, batch_sizes, self._as_hx(states), self._flat_weights, self.bias,
             self.num_layers, self.dropout, self.training, self.bidirectional,
         )  # fmt: skip
         if inverse is not None:
             ends = [s.index_select(1, inverse) for s in ends]
         return PackedSequence(output, batch_sizes, order, inverse), self._as_hx(ends)
 
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
     def _flat_weights(self) -> list[Any]:
-        return [getattr(self, name) for names in self._all_weights for name in names]
+        return [getattr(self, name) for name in self._flat_weights_names]
 
     def _as_states(self, hx: Any) -> list[Any]:
         return [hx]

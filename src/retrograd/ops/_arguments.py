@@ -99,6 +99,36 @@ def older_order(function: str, argument: str, target: Any, *given: Any) -> tuple
     return (*tensors, number)
 
 
+def older_factors(function: str, names: str, *given: Any) -> tuple[Any, ...]:
+    """The arguments of a call in the order that PyTorch had once, ``addmm(beta, input, alpha, mat1,
+    mat2)`` or ``input.addmm(beta, alpha, mat1, mat2)``, with the factors last; it warns once.
+    ``names``: those of the last two."""
+    numbers = [x for x in given if is_number(x)]
+    tensors = [x for x in given if isinstance(x, _TENSORS)]
+    kinds = "".join("n" if is_number(x) else "t" for x in given)
+    function += "_" if type(given[0]) is Target else ""
+    if len(tensors) != 3 or kinds not in ("ntntt", "nttt", "tnntt", "tntt"):
+        count = 3 - (kinds[:1] == "t" and type(given[0]) is Target)
+        raise TypeError(
+            f"{function}() takes {count} positional arguments but {len(given)} were given"
+        )
+    if not _warned:
+        _warned.append(function)
+        first, second = names.split()
+        factors = ["Number beta", "Number alpha"][: len(numbers)]
+        last = [f"Tensor {first}", f"Tensor {second}"]
+        before = [factors[0], "Tensor input", *factors[1:]] if kinds[0] == "n" else factors
+        input = ["Tensor input"] if kinds[0] == "n" else []
+        warnings.warn(
+            f"This overload of {function} is deprecated:\n\t{function}({', '.join(before + last)})"
+            f"\nConsider using one of the following signatures instead:\n\t{function}("
+            f"{', '.join(input + last)}, *, Number beta = 1, Number alpha = 1)",
+            UserWarning,
+            stacklevel=4,
+        )
+    return (*tensors, *numbers, 1)[:5]
+
+
 _warned: list[str] = []
 
 

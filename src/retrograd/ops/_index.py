@@ -352,7 +352,8 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "tensor._storages": {
         "method": "untyped_storage storage _typed_storage set_ resize_ resize_as_ apply_"
-            " map_ share_memory_ is_shared pin_memory is_pinned",
+            " map_ share_memory_ is_shared pin_memory is_pinned to_sparse"
+            " to_sparse_csr to_dense",
     },
 }  # fmt: skip
 

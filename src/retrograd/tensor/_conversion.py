@@ -7,6 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.tensor._creation import check_array, new_tensor, numpy_dtype, tensor
+from retrograd.tensor._device import is_meta
 from retrograd.tensor._methods import to
 from retrograd.tensor._tensor import Tensor
 
@@ -115,14 +116,16 @@ def from_numpy(ndarray: Any) -> Tensor:
     return new_tensor(arrays.layout.start_of_memory(ndarray))
 
 
-def from_dlpack(ext_tensor: Any) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """Creates a tensor that shares the memory of an object with the DLPack protocol.
 
     Args:
         ext_tensor: An object with a method ``__dlpack__``, such as a NumPy array.
+        device: The device of the tensor. There is only the CPU.
+        copy: Whether to copy the memory. By default, it is shared.
 
     Returns:
-        A tensor that shares the memory of the object.
+        A tensor that shares the memory of the object, unless it is copied.
 
     Example:
         >>> import retrograd as torch
@@ -130,4 +133,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
         >>> torch.from_dlpack(np.ones(2))
         tensor([1., 1.], dtype=torch.float64)
     """
-    return new_tensor(arrays.from_dlpack(ext_tensor))
+    if device is not None and is_meta(device):
+        raise BufferError("Cannot pack tensors on meta")
+    data = arrays.from_dlpack(ext_tensor)
+    return new_tensor(arrays.copy(data) if copy else data)

@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._history import check_write
 from retrograd.autograd._versions import version_of
+from retrograd.autograd._wrap import Plug
 from retrograd.ops._dims import as_shape, numel
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._public import public
@@ -225,3 +226,60 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
         False.
     """
     return False
+
+
+# -- sparse matrices -------------------------------------------------------------------------
+
+
+@public("method")
+def to_sparse(self: Tensor) -> Any:
+    """Returns the elements of a matrix that are not zero, by row and column.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        A ``sparse.SparseMatrix``, whose values lead back to this tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.eye(3).to_sparse()
+        <sparse matrix, 3 × 3, 3 entries, dtype=torch.float32, layout=torch.sparse_coo>
+    """
+    return Plug.sparse().to_sparse(self)
+
+
+@public("method")
+def to_sparse_csr(self: Tensor) -> Any:
+    """Returns the elements of a matrix that are not zero, row by row.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        A ``sparse.SparseMatrix``, whose values lead back to this tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.eye(3).to_sparse_csr().crow_indices()
+        tensor([0, 1, 2, 3])
+    """
+    return Plug.sparse().to_sparse_csr(self)
+
+
+@public("method")
+def to_dense(self: Tensor) -> Tensor:
+    """Returns the tensor itself, which has all of its elements.
+
+    Args:
+        input: The input tensor.
+
+    Returns:
+        The tensor.
+
+    Example:
+        >>> import retrograd as torch
+        >>> torch.ones(1).to_dense()
+        tensor([1.])
+    """
+    return self

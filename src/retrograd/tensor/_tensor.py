@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from retrograd import arrays
 from retrograd._modes import modes
@@ -58,8 +58,6 @@ class Size(tuple[int, ...]):
         return Size(picked) if isinstance(index, slice) else picked
 
 
-_Subclass = TypeVar("_Subclass", bound="Tensor")
-
 if TYPE_CHECKING:  # the operations of the table are attached as methods at run time
     from retrograd.tensor._bound import Methods as _Base
     from retrograd.tensor._typing import Array
@@ -100,7 +98,6 @@ class Tensor(_Base):
 
     if TYPE_CHECKING:  # what _overrides adds
 
-        def as_subclass(self, cls: type[_Subclass]) -> _Subclass: ...
         @classmethod
         def __torch_function__(
             cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

@@ -10,7 +10,7 @@ from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear as moving
 from retrograd.ops import products
-from retrograd.ops._arguments import element
+from retrograd.ops._arguments import element, older_factors
 from retrograd.ops._batching import BatchLevel, bare, definition_on, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import numel, one_dim
@@ -244,7 +244,9 @@ def _broadcasts(shape: tuple[int, ...], size: tuple[int, ...]) -> bool:
 
 
 @public("torch method", in_place=True, out="same")
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm(
+    input: Any, mat1: Any, mat2: Any, *_older: Any, beta: Any = 1, alpha: Any = 1
+) -> Any:
     """Computes ``beta * input + alpha * (mat1 @ mat2)``.
 
     Args:
@@ -264,6 +266,9 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
         tensor([[4., 1.],
                 [1., 4.]])
     """
+    if _older:
+        older = older_factors("addmm", "mat1 mat2", input, mat1, mat2, *_older)
+        input, mat1, mat2, beta, alpha = older
     check_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
     a, b = raw(mat1), raw(mat2)
     for name, x in (("mat1", a), ("mat2", b)):
@@ -289,7 +294,9 @@ def _check_addmm_dtypes(self: Raw, a: Raw, b: Raw) -> None:
 
 
 @public("torch method", in_place="torch method", out="same")
-def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmv(
+    input: Any, mat: Any, vec: Any, *_older: Any, beta: Any = 1, alpha: Any = 1
+) -> Any:
     """Computes ``beta * input + alpha * (mat @ vec)``.
 
     Args:
@@ -308,6 +315,9 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
         >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
         tensor([2., 3.])
     """
+    if _older:
+        older = older_factors("addmv", "mat vec", input, mat, vec, *_older)
+        input, mat, vec, beta, alpha = older
     check_tensors("addmv", input=input, mat=mat, vec=vec)
     self, a, b = raw(input), raw(mat), raw(vec)
     if a.ndim != 2 or b.ndim != 1 or self.ndim > 1:
@@ -330,7 +340,9 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 
 
 @public("torch method", in_place=True, out="same")
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addr(
+    input: Any, vec1: Any, vec2: Any, *_older: Any, beta: Any = 1, alpha: Any = 1
+) -> Any:
     """Computes ``beta * input + alpha * outer(vec1, vec2)``.
 
     Args:
@@ -350,6 +362,9 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
         tensor([[3., 4.],
                 [6., 8.]])
     """
+    if _older:
+        older = older_factors("addr", "vec1 vec2", input, vec1, vec2, *_older)
+        input, vec1, vec2, beta, alpha = older
     check_tensors("addr", input=input, vec1=vec1, vec2=vec2)
     for name, x in (("vec1", vec1), ("vec2", vec2)):
         if len(x.shape) != 1:
@@ -372,7 +387,9 @@ def check_beta(common: Any, beta: Any) -> None:
 
 
 @public("torch method", in_place=True, out="same")
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def baddbmm(
+    input: Any, batch1: Any, batch2: Any, *_older: Any, beta: Any = 1, alpha: Any = 1
+) -> Any:
     """Computes ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices.
 
     Args:
@@ -391,6 +408,9 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
         >>> torch.baddbmm(torch.ones(1, 1, 1), torch.ones(1, 1, 2), torch.ones(1, 2, 1))
         tensor([[[3.]]])
     """
+    if _older:
+        older = older_factors("baddbmm", "batch1 batch2", input, batch1, batch2, *_older)
+        input, batch1, batch2, beta, alpha = older
     check_tensors("baddbmm", input=input, batch1=batch1, batch2=batch2)
     self, a, b = raw(input), raw(batch1), raw(batch2)
     if not isinstance(input, Target) and a.ndim and b.ndim > 2:
@@ -414,7 +434,9 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
 
 @public("torch method", in_place=True, out="same")
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm(
+    input: Any, batch1: Any, batch2: Any, *_older: Any, beta: Any = 1, alpha: Any = 1
+) -> Any:
     """Computes ``beta * input + alpha * sum(batch1 @ batch2)``, summed over the batch.
 
     Args:
@@ -433,6 +455,9 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
         >>> torch.addbmm(torch.ones(1, 1), torch.ones(3, 1, 2), torch.ones(3, 2, 1))
         tensor([[7.]])
     """
+    if _older:
+        older = older_factors("addbmm", "batch1 batch2", input, batch1, batch2, *_older)
+        input, batch1, batch2, beta, alpha = older
     check_tensors("addbmm", input=input, batch1=batch1, batch2=batch2)
     a, b = raw(batch1), raw(batch2)
     size = (a.shape[one_dim(1, a.ndim)], b.shape[one_dim(2, b.ndim)])

@@ -304,6 +304,8 @@ def column_stack(tensors: Sequence[Any]) -> Any:
 
 
 def _block_diag(tensors: Sequence[Raw]) -> Raw:
+    if not tensors:  # what PyTorch gives
+        return arrays.zeros((1, 0), dtypes.default_float())
     blocks = [x.reshape((1,) * (2 - x.ndim) + x.shape) for x in tensors]
     shape = tuple(sum(b.shape[d] for b in blocks) for d in (-2, -1))
     out = arrays.zeros((*blocks[0].shape[:-2], *shape), blocks[0].dtype)
@@ -359,6 +361,8 @@ def block_diag(*tensors: Any) -> Any:
         tensor([[1, 2, 0],
                 [0, 0, 3]])
     """
+    if not tensors:
+        return block_diagonal.function([])  # type: ignore[misc]
     for number, x in enumerate(slicing.listed_tensors("block_diag", tensors)):
         if len(x.shape) > 2:
             raise RuntimeError(

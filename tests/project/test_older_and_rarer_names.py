@@ -1,0 +1,173 @@
+"""Names and forms of calls that few programs use, beside PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import io
+import warnings
+from typing import Any
+
+import pytest
+from _side_by_side import outcome
+
+import retrograd
+from retrograd.files import _globals
+from retrograd.ops import _arguments
+
+FACTORS = """
+torch.addmm(2, A, 3, A, A)
+torch.addmm(2, A, A, A)
+A.addmm(2, 3, A, A)
+A.addmm(2, A, A)
+A.clone().addmm_(2, 3, A, A)
+torch.addmm(2, A, 3, A, A, out=torch.empty(2, 2))
+torch.addmv(2, v, 3, A, v)
+v.addmv(2, 3, A, v)
+v.clone().addmv_(2, A, v)
+torch.addr(2, A, 3, v, v)
+A.addr(2, v, v)
+torch.addbmm(2, A, 3, B, B)
+A.addbmm(2, 3, B, B)
+torch.baddbmm(2, B, 3, B, B)
+B.baddbmm(2, B, B)
+"""
+EXPRESSIONS = """
+torch.block_diag()
+torch.block_diag([1, 2])
+nn.LSTM(2, 3, num_layers=2, bidirectional=True)._flat_weights_names
+[w.shape for w in nn.GRU(2, 3, bias=False)._flat_weights]
+torch.from_dlpack(np.ones(2), copy=True)
+torch.from_dlpack(np.ones(2), device="cpu")
+torch.from_dlpack(np.ones(2), device="meta")
+torch.eye(3).to_sparse().to_dense(), torch.eye(3).to_sparse().indices(), torch.ones(2).to_dense()
+torch.eye(3).to_sparse_csr().crow_indices()
+torch.sparse_coo_tensor([[0, 1], [1, 0]], [1, 2], (2, 2), dtype=torch.float64).to_dense()
+torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), requires_grad=True).requires_grad
+"""
+SETUP = """
+A, v = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, -2.0])
+B = torch.stack([A, A.T, A + 1])
+"""
+
+
+def compare(torch: Any, program: str) -> None:
+    assert outcome(retrograd, program) == outcome(torch, program)
+
+
+@pytest.mark.parametrize("expression", (FACTORS + EXPRESSIONS).strip().split("\n"))
+def test_expressions(torch: Any, expression: str) -> None:
+    _arguments._warned.append("add")  # PyTorch warns once, in whatever test comes first
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.ones(1).add(2, torch.ones(1))
+        torch.eye(1).to_sparse_csr()
+        torch.sparse_coo_tensor([[0], [0]], [1.0], (1, 1))
+    try:
+        compare(torch, SETUP.strip() + "\n" + expression)
+    finally:
+        _arguments._warned.clear()
+
+
+def test_factors_first_are_deprecated() -> None:
+    a = retrograd.eye(2)
+    _arguments._warned.clear()
+    with pytest.warns(UserWarning, match="This overload of addmm is deprecated:\n\taddmm\\(Number"):
+        assert retrograd.addmm(2, a, 3, a, a).tolist() == [[5.0, 0.0], [0.0, 5.0]]
+    _arguments._warned.clear()
+    with pytest.raises(TypeError, match="addmm\\(\\) takes 3 positional arguments but 4 were"):
+        retrograd.addmm(a, a, a, a)
+
+
+def test_a_copy_of_memory_from_elsewhere_is_one() -> None:
+    import numpy as np
+
+    array = np.ones(2)
+    shared, copied = retrograd.from_dlpack(array), retrograd.from_dlpack(array, copy=True)
+    array[0] = 5.0
+    assert (shared.tolist(), copied.tolist()) == ([5.0, 1.0], [1.0, 1.0])
+
+
+def test_hooks_of_a_copied_module_are_given_the_copy() -> None:
+    seen: list[Any] = []
+    model = retrograd.nn.Linear(1, 1)
+    model.register_load_state_dict_pre_hook(lambda module, *rest: seen.append(module))
+    model._register_load_state_dict_pre_hook(lambda *args: seen.append(len(args)))
+    made = copy.deepcopy(model)
+    made.load_state_dict(model.state_dict())
+    assert seen == [made, 7]
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+@pytest.mark.parametrize("ours_writes", [True, False])
+def test_sparse_matrices_in_files(torch: Any, layout: str, ours_writes: bool) -> None:
+    writer, reader = (retrograd, torch) if ours_writes else (torch, retrograd)
+    dense = writer.tensor([[0.0, 3.0], [4.0, 0.0]], dtype=writer.float64)
+    matrix = dense.to_sparse() if layout == "coo" else dense.to_sparse_csr()
+    file = io.BytesIO()
+    writer.save({"matrix": matrix, "again": matrix, "rest": dense}, file)
+    file.seek(0)
+    found = reader.load(file)
+    assert str(found["matrix"].layout) == f"torch.sparse_{layout}"
+    assert found["matrix"].to_dense().tolist() == [[0.0, 3.0], [4.0, 0.0]]
+    assert found["again"] is found["matrix"]
+    assert found["matrix"].dtype == reader.float64
+
+
+@pytest.mark.parametrize(
+    ("layout", "data", "words"),
+    [
+        ("torch.sparse_coo", ([[0, 5], [1, 0]], [1.0, 2.0], (2, 2)), "a row is out of range"),
+        ("torch.sparse_coo", ([[0], [1]], [1.0, 2.0], (2, 2)), "1 rows, 1 columns and 2 values"),
+        ("torch.sparse_csr", ([0, 3, 2], [0, 1], [1.0, 2.0], (2, 2)), "crow_indices must rise"),
+        ("torch.sparse_csr", ([0, 1, 2], [0, -1], [1.0, 2.0], (2, 2)), "a column is out of range"),
+        ("torch.sparse_bsr", ([0], [0], [1.0], (1, 1)), "has the layout torch.sparse_bsr"),
+        ("torch.sparse_coo", ([[0]], [1.0], (3,)), "a sparse tensor that is not a matrix"),
+    ],
+)
+def test_sparse_matrices_in_damaged_files(layout: str, data: Any, words: str) -> None:
+    *tensors, size = data
+    parts = (*map(retrograd.tensor, tensors), retrograd.Size(size))
+    with pytest.raises((ValueError, retrograd.files.FileFormatError), match=words):
+        _globals._sparse(layout, parts)
+
+
+class Settings:
+    """A class that files have objects of."""
+
+    def __init__(self) -> None:
+        self.rate = 0.5
+
+
+class Slotted:
+    """One that says itself how it is read."""
+
+    __slots__ = ("values",)
+
+    def __getstate__(self) -> list[Any]:
+        return [self.values]
+
+    def __setstate__(self, state: list[Any]) -> None:
+        self.values = state[0]
+
+
+def test_classes_that_are_trusted(torch: Any) -> None:
+    slotted = Slotted()
+    slotted.values = torch.ones(2)
+    file = io.BytesIO()
+    torch.save([Settings(), slotted], file)
+    file.seek(0)
+    with pytest.raises(retrograd.files.FileFormatError, match="Settings was not an allowed global"):
+        retrograd.load(file)
+    with retrograd.serialization.safe_globals([Settings, Slotted]):
+        file.seek(0)
+        settings, read = retrograd.load(file)
+    assert type(settings) is Settings
+    assert settings.rate == 0.5
+    assert type(read) is Slotted
+    assert type(read.values) is retrograd.Tensor
+    assert read.values.tolist() == [1.0, 1.0]
+    assert retrograd.serialization.get_safe_globals() == []
+    with retrograd.serialization.safe_globals([Settings]):
+        file.seek(0)
+        with pytest.raises(retrograd.files.FileFormatError, match="Slotted was not an allowed"):
+            retrograd.load(file)
