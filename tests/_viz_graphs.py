@@ -95,14 +95,26 @@ OF_PROGRAMS = {
     "recurrent": (RECURRENT, "loss", ""),
     "deep": (DEEP, "loss", "max_nodes=12"),
 }
+COMPILED = """\
+import retrograd as torch
+from retrograd.func import grad
+
+def loss(w, x):
+    h = torch.tanh(x @ w)
+    return (h * h).sum()
+
+slope = torch.compile(grad(loss))
+slope(torch.ones(3, 2), torch.ones(4, 3))
+"""
+OF_COMPILED = {"program": (COMPILED, "slope", "")}
 IN_DOCUMENTS = ("note2-function", "note4-circuit", "network", "network-values", "recurrent", "deep",
-                "transformer")  # fmt: skip
+                "transformer", "program")  # fmt: skip
 
 
 def source_of(name: str) -> tuple[str, str, str]:
     """A program, what it computes that is to be drawn, and how."""
-    if name in OF_PROGRAMS:
-        return OF_PROGRAMS[name]
+    if name in OF_PROGRAMS or name in OF_COMPILED:
+        return {**OF_PROGRAMS, **OF_COMPILED}[name]
     note, program, what = OF_NOTES[name]
     return NOTES[note].programs[program].source, what, ""
 
@@ -151,8 +163,8 @@ def main() -> None:
         (GOLDEN / f"{name}.json").write_text(structure(drawn), encoding="utf-8")
         if name in WITHOUT_VALUES:
             (GOLDEN / f"{name}.dot").write_text(drawn.dot, encoding="utf-8")
-        if name in IN_DOCUMENTS:
-            drawn.save(PICTURES / f"{name}.svg")
+    for name in IN_DOCUMENTS:
+        picture(name).save(PICTURES / f"{name}.svg")
 
 
 if __name__ == "__main__":

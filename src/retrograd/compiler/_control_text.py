@@ -34,6 +34,8 @@ class BlockText(Text):
         self.program = program
         self.plan = Plan(program)
         self.names, self._called = outer.names, outer._called
+        self.texts, self.plans = outer.texts, outer.plans
+        self.plans[program] = self.plan
         self.variables = outer.variables.inner()
         self._place, self._backward = outer._place, outer._backward
         for v, name in zip(program.inputs, inputs, strict=True):

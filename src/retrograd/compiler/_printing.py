@@ -67,6 +67,9 @@ class Text:
         self._called: dict[Any, str] = {}
         self._place: Any = None
         self._backward = False
+        # For pictures: the text of each statement, and the plans of programs inside of others.
+        self.texts: dict[Line, list[str]] = {}
+        self.plans = {program: self.plan}
         inputs = ", ".join([self.variables.give(v) for v in program.inputs])
         body = self.body()
         outputs = ", ".join([self.value(v) for v in program.outputs])
@@ -78,7 +81,8 @@ class Text:
         found: list[str] = []
         for line in self.plan.statements.lines:
             found += self.comments(line)
-            found += self.statement(line)
+            self.texts[line] = self.statement(line)
+            found += self.texts[line]
         return found
 
     # -- comments ----------------------------------------------------------------------------
@@ -308,6 +312,8 @@ class TileText(Text):
         self.program = tile.program
         self.plan = Plan(tile.program, in_blocks=True)
         self.names, self._called = outer.names, outer._called
+        self.texts, self.plans = outer.texts, outer.plans
+        self.plans[tile.program] = self.plan
         self.variables = outer.variables.inner()
         self._place, self._backward = outer._place, outer._backward
         outputs = tile.program.outputs

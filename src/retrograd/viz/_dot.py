@@ -11,6 +11,9 @@ _SHAPES = {
     "leaf": 'shape=box style="filled,bold"',
     "intermediate": 'shape=box style="filled"',
     "data": 'shape=box style="filled,dashed"',
+    "input": 'shape=box style="filled,bold"',
+    "line": 'shape=box style="filled"',
+    "backward": 'shape=box style="filled"',
 }
 
 

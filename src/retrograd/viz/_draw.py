@@ -10,6 +10,7 @@ from retrograd._source import user_frame
 from retrograd.viz._model import MAX_NODES, Graph
 from retrograd.viz._naming import Names
 from retrograd.viz._picture import Picture
+from retrograd.viz._programs import graph_of, program_of
 from retrograd.viz._text import SHOWS
 
 
@@ -20,13 +21,16 @@ def draw(
     show: str | Iterable[str] = (),
     title: str | None = None,
 ) -> Picture:
-    """The graph behind a tensor, or behind several, from inputs to results.
+    """The graph behind a tensor, or behind several, from inputs to results; or a program.
 
     Operations are blue, leaves green, intermediate results brown, and data that needs no gradient
     yellow. Drawing looks at the graph and changes nothing.
 
+    Of a compiled function, the program that ran last is drawn: a box for each statement, blue in
+    the forward pass and red in the backward pass. Inputs are green, and outputs have thick lines.
+
     Args:
-        tensors: a tensor, or several.
+        tensors: a tensor, or several, or a function that ``torch.compile`` returned.
         params: what names parameters: a Module, a dictionary of tensors, or
             ``named_parameters()``. Without it, tensors and Modules in the variables of the code
             that calls ``draw`` give the names.
@@ -51,6 +55,10 @@ def draw(
         '<svg'
         >>> picture
         <Picture: 4 operations, 1 leaf, 4 results; a notebook shows it, ...>
+        >>> slope = torch.compile(torch.func.grad(lambda x: (x.exp() * x).sum()))
+        >>> _ = slope(torch.ones(2, 2))
+        >>> viz.draw(slope)
+        <Picture: 1 input, 1 line, 1 line of the backward pass; a notebook shows it, ...>
     """
     shown = (show,) if isinstance(show, str) else tuple(show)
     unknown = [name for name in shown if name not in SHOWS]
@@ -58,6 +66,10 @@ def draw(
         raise ValueError(f"cannot show {unknown[0]!r}: choose from {', '.join(SHOWS)}")
     if not isinstance(max_nodes, int) or max_nodes < 2:
         raise ValueError(f"max_nodes must be an integer of at least 2, but is {max_nodes!r}")
+    program = program_of(tensors)
+    if program is not None:
+        graph = graph_of(program, max_nodes)
+        return Picture(graph, shown, title if title is not None else f"Program {program.name}")
     names = Names.of(params, user_frame(sys._getframe(1)))
     graph = Graph.of(tensors, max_nodes=max_nodes, names=names)
     graph.let_go()

@@ -32,7 +32,8 @@ class Item:
     """One box of a picture."""
 
     id: int
-    kind: str  # "operation", "leaf", "data", "intermediate" or "group"
+    # "operation", "leaf", "data", "intermediate", "group"; of programs "input", "line", "backward"
+    kind: str
     label: str
     name: str | None = None
     shape: tuple[int, ...] | None = None

@@ -22,6 +22,9 @@ _WORDS = {
     "leaf": ("leaf", "leaves"),
     "data": ("constant", "constants"),
     "intermediate": ("result", "results"),
+    "input": ("input", "inputs"),
+    "line": ("line", "lines"),
+    "backward": ("line of the backward pass", "lines of the backward pass"),
     "group": ("folded group", "folded groups"),
 }
 

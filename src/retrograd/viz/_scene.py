@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.viz._layout import Point, lay_out
 from retrograd.viz._model import Graph, Item
-from retrograd.viz._text import LINE, SMALL, Line, lines_of, shape_text, shortened
+from retrograd.viz._text import LINE, SMALL, STATEMENTS, Line, lines_of, shape_text, shortened
 
 MARGIN = 16.0
 MAX_STUBS = 40  # items outside a group that the picture of its contents shows
@@ -20,6 +20,9 @@ LEGEND = {
     "leaf": "leaf",
     "intermediate": "intermediate result",
     "operation": "operation",
+    "input": "input",
+    "line": "line of the program",
+    "backward": "line of the backward pass",
     "group": "folded operations",
 }
 
@@ -84,7 +87,7 @@ def measured(
 def tip(graph: Graph, item: Item) -> str:
     """The tooltip of an item: its full name, and where it was created."""
     lines = [" ".join(filter(None, [item.name, shape_text(item)])) or item.label]
-    if item.kind in ("operation", "group"):
+    if item.kind in ("operation", "group", *STATEMENTS):
         lines = [item.label, *item.details]
     if item.module:
         lines.append(f"in {item.module}")

@@ -13,6 +13,8 @@ SHOWS = ("values", "gradients", "saved", "source")
 LARGE, SMALL = 13.0, 11.0  # font sizes
 LINE = 1.35  # line height, relative to the font size
 LONGEST = 34  # characters in a line
+LONGEST_STATEMENT = 56
+STATEMENTS = ("line", "backward")  # kinds of boxes that show a statement of a program
 
 # Widths of the characters from space to ~ in hundredths of the size of letters, in DejaVu Sans, the
 # widest of the usual typefaces: what fits in it fits in all of them.
@@ -116,6 +118,9 @@ def lines_of(graph: Graph, item: Item, show: Iterable[str]) -> list[Line]:
     show = set(show)
     if item.kind in ("operation", "group"):
         lines = _operation_lines(item)
+    elif item.kind in STATEMENTS:
+        lines = [Line(shortened(item.label, LONGEST_STATEMENT), True, SMALL + 1)]
+        lines += [Line(text) for text in (shape_text(item), *item.details) if text]
     else:
         shape = shape_text(item)
         title = item.name or ("" if shape else item.label)
@@ -129,7 +134,8 @@ def lines_of(graph: Graph, item: Item, show: Iterable[str]) -> list[Line]:
         lines += [Line(shortened(detail)) for detail in item.details]
     if "saved" in show and item.kind == "operation" and item.bytes is not None:
         lines.append(Line("saved values freed" if item.freed else saved_text(item)))
-    if "source" in show and item.place is not None and item.kind in ("operation", "group"):
+    has_source = item.kind in ("operation", "group", *STATEMENTS)
+    if "source" in show and item.place is not None and has_source:
         number, line = item.place
         where = f"{graph.files.name(number)}:{line}"
         text = graph.files.text(item.place)
