@@ -148,11 +148,11 @@ _LATER = {
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
-    "accelerator", "amp", "backends", "compiler", "cuda", "distributed", "distributions", "fft",
-    "files", "func", "functional", "hub", "integrate", "jit", "library", "linalg", "mps",
-    "multiprocessing", "nn", "optim", "optimize", "overrides", "pipeline", "random",
-    "serialization", "signal", "sparse", "special", "testing", "types", "utils", "version",
-    "viz", "xpu",
+    "accelerator", "amp", "array_api", "backends", "compiler", "cuda", "distributed",
+    "distributions", "fft", "files", "func", "functional", "hub", "integrate", "jit", "library",
+    "linalg", "mps", "multiprocessing", "nn", "optim", "optimize", "overrides", "pipeline",
+    "random", "serialization", "signal", "sparse", "special", "testing", "types", "utils",
+    "version", "viz", "xpu",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
@@ -173,6 +173,7 @@ def __getattr__(name: str) -> _Any:
 _Plug.compiler = lambda: __getattr__("compile")
 _Plug.protocols = lambda: __getattr__("_protocols")
 _Plug.sparse = lambda: __getattr__("sparse")
+_Plug.array_api = lambda: __getattr__("array_api")
 
 
 def __dir__() -> list[str]:

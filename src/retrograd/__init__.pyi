@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 from retrograd.tensor._typing import *
 from retrograd import accelerator as accelerator
 from retrograd import amp as amp
+from retrograd import array_api as array_api
 from retrograd import autograd as autograd
 from retrograd import backends as backends
 from retrograd import compiler as compiler

@@ -211,3 +211,11 @@ def test_the_table_is_loaded_when_it_is_first_needed() -> None:
         "assert 'retrograd.numpy_protocols._shapes' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_table_is_whole_whatever_was_imported_before() -> None:
+    program = (
+        "import numpy as np, retrograd as torch, retrograd.array_api; "
+        "np.copyto(torch.zeros(2), torch.ones(2, requires_grad=True)); np.linalg.inv(torch.eye(2))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -21,6 +21,7 @@ LAYERS = (
     ("tour/ training/", "what it runs: a tour, and models to train"),
     ("distributions/", "probability distributions"),
     ("pipeline/ viz/", "models split across processes; pictures of graphs and passes"),
+    ("array_api/", "the array API standard's namespace"),
     ("numpy_protocols/", "NumPy's functions, called with tensors"),
     ("_alias.py _scripts.py", "programs that import torch, run with this package in its place"),
     ("as_torch.py", SAME),

@@ -222,8 +222,10 @@ def overlaps_itself(x: Raw) -> bool:
     return x.size > 0 and any(stride == 0 and size > 1 for stride, size in steps)
 
 
-def from_dlpack(value: Any) -> Raw:
-    return np.from_dlpack(value)
+def from_dlpack(value: Any, copy: bool | None = None) -> Raw:
+    """The memory of an object of another library, shared, or copied if ``copy`` is true."""
+    # NumPy 2.0 does not know the argument.
+    return np.from_dlpack(value) if copy is None else np.from_dlpack(value, copy=copy)
 
 
 def from_buffer(buffer: Any, dtype: np.dtype[Any], count: int, offset: int) -> Raw:

@@ -11,13 +11,14 @@ from retrograd.ops._operation import TensorLike
 
 class Plug:
     """Holds the Tensor class once the tensor layer has been loaded, and once the package has been,
-    functions that return ``torch.compile``, what answers NumPy's protocols, and ``torch.sparse``.
-    """
+    functions that return ``torch.compile``, what answers NumPy's protocols, ``torch.sparse`` and
+    the namespace of the array API."""
 
     tensor: type[Any] = TensorLike
     compiler: Callable[[], Any]
     protocols: Callable[[], Any]
     sparse: Callable[[], Any]
+    array_api: Callable[[], Any]
 
 
 def wrap(

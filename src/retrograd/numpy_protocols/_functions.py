@@ -102,12 +102,13 @@ def array_function(function: Any, types: Any, args: Any, named: Any) -> Any:
 
 def counterpart(module: str, name: str) -> Callable[..., Any] | None:
     """The function of tensors that stands for one of NumPy, if there is one."""
-    if not FUNCTIONS:
-        _load()
+    _load()
     return FUNCTIONS.get((module, name))
 
 
+@functools.cache
 def _load() -> None:
+    """Import the modules that enter functions, once."""
     for module, names in RENAMED.items():
         space = torch.fft if module == "numpy.fft" else torch
         for theirs, ours in names.items():

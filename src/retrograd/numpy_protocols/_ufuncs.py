@@ -34,6 +34,12 @@ def cbrt(x: Tensor) -> Any:
     return torch.sgn(x) * torch.abs(x) ** (1 / 3)
 
 
+def sign(x: Tensor) -> Any:
+    """The sign. That of a number that is none is none, too; PyTorch has 0."""
+    found = torch.sgn(x)
+    return torch.where(torch.isnan(x), x, found) if x.is_floating_point() else found
+
+
 def spacing(x: Tensor) -> Any:
     """The distance to the next number away from zero."""
     with torch.no_grad():
@@ -82,7 +88,7 @@ OTHERS: dict[str, str | Callable[..., Any]] = {
     "conjugate": "conj", "divide": "true_divide", "equal": "eq", "invert": "bitwise_not",
     "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
     "degrees": "rad2deg", "radians": "deg2rad", "fabs": "abs", "power": "pow", "rint": "round",
-    "sign": "sgn", "cbrt": cbrt, "spacing": spacing, "bitwise_count": bitwise_count,
+    "sign": sign, "cbrt": cbrt, "spacing": spacing, "bitwise_count": bitwise_count,
     "heaviside": heaviside,
     "matvec": matvec, "vecmat": vecmat, "vecdot": vecdot, "hypot": _in_float("hypot"),
     "logaddexp": _in_float("logaddexp"), "logaddexp2": _in_float("logaddexp2"),

@@ -121,11 +121,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: An object with a method ``__dlpack__``, such as a NumPy array.
-        device: The device of the tensor. There is only the CPU.
-        copy: Whether to copy the memory. By default, it is shared.
+        device: The device of the result. Only the CPU is supported.
+        copy: Whether to copy the memory: true, false, or only if that is necessary (the default).
 
     Returns:
-        A tensor that shares the memory of the object, unless it is copied.
+        A tensor that shares the memory of the object, unless it was copied.
 
     Example:
         >>> import retrograd as torch
@@ -135,5 +135,4 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     if device is not None and is_meta(device):
         raise BufferError("Cannot pack tensors on meta")
-    data = arrays.from_dlpack(ext_tensor)
-    return new_tensor(arrays.copy(data) if copy else data)
+    return new_tensor(arrays.from_dlpack(ext_tensor, copy), place=device)

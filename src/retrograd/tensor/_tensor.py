@@ -333,10 +333,35 @@ class Tensor(_Base):
         history."""
         return wrap(array)
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard, as ``retrograd.array_api``."""
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"the array API of version {api_version!r} is not known")
+        return Plug.array_api()
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """Returns the tensor on a device, by the name that the array API standard has for it.
+
+        Args:
+            device: The device. Only the CPU is supported.
+            stream: Must be None, as the CPU has no streams.
+
+        Returns:
+            The tensor itself, if it is there already.
+        """
+        if stream is not None:
+            raise ValueError("to_device: the CPU has no streams")
+        return self.to(device)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return self.numpy().__dlpack__(**kwargs)
+        if stream is not None:
+            raise BufferError("a tensor on the CPU cannot be exported on a stream")
+        return self.numpy().__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
