@@ -43,6 +43,7 @@ class Constant(NamedTuple):
     info: Info | None
     value: Any  # a raw array, or None
     recorded: Described | None = None  # as a recording describes it
+    missing: bool = False  # the node does not keep it, or no longer
 
 
 class Saved(NamedTuple):
@@ -161,12 +162,20 @@ def constants_of(node: Node) -> list[Constant]:
         ]
     if isinstance(node, CopySlices):
         return constants_of(node.write)
-    if node.saved is FREED or node.saved is None:
-        return []
     if isinstance(node, FunctionCtx):
-        return [c for c in _kept_by_function(node) if c is not None]
+        kept = node.saved is not FREED and node.saved is not None
+        return [c for c in _kept_by_function(node) if c is not None] if kept else []
+    if not isinstance(node, OperationNode):
+        return []
+    result = _kept_by_operation(node)
+    known = {constant.position for constant in result}
+    return [*result, *(c for c in _not_kept(node) if c.position not in known)]
+
+
+def _kept_by_operation(node: OperationNode) -> list[Constant]:
+    """The inputs of an operation that need no gradient and that its rule needs."""
     result = []
-    if isinstance(node, OperationNode):
+    if node.saved is not FREED and node.saved is not None:
         inputs = node.operation.inputs
         for k, name in enumerate(node.operation.saves):
             value, version = node.saved[3 * k], node.saved[3 * k + 1]
@@ -177,6 +186,20 @@ def constants_of(node: Node) -> list[Constant]:
                 position = inputs.index(name)
                 result.append(Constant(id(value), position, info_of(value), array_of(value)))
     return result
+
+
+def _not_kept(node: OperationNode) -> Iterator[Constant]:
+    """The inputs that need no gradient and that no rule needs. Some of them may have been numbers:
+    of these only nodes that note the shapes of inputs know it."""
+    inputs, infos = node.operation.inputs, _infos(node)
+    for position, origin in enumerate(node.next_nodes):
+        if origin is not None or (inputs != ("tensors",) and _is_number(node, inputs[position])):
+            continue
+        given = infos[position] if position < len(infos) else None
+        if infos and (given is None or given[1] is None):
+            continue
+        known = None if given is None else info(*given)
+        yield Constant((id(node), position), position, known, None, None, True)
 
 
 def _kept_by_function(node: FunctionCtx) -> Iterator[Constant | None]:

@@ -9,7 +9,7 @@ from typing import Any
 from retrograd.autograd._backward import is_tensor, locate
 from retrograd.autograd._node import NOWHERE, Node
 from retrograd.viz import _facts
-from retrograd.viz._facts import Constant, Info, info_of, label_of
+from retrograd.viz._facts import Constant, Info, Input, info_of, label_of
 from retrograd.viz._folding import Group
 from retrograd.viz._groups import place_in_groups
 from retrograd.viz._model import Graph, Item
@@ -143,17 +143,19 @@ class Maker:
     def add_operation(self, i: int, size: int | None) -> None:
         """An operation, its leaves and constants before it, its results after it."""
         node, graph = self.graph.nodes[i], self.graph
-        for origin, _, _ in _facts.inputs_of(node):
-            if _facts.is_leaf(origin) and origin not in graph._leaf_items:
-                item = self.add_leaf(origin.variable)  # type: ignore[attr-defined]
-                graph._leaf_items[origin] = item.id
-        for constant in _facts.constants_of(node):
-            if constant.key not in self.constants:
-                self.constants[constant.key] = self.add_constant(constant).id
+        constants, numbers = self.constants_of(node)
+        inputs: list[Input | Constant] = [*_facts.inputs_of(node), *constants]
+        for given in sorted(inputs, key=lambda given: given.position):
+            if isinstance(given, Constant):
+                if given.key not in self.constants:
+                    self.constants[given.key] = self.add_constant(node, given).id
+            elif _facts.is_leaf(given.node) and given.node not in graph._leaf_items:
+                item = self.add_leaf(given.node.variable)  # type: ignore[attr-defined]
+                graph._leaf_items[given.node] = item.id
         info = recorded_info(node)
         item = self.add(
             "operation", label_of(node), module=info.module if info is not None else "",
-            place=self.place(node), bytes=size, details=tuple(_facts.options_of(node)),
+            place=self.place(node), bytes=size, details=(*_facts.options_of(node), *numbers),
             saved=tuple(saved.name for saved in _facts.saved_of(node)), freed=_facts.is_freed(node),
         )  # fmt: skip
         graph._operation_items[i] = item.id
@@ -187,8 +189,30 @@ class Maker:
             module=self.names.parameters.get(id(variable), "").rpartition(".")[0],
         )  # fmt: skip
 
-    def add_constant(self, constant: Constant) -> Item:
+    def constants_of(self, node: Node) -> tuple[list[Constant], list[str]]:
+        """The inputs of a node that need no gradient, and numbers that it does not keep, as the
+        source has them: ``other=2``."""
+        constants, numbers = [], []
+        for constant in _facts.constants_of(node):
+            number = self.source.number(node, constant.position) if constant.missing else None
+            unknown = constant.info is None and self.source.operand(node, constant.position) is None
+            if constant.missing and unknown and _facts.is_freed(node):
+                continue  # most often a number
+            if number is None:
+                constants.append(constant)
+            elif node.operation is not None:
+                numbers.append(f"{node.operation.inputs[constant.position]}={number}")
+        return constants, numbers
+
+    def add_constant(self, node: Node, constant: Constant) -> Item:
         shape, dtype = constant.info or (None, None)
+        if constant.missing:
+            why = "freed" if _facts.is_freed(node) else "not saved"
+            name = self.source.operand(node, constant.position)
+            known = name is not None or shape is not None
+            label = why if known else f"number or tensor, {why}"
+            details = (why,) if known else ()
+            return self.add("data", label, name=name, shape=shape, dtype=dtype, details=details)
         recorded = constant.recorded
         name = recorded.name if recorded is not None else None
         value = recorded.value if recorded is not None else Value.of(constant.value)
@@ -306,7 +330,7 @@ class Maker:
             node, item = graph.nodes[i], graph._operation_items[i]
             inputs = [(position, self.source_item(n, number))
                       for n, number, position in _facts.inputs_of(node)]  # fmt: skip
-            inputs += [(c.position, self.constants[c.key]) for c in _facts.constants_of(node)]
+            inputs += [(c.position, self.constants[c.key]) for c in self.constants_of(node)[0]]
             graph.edges += [(source, item) for _, source in sorted(inputs)]
             graph.edges += [(item, result) for result in by_operation.get(i, ())]
         self.add_edges_of_closed()

@@ -22,6 +22,13 @@ from retrograd.tensor._tensor import Tensor
 MOST_ENTRIES = 1000  # of a list that tensors are looked for in
 Variables = Sequence[tuple[str, Any]]
 Span = tuple[int, int, int, int]  # first line, last line, first column, last column
+Operands = tuple[type[ast.operator], ast.expr, ast.expr]
+OPERATORS: dict[str, type[ast.operator]] = {  # operations by which Tensors implement operators
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "matmul": ast.MatMult,
+    "mm": ast.MatMult, "mv": ast.MatMult, "dot": ast.MatMult, "bmm": ast.MatMult,
+}  # fmt: skip
+REFLECTED = ("add", "mul")  # operations that take a number on the left as their second input
+LONGEST_OPERAND = 20  # characters
 
 
 class Names:
@@ -151,6 +158,7 @@ class Source:
     def __init__(self) -> None:
         self._positions: dict[CodeType, list[Any]] = {}
         self._assigned: dict[str, dict[Span, tuple[str, ...]]] = {}
+        self._operands: dict[str, dict[Span, Operands]] = {}
 
     def span(self, node: Node) -> tuple[str, Span] | None:
         """The file, and the piece of it that made a node."""
@@ -178,6 +186,68 @@ class Source:
         if several is None:
             return targets[0] if len(targets) == 1 else None
         return targets[number] if len(targets) == len(several) else None
+
+    def operand(self, node: Node, position: int) -> str | None:
+        """An input of a node as the source has it, where that is short and the node comes from an
+        operator: ``x`` in ``x + y``."""
+        found = self._operand(node, position)
+        text = None if found is None else ast.unparse(found)
+        return text if text is not None and len(text) <= LONGEST_OPERAND else None
+
+    def number(self, node: Node, position: int) -> str | None:
+        """An input of a node, if it is a number in the source: ``2`` in ``x + 2``."""
+        found = self._operand(node, position)
+        return ast.unparse(found) if found is not None and is_number(found) else None
+
+    def _operand(self, node: Node, position: int) -> ast.expr | None:
+        result = self.span(node)
+        operation = node.operation
+        if result is None or operation is None or operation.name not in OPERATORS or position > 1:
+            return None
+        file, span = result
+        if file not in self._operands:
+            self._operands[file] = operators("".join(linecache.getlines(file)))
+        kind, *operands = self._operands[file].get(span, (None,))
+        if kind is not OPERATORS[operation.name]:
+            return None
+        if position == 0 or operation.name not in REFLECTED:
+            return operands[position]
+        # ``2 + x`` calls x.__radd__(2), and has the operands of ``x + 2``.
+        left, right = operands
+        if is_number(left) or self._makes(right, node.next_nodes[0]):
+            return left
+        return right if is_number(right) or self._makes(left, node.next_nodes[0]) else None
+
+    def _makes(self, operand: ast.expr, node: Node | None) -> bool:
+        """Whether an operand is the expression that made a node, or the variable it was assigned
+        to."""
+        if node is None:
+            return False
+        made = self.span(node)
+        if isinstance(operand, ast.Name):
+            return self.assigned(node, 0) == operand.id
+        return made is not None and made[1] == _span(operand)
+
+
+def is_number(expression: ast.expr) -> bool:
+    """Whether an expression is a number."""
+    plain = expression.operand if isinstance(expression, ast.UnaryOp) else expression
+    return isinstance(plain, ast.Constant) and isinstance(plain.value, (int, float))
+
+
+def operators(source: str) -> dict[Span, Operands]:
+    """The operators of a program with their operands, by their places."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return {}
+    result: dict[Span, Operands] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp):
+            result[_span(node)] = type(node.op), node.left, node.right
+        elif isinstance(node, ast.AugAssign):
+            result[_span(node)] = type(node.op), node.target, node.value
+    return result
 
 
 def assignments(source: str) -> dict[Span, tuple[str, ...]]:
