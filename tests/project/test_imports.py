@@ -29,7 +29,7 @@ LAYERS = (
     ("compiler/", "functions and their derivatives as programs to read and run"),
     ("files/ optim/", "saving and loading; optimizers"),
     ("serialization.py", SAME),
-    ("integrate.py optimize/", "solvers: differential equations, minima, roots, fits"),
+    ("integrate/ optimize/", "solvers: differential equations, minima, roots, fits"),
     ("jit.py testing/", "names that programs written for PyTorch mention"),
     ("_higher_order_ops.py", SAME),
     ("amp.py cuda/", "lower precision; what is asked of a GPU"),

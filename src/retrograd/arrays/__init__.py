@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _format as formatting
     from retrograd.arrays import _fourier as fourier
     from retrograd.arrays import _images as images
+    from retrograd.arrays import _integration as integration
     from retrograd.arrays import _layout as layout
     from retrograd.arrays import _linalg as linalg
     from retrograd.arrays import _networks as networks
@@ -62,10 +63,11 @@ _LATER = {
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sparse": "_sparse",
-    "protocols": "_protocols", "solvers": "_solvers",
+    "protocols": "_protocols", "solvers": "_solvers", "integration": "_integration",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
-           "dependencies", "dtypes", "formatting", "fourier", "images", "layout", "linalg",
-           "ndarray", "networks", "normalizing", "patterns", "programs", "protocols", "random",
+           "dependencies", "dtypes", "formatting", "fourier", "images", "integration", "layout",
+           "linalg", "ndarray", "networks", "normalizing", "patterns", "programs", "protocols",
+           "random",
            "recurrent", "rows", "sequences", "solvers", "sorting", "sparse", "special",
            "statistics", "symmetric", "updates", "windows"]  # fmt: skip

@@ -33,6 +33,11 @@ class Factors:
         if not self.finite or not len(matrix):
             self.condition = float(self.finite)
             return
+        # Rows and columns are scaled, so that the units of equations and unknowns do not count.
+        self._rows = _scale(np.abs(matrix).max(axis=1))
+        matrix = matrix * self._rows[:, None]
+        self._columns = _scale(np.abs(matrix).max(axis=0))
+        matrix = matrix * self._columns
         self._lu, self._pivots, info = lapack.dgetrf(matrix)
         if info == 0:
             norm = float(np.abs(matrix).sum(axis=0).max())
@@ -43,9 +48,16 @@ class Factors:
         right = np.asarray(right)
         if not right.size:
             return right.copy()
-        wide = np.asarray(right, np.float64)
+        before, after = self._rows, self._columns
+        if transposed:
+            before, after = after, before
+        wide = np.asarray(right, np.float64).reshape(len(before), -1) * before[:, None]
         solution, _ = lapack.dgetrs(self._lu, self._pivots, wide, trans=int(transposed))
-        return solution.reshape(right.shape).astype(right.dtype)
+        return (solution * after[:, None]).reshape(right.shape).astype(right.dtype)
+
+
+def _scale(sizes: Any) -> Any:
+    return 1 / np.where(sizes == 0.0, 1.0, sizes)
 
 
 def iterated(
@@ -81,6 +93,16 @@ def step_scale(step: Any, x: Any) -> float:
     return float(np.max(np.abs(step)) / max(1.0, float(np.max(np.abs(x)))))
 
 
+def concatenated(vectors: Any) -> Any:
+    """Vectors one after the other."""
+    return np.concatenate(vectors)
+
+
 def columns(vectors: Any) -> Any:
     """A matrix with the vectors given as its columns."""
     return np.stack(vectors, 1)
+
+
+def rows(vectors: Any, width: int) -> Any:
+    """A matrix with the vectors given as its rows."""
+    return np.stack(vectors) if vectors else np.zeros((0, width))

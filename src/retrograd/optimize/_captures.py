@@ -165,6 +165,23 @@ class Parameters:
         self._captured += [x for key, x in watching.captured.items() if key not in known]
         return result
 
+    def check(self, function: Callable[..., Any], name: str, *given: Any) -> None:
+        """RuntimeError if a function uses something that can be differentiated by, and that was
+        overlooked: its value must be constant if what is given and the parameters are."""
+        values = [representative(v) for v in self.live]
+        found = self.call(function, values, *[representative(x) for x in given])
+        if any(depends(x) for x in flatten(found)[0]):
+            raise RuntimeError(
+                f"{name}: the function uses a Tensor that requires grad, or belongs to a "
+                "transform, and that could not be followed: it was not passed to the function, and "
+                "goes into a transform inside of it. Pass it by args."
+            )
+
+    def plainly(self) -> within:
+        """A context for calls with values that no transform or history is attached to. Recording
+        is left on where there is nothing to record: most operations are faster then."""
+        return within(levels=(), grad_enabled=modes.grad_enabled and not self._captured)
+
     @property
     def live(self) -> list[Tensor]:
         return [self._leaves[i] for i in self._places] + self._captured
@@ -181,10 +198,22 @@ class Parameters:
         tree = unflatten(leaves, self._shape)
         pairs = list(zip(self._captured, values[count:], strict=True))
         same = all(old._data is new._data for old, new in pairs)
-        if same and not modes.grad_enabled and not modes.interceptors:
+        if not pairs or (same and not modes.grad_enabled and not modes.interceptors):
             return function(*given, tree)  # as it is, which is faster
         with Replacing(pairs):
             return function(*given, tree)
+
+
+def depends(x: Any) -> bool:
+    """Whether something is more than a constant of the transforms that are open."""
+    if not is_live(x):
+        return False
+    data = value_of(x)
+    while isinstance(data, Lifted):
+        if data.moves or (isinstance(data, Batched) and not data.same):
+            return True
+        data = raw(data.inner)
+    return bool(x.requires_grad)
 
 
 def representative(x: Any) -> Any:

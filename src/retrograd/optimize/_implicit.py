@@ -17,19 +17,16 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import within
-from retrograd.autograd._levels import value_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function
 from retrograd.func._forward import jvp
 from retrograd.func._jacobians import jacfwd
 from retrograd.func._reverse import vjp
-from retrograd.func._trees import flatten
 from retrograd.func._vectorized import vmap
-from retrograd.ops._batching import Batched
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
-from retrograd.optimize._captures import Parameters, is_live, representative
+from retrograd.optimize._captures import Parameters
 from retrograd.optimize._points import Point
 from retrograd.tensor._tensor import Tensor
 
@@ -76,27 +73,15 @@ class Problem:
         self.has_derivatives = bool(live)
         if not live and not (x0 is not None and isinstance(raw(x0), Lifted)):
             return self.plain_solution(x0, ())
-        self.check_captured()
+        self.parameters.check(self.functions, self.name, self.point.vector)
         found: Tensor = Solution.apply(self, x0, *live)
         return found
 
     # -- what the operations below are made of -----------------------------------------------
 
-    def check_captured(self) -> None:
-        """RuntimeError if the functions use something that can be differentiated by, and that was
-        overlooked: their values must be constant if the parameters are."""
-        values = [representative(v) for v in self.parameters.live]
-        found = self.parameters.call(self.functions, values, representative(self.point.vector))
-        if any(is_live(x) and _depends(x) for x in flatten(found)[0]):
-            raise RuntimeError(
-                f"{self.name}: the function uses a Tensor that requires grad, or belongs to a "
-                "transform, and that could not be followed: it was not passed to the function, and "
-                "goes into a transform inside of it. Pass it by args."
-            )
-
     def plain_solution(self, x0: Any, values: Sequence[Tensor]) -> Tensor:
-        with within(levels=(), grad_enabled=False):  # plain values are of no transform
-            return self.solve(x0, [v.detach() for v in values])
+        with self.parameters.plainly():
+            return self.solve(x0, [v.detach() for v in values]).detach()
 
     def product(
         self, transposed: bool, x: Tensor, values: Sequence[Tensor], v: Tensor
@@ -173,16 +158,6 @@ class Problem:
         found = [solved(product, column) for column in columns]
         step = solved(forth, residual)
         return (found[0] if b.ndim == 1 else arrays.solvers.columns(found)), step
-
-
-def _depends(x: Tensor) -> bool:
-    """Whether a Tensor is more than a constant of transforms that are open."""
-    data: Any = value_of(x)
-    while isinstance(data, Lifted):
-        if data.moves or (isinstance(data, Batched) and not data.same):
-            return True
-        data = raw(data.inner)
-    return x.requires_grad
 
 
 # -- the two operations --------------------------------------------------------------------------

@@ -1,0 +1,295 @@
+"""The solution of an initial value problem as a differentiable function.
+
+SciPy chooses the steps. A derivative is that of the steps that were taken, at the times where they
+were taken: what a method computed, differentiated exactly (the "discrete adjoint"). A backward pass
+keeps the states between steps only, and one step at a time in full. Implicit methods have the same
+derivatives as Radau's method on their steps, which is of the highest order among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd.function import Function
+from retrograd.func._forward import jvp
+from retrograd.func._reverse import vjp
+from retrograd.integrate._steps import Explicit, Implicit
+from retrograd.ops._operation import raw
+from retrograd.ops.linear import stack
+from retrograd.ops.shapes import slicing
+from retrograd.optimize._captures import Parameters
+from retrograd.optimize._equations import vector
+from retrograd.tensor._tensor import Tensor
+
+MOST_KNOWN = 1000  # solutions whose steps are kept, such as those of a batch
+
+
+class Grid:
+    """The steps that were taken, and where outputs are between them."""
+
+    def __init__(self, times: Sequence[float], outputs: Sequence[float], states: Any) -> None:
+        """``states``: a function of a time that gives the state there, approximately."""
+        self.times, self.outputs, self.states = list(times), list(outputs), states
+        self.steps = max(len(self.times) - 1, 1)
+        of_step = [int(i) for i in arrays.integration.segments(self.times, self.outputs)]
+        self.within: list[list[int]] = [[] for _ in range(self.steps)]
+        for k, i in enumerate(of_step):
+            self.within[i].append(k)
+
+
+class Trajectory:
+    """An initial value problem. Inputs are the first and the last time, the state at the first one,
+    the times of outputs or None, and the values of the parameters."""
+
+    def __init__(
+        self, fun: Callable[..., Any], args: tuple[Any, ...], method: str, options: dict[str, Any],
+        events: Sequence[Any],
+    ) -> None:  # fmt: skip
+        self.fun, self.method, self.options, self.events = fun, method, options, events
+        self.parameters = Parameters(args)
+        self.has_outputs = False  # whether times of outputs are among the inputs
+        self.count = 0  # of inputs
+        self.grid: Any = None  # of the last solution
+        self.result: Any = None  # SciPy's
+        self._known: dict[Any, tuple[Grid, Tensor]] = {}
+        implicit = method in arrays.integration.IMPLICIT
+        self.step: Any = Implicit(self.rate) if implicit else Explicit(method, self.rate)
+
+    # -- the user's functions --------------------------------------------------------------------
+
+    def functions(self, t: Tensor, y: Tensor, args: Any) -> Tensor:
+        found = self.fun(t, y, *args)
+        if not isinstance(found, Tensor):
+            raise TypeError(
+                f"solve_ivp: fun must return a Tensor, got {type(found).__name__}. Write it with "
+                "operations on Tensors, so that it can be differentiated."
+            )
+        if found.shape != y.shape:
+            raise ValueError(
+                f"solve_ivp: fun must return a Tensor of the shape of y0, {list(y.shape)}, got "
+                f"{list(found.shape)}."
+            )
+        return found
+
+    def rate(self, t: Tensor, y: Tensor, values: Sequence[Tensor]) -> Tensor:
+        found: Tensor = self.parameters.call(self.functions, values, t, y)
+        return found
+
+    # -- one step after the other ----------------------------------------------------------------
+
+    def segment(self, grid: Grid, i: int, y: Tensor, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The state after step ``i``, from the one before it, and the outputs within the step."""
+        first, last, _, outputs, *values = inputs
+        ends = grid.times
+        start = first if i == 0 else y.new_tensor(ends[i])
+        end = last if i == grid.steps - 1 else y.new_tensor(ends[i + 1])
+        after = self.stepped(grid, ends[i], ends[i + 1], start, end, y, values)
+        found = []
+        for k in grid.within[i]:
+            if outputs is None and grid.outputs[k] == ends[i + 1]:
+                found.append(after)
+            elif outputs is None and grid.outputs[k] == ends[i]:
+                found.append(y)
+            else:
+                to = y.new_tensor(grid.outputs[k]) if outputs is None else outputs[k]
+                found.append(
+                    self.stepped(grid, ends[i], grid.outputs[k], start, to, y, values)
+                )
+        return after, *found
+
+    def stepped(
+        self, grid: Grid, t: float, end: float, start: Tensor, to: Tensor, y: Tensor,
+        values: Sequence[Tensor],
+    ) -> Tensor:  # fmt: skip
+        """A step from one time to another, which are also given as numbers."""
+        guess = None
+        if isinstance(self.step, Implicit):
+            guess = arrays.solvers.concatenated(
+                [grid.states(t + c * (end - t)) for c in self.step.times]
+            )
+        found: Tensor = self.step(start, to - start, y, values, guess)
+        return found
+
+    def replay(self, grid: Grid, inputs: Sequence[Any]) -> Tensor:
+        """All outputs, one row for each."""
+        y = inputs[2]
+        found: list[Any] = [None] * len(grid.outputs)
+        for i in range(grid.steps):
+            y, *rows = self.segment(grid, i, y, inputs)
+            for k, row in zip(grid.within[i], rows, strict=True):
+                found[k] = row
+        result: Tensor = stack(found, dim=0)
+        return result
+
+    # -- what is computed from plain values ------------------------------------------------------
+
+    def inputs_of(self, args: Sequence[Any]) -> list[Any]:
+        """The inputs, with None for times of outputs that were not given."""
+        return list(args) if self.has_outputs else [*args[:3], None, *args[3:]]
+
+    def solution(self, args: Sequence[Any]) -> tuple[Grid, Tensor]:
+        """The steps and the outputs for plain inputs. Those of the last few are kept: derivatives
+        need the steps again."""
+        key = tuple(raw(x).tobytes() for x in args)
+        if key not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = self.solve(self.inputs_of(args))
+        return self._known[key]
+
+    def solve(self, inputs: Sequence[Any]) -> tuple[Grid, Tensor]:
+        """SciPy's steps and outputs."""
+        raise NotImplementedError
+
+
+# -- what is differentiated ----------------------------------------------------------------------
+
+
+class States:
+    """The outputs of a trajectory, as a function of its inputs."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self.trajectory = trajectory
+
+    def value(self, grid: Grid, args: Sequence[Any]) -> Tensor:
+        """From plain values."""
+        return self.trajectory.solution(args)[1]
+
+    def __call__(self, grid: Grid, args: Sequence[Any]) -> Tensor:
+        """As a differentiable function."""
+        return self.trajectory.replay(grid, self.trajectory.inputs_of(args))
+
+
+class Pushed:
+    """The tangent of a function, as a function of its arguments and of their tangents."""
+
+    def __init__(self, of: Any, places: Sequence[int], count: int) -> None:
+        self.of, self.places, self.count = of, places, count
+
+    def __call__(self, grid: Grid, args: Sequence[Any]) -> Tensor:
+        at, tangents = args[: self.count], args[self.count :]
+        f = lambda *some: self.of(grid, _with(at, self.places, some))
+        found: Tensor = jvp(f, tuple(at[i] for i in self.places), tuple(tangents))[1]
+        return found
+
+    value = __call__
+
+
+class Pulled:
+    """The gradients of a function by some of its arguments, as one vector: a function of its
+    arguments and of the gradient of its result."""
+
+    def __init__(self, of: Any, places: Sequence[int]) -> None:
+        self.of, self.places = of, places
+
+    def __call__(self, grid: Grid, args: Sequence[Any]) -> Tensor:
+        *at, g = args
+        f = lambda *some: self.of(grid, _with(at, self.places, some))
+        return _flat(vjp(f, *[at[i] for i in self.places])[1](g))
+
+    def value(self, grid: Grid, args: Sequence[Any]) -> Tensor:
+        if not isinstance(self.of, States):
+            return self(grid, args)
+        *at, g = args
+        return self._step_by_step(self.of.trajectory, grid, at, g)
+
+    def _step_by_step(
+        self, trajectory: Trajectory, grid: Grid, at: Sequence[Any], g: Tensor
+    ) -> Tensor:
+        """Gradients that are carried back through one step at a time, from the states between."""
+        y0 = at[2]
+        states = [y0, *[vector(grid.states(t), y0) for t in grid.times[1:-1]]]
+        others = [i for i in self.places if i != 2]
+        totals: list[Any] = [0.0 * at[i] for i in others]
+        carried = 0.0 * y0
+        for i in reversed(range(grid.steps)):
+
+            def one(y: Tensor, *some: Tensor, i: int = i) -> Any:
+                inputs = trajectory.inputs_of(_with(at, others, some))
+                return trajectory.segment(grid, i, y, inputs)
+
+            _, pull = vjp(one, states[i], *[at[k] for k in others])
+            carried, *gradients = pull((carried, *[g[k] for k in grid.within[i]]))
+            totals = [a + b for a, b in zip(totals, gradients, strict=True)]
+        by_place = {2: carried, **dict(zip(others, totals, strict=True))}
+        return _flat([by_place[i] for i in self.places])
+
+
+def _with(args: Sequence[Any], places: Sequence[int], some: Sequence[Any]) -> list[Any]:
+    whole = list(args)
+    for i, x in zip(places, some, strict=True):
+        whole[i] = x
+    return whole
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    found: Tensor = slicing.cat([x.reshape(-1) for x in parts])
+    return found
+
+
+class Replayed(Function):
+    """A function of the steps of a trajectory and of tensors, of which the first are the inputs of
+    the trajectory. It is evaluated from plain values only, so that each entry of a batch has the
+    steps that SciPy took for it; its derivatives are functions of the same kind."""
+
+    @staticmethod
+    def forward(trajectory: Trajectory, function: Any, *args: Tensor) -> Tensor:
+        plain = [x.detach() for x in args]
+        with trajectory.parameters.plainly():
+            grid, _ = trajectory.solution(plain[: trajectory.count])
+            found: Tensor = function.value(grid, plain).detach()
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.trajectory, ctx.replayed, *args = inputs
+        ctx.save_for_backward(*args)
+        ctx.save_for_forward(*args)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        found: list[Any] = [None] * len(ctx.needs_input_grad)
+        args = ctx.saved_tensors
+        places = [
+            i for i, x in enumerate(args) if ctx.needs_input_grad[2 + i] and x.is_floating_point()
+        ]
+        if g is None or not places:
+            return tuple(found)
+        pulled = Pulled(ctx.replayed, places)
+        flat = Replayed.apply(ctx.trajectory, pulled, *args, g)
+        parts = slicing.split(flat, [args[i].numel() for i in places])
+        for i, part in zip(places, parts, strict=True):
+            found[2 + i] = part.reshape(args[i].shape)
+        return tuple(found)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        args, moving = ctx.saved_tensors, tangents[2:]
+        places = [i for i, t in enumerate(moving) if t is not None]
+        if not places:
+            return None
+        pushed = Pushed(ctx.replayed, places, len(args))
+        return Replayed.apply(ctx.trajectory, pushed, *args, *[moving[i] for i in places])
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any, **_: Any) -> Any:
+        rows = []
+        for i in range(info.batch_size):
+            entry = [a if d is None else a.select(d, i) for a, d in zip(args, in_dims, strict=True)]
+            rows.append(Replayed.apply(*entry))
+        if len({tuple(row.shape) for row in rows}) > 1:
+            raise RuntimeError(
+                "solve_ivp: the entries of a batch take different numbers of steps. Pass t_eval, "
+                "so that their solutions have one shape."
+            )
+        return stack(rows, dim=0), 0
+
+
+def states(trajectory: Trajectory, inputs: Sequence[Any]) -> Tensor:
+    """The outputs of a trajectory, one row for each, with derivatives."""
+    args = [x for x in inputs if x is not None]
+    found: Tensor = Replayed.apply(trajectory, States(trajectory), *args)
+    return found
