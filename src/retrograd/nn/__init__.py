@@ -77,6 +77,7 @@ _ELSEWHERE = {
     "adaptive": ["AdaptiveLogSoftmaxWithLoss"],
     "fractional": ["FractionalMaxPool2d", "FractionalMaxPool3d"],
     "parallel.data_parallel": ["DataParallel"],
+    "sync_batch_norm": ["SyncBatchNorm"],
 }  # fmt: skip
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from retrograd.nn.fractional import FractionalMaxPool3d as FractionalMaxPool3d
     from retrograd.nn.lazy import *
     from retrograd.nn.parallel.data_parallel import DataParallel as DataParallel
+    from retrograd.nn.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 else:
     __getattr__, __dir__ = _later(
         __name__, ("modules", "parallel", "utils"),
