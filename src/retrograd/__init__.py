@@ -151,6 +151,7 @@ _MODULES = (
     "accelerator", "amp", "array_api", "backends", "compiler", "cuda", "distributed",
     "distributions", "fft", "files", "func", "functional", "hub", "integrate", "jit", "library",
     "linalg", "mps", "multiprocessing", "nn", "optim", "optimize", "overrides", "pipeline",
+    "quasirandom",
     "random", "serialization", "signal", "sparse", "special", "testing", "types", "utils",
     "version", "viz", "xpu",
 )  # fmt: skip

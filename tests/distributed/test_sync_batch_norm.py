@@ -51,6 +51,21 @@ for shape in ((3,), (3, 4), (3, 2, 2)):
         assert whole.num_batches_tracked.item() == part.num_batches_tracked.item()
     whole.eval(), part.eval()
     assert torch.allclose(whole(x)[mine], part(x[mine]), atol=1e-12)
+
+from retrograd.distributed.nn.functional import all_gather, all_reduce
+x = torch.tensor([1.0 + rank, 2.0], requires_grad=True)
+gathered = all_gather(x)
+assert [y.tolist() for y in gathered] == [[1.0 + r, 2.0] for r in range(size)]
+# What all ranks compute together is the sum over ranks q and r of (q + 1) * x_r ** 2.
+sum((rank + 1) * (y**2).sum() for y in gathered).backward()
+share = size * (size + 1) / 2
+assert x.grad.tolist() == [2 * share * (1.0 + rank), 4 * share]
+total = all_reduce(x.detach().requires_grad_())
+assert total.tolist() == [share, 2.0 * size]
+y = x.detach().requires_grad_()
+g, = torch.autograd.grad((all_reduce(y) ** 2).sum() * (rank + 1), y, create_graph=True)
+assert g.tolist() == [2 * share * share, 4.0 * size * share]
+assert torch.autograd.grad(g.sum(), y)[0].tolist() == [2 * share * size] * 2
 print("good")
 """
 )

@@ -44,6 +44,7 @@ LAYERS = (
     ("multiprocessing.py", SAME),
     ("signal/ types.py version.py", SAME),
     ("_C.py overrides.py", SAME),
+    ("quasirandom.py", SAME),
     ("_custom_ops.py library.py", "declaring operations of one's own"),
     ("tensor/", "the Tensor class: methods, indexing, creation"),
     ("autograd/", "the graph, the backward pass, Function, modes, checks"),

@@ -44,6 +44,23 @@ torch.eye(3).to_sparse_csr().crow_indices()
 torch.sparse_coo_tensor([[0, 1], [1, 0]], [1, 2], (2, 2), dtype=torch.float64).to_dense()
 torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), requires_grad=True).requires_grad
 """
+SOBOL = {
+    "points": "e = torch.quasirandom.SobolEngine(5)\ne.draw(9), e, e.draw(3), e.num_generated",
+    "scrambled": "torch.quasirandom.SobolEngine(3, scramble=True, seed=7).draw(20)",
+    "by the global generator": "torch.quasirandom.SobolEngine(2, True).draw(4), torch.rand(2)",
+    "many dimensions": "torch.quasirandom.SobolEngine(1111).draw(40).sum(1)",
+    "one by one": "e = torch.quasirandom.SobolEngine(2)\n[e.draw() for _ in range(5)]",
+    "float64": "torch.quasirandom.SobolEngine(3, True, 3).draw(5, dtype=torch.float64)",
+    "forward": """
+e = torch.quasirandom.SobolEngine(3, scramble=True, seed=1)
+e.fast_forward(5), e.draw(2), e.fast_forward(3), e.draw(1), e.reset().draw(2), e.num_generated""",
+    "a power of two": "torch.quasirandom.SobolEngine(3, True, 3).draw_base2(3)",
+    "no power of two": "e = torch.quasirandom.SobolEngine(2)\ne.draw(3), e.draw_base2(2)",
+    "out": "out = torch.empty(0)\ntorch.quasirandom.SobolEngine(2).draw(3, out=out), out",
+    "no point": "torch.quasirandom.SobolEngine(3).draw(0)",
+    "no dimension": "torch.quasirandom.SobolEngine(0)",
+    "too many dimensions": "torch.quasirandom.SobolEngine(30000)",
+}
 SETUP = """
 A, v = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, -2.0])
 B = torch.stack([A, A.T, A + 1])
@@ -66,6 +83,11 @@ def test_expressions(torch: Any, expression: str) -> None:
         compare(torch, SETUP.strip() + "\n" + expression)
     finally:
         _arguments._warned.clear()
+
+
+@pytest.mark.parametrize("name", SOBOL)
+def test_sobol_sequences(torch: Any, name: str) -> None:
+    compare(torch, SOBOL[name])
 
 
 def test_factors_first_are_deprecated() -> None:

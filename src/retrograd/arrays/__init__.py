@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _recurrent as recurrent
     from retrograd.arrays import _rows as rows
     from retrograd.arrays import _sequences as sequences
+    from retrograd.arrays import _sobol as sobol
     from retrograd.arrays import _solvers as solvers
     from retrograd.arrays import _sorting as sorting
     from retrograd.arrays import _sparse as sparse
@@ -64,10 +65,11 @@ _LATER = {
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sparse": "_sparse",
     "protocols": "_protocols", "solvers": "_solvers", "integration": "_integration",
+    "sobol": "_sobol",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "integration", "layout",
            "linalg", "ndarray", "networks", "normalizing", "patterns", "programs", "protocols",
-           "random",
-           "recurrent", "rows", "sequences", "solvers", "sorting", "sparse", "special",
+           "random", "recurrent", "rows", "sequences", "sobol", "solvers", "sorting", "sparse",
+           "special",
            "statistics", "symmetric", "updates", "windows"]  # fmt: skip

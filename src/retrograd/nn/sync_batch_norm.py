@@ -5,28 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import distributed as dist
-from retrograd.autograd.function import Function
 from retrograd.autograd.grad_mode import no_grad
+from retrograd.distributed.nn.functional import all_reduce
 from retrograd.nn.normalization import BatchNorm
 from retrograd.tensor._creation import tensor
 from retrograd.tensor._tensor import Tensor
 
 __all__ = ["SyncBatchNorm"]
-
-
-class _SumOverRanks(Function):
-    """The sum of the tensors of all ranks, whose gradients are added up in the same way."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
-        ctx.group = group
-        total: Tensor = x.detach().clone()
-        dist.all_reduce(total, group=group)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, None]:
-        return _SumOverRanks.apply(gradient, ctx.group), None
 
 
 class SyncBatchNorm(BatchNorm):
@@ -80,10 +65,10 @@ class SyncBatchNorm(BatchNorm):
         total = tensor(float(input.numel() // input.shape[1]), dtype=input.dtype)
         dist.all_reduce(total, group=self.process_group)
         count = total.item()
-        mean = _SumOverRanks.apply(input.sum(dims), self.process_group) / count
+        mean = all_reduce(input.sum(dims), group=self.process_group) / count
         centred = input - mean.reshape(column)
         squares = (centred * centred).sum(dims)
-        variance = _SumOverRanks.apply(squares, self.process_group) / count
+        variance = all_reduce(squares, group=self.process_group) / count
         if self.track_running_stats:
             self._update(mean.detach(), variance.detach() * (count / max(count - 1.0, 1.0)))
         result: Tensor = centred * (variance + self.eps).rsqrt().reshape(column)

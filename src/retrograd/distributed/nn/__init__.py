@@ -1,0 +1,6 @@
+"""Communication whose results can be differentiated."""
+
+from retrograd.distributed.nn import functional
+from retrograd.distributed.nn.functional import all_gather, all_reduce
+
+__all__ = ["all_gather", "all_reduce", "functional"]
