@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import retrograd as torch
 from retrograd import func
@@ -188,8 +189,12 @@ def test_conversions_are_as_they_were() -> None:
     assert type(np.asarray(x)) is np.ndarray
     assert np.shares_memory(np.asarray(x), x.numpy())
     assert np.array([x, x]).shape == (2, 2)
-    with pytest.raises(RuntimeError, match="Can't call numpy"):
-        np.asarray(leaf(1.0))
+    advice = r"Can't call numpy[^\n]*\n  What to do: .*np\.stack"
+    for call in (lambda: np.asarray(leaf(1.0)), lambda: np.array([leaf(1.0), leaf(2.0)])):
+        with pytest.raises(RuntimeError, match=advice):
+            call()
+    product = scipy.sparse.csr_array(2 * np.eye(2)) @ x
+    assert product.tolist() == [2.0, 4.0]
     assert np.zeros(2, dtype=x.dtype).dtype == np.float32
     assert np.ones(2).astype(torch.int8).dtype == np.int8
 

@@ -59,6 +59,11 @@ class dtype:  # noqa: N801 - PyTorch's name
         """
         return self.numpy
 
+    @property
+    def char(self) -> str:
+        """NumPy's letter for the dtype, which products of SciPy's sparse matrices ask for."""
+        return self.numpy.char
+
     def to_real(self) -> dtype:
         """Returns the dtype of the real part of a complex number of this dtype.
 

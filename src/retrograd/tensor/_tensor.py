@@ -22,6 +22,14 @@ from retrograd.tensor._device import CPU, META
 from retrograd.tensor._device import device as device
 from retrograd.tensor._memory_formats import is_in_order
 
+NO_ARRAY = (
+    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+)
+INSTEAD_OF_AN_ARRAY = (
+    "\n  What to do: pass tensors to NumPy's functions as they are, which records them. In place "
+    "of np.asarray(x), use x; in place of np.array([x, y]), np.stack([x, y])."
+)
+
 
 class Size(tuple[int, ...]):
     """A shape, printed as PyTorch prints it.
@@ -299,10 +307,7 @@ class Tensor(_Base):
             The array.
         """
         if modes.grad_enabled and not force and self.requires_grad:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
-                "instead."
-            )
+            raise RuntimeError(NO_ARRAY)
         if isinstance(self._data, Lifted):
             if self.is_meta:
                 raise TypeError(
@@ -316,6 +321,8 @@ class Tensor(_Base):
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if modes.grad_enabled and self.requires_grad:
+            raise RuntimeError(NO_ARRAY + INSTEAD_OF_AN_ARRAY)
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
