@@ -118,11 +118,37 @@ def in_no_grad() -> Explanation:
     return explain(x, loss)
 
 
+def unseen(source: str) -> Explanation:
+    """What is said where the source cannot be read."""
+    names: dict[str, Any] = {"torch": torch, "leaf": leaf, "explain": explain}
+    exec(source, names)
+    story = names["story"]
+    assert isinstance(story, Explanation)
+    return story
+
+
+def detached_unseen() -> Explanation:
+    return unseen("y = leaf(1.0) * 2\nd = y.detach()\nstory = explain(d)")
+
+
+def in_no_grad_unseen() -> Explanation:
+    return unseen(
+        "x = leaf(1.0)\nwith torch.no_grad():\n    loss = (x * 2).sum()\nstory = explain(x, loss)"
+    )
+
+
 def now_in_no_grad() -> Explanation:
-    x = leaf(1.0)
-    with torch.no_grad():
-        loss = (x * 2).sum()
-        return explain(x, loss)
+    return unseen(
+        "x = leaf(1.0)\nwith torch.no_grad():\n    loss = (x * 2).sum()\n"
+        "    story = explain(x, loss)"
+    )
+
+
+def cut_unseen() -> Explanation:
+    return unseen(
+        "w, v = leaf(1.0), leaf(2.0)\nh = w * 3\nloss = (h.detach() * v).sum()\n"
+        "story = explain(w, loss)"
+    )
 
 
 def compared() -> Explanation:
@@ -210,7 +236,8 @@ CASES: list[tuple[Callable[[], Explanation], str, str]] = [
     (overwritten, "not_a_leaf", "y was overwritten in place, by add at test_explain.py"),
     (integers, "not_floating", "It holds int64."),
     (plain, "requires_grad_is_false", "requires_grad=True"),
-    (detached, "requires_grad_is_false", "the same memory as y, the result of mul"),
+    (detached, "requires_grad_is_false", "by .detach(): it returns the values without"),
+    (detached_unseen, "requires_grad_is_false", "the same memory as y, the result of mul"),
     (constant, "requires_grad_is_false", "used the values of u as a constant: mul at"),
     (inference, "requires_grad_is_false", "inference_mode"),
     (unused, "never_used", "nothing recorded has used"),
@@ -218,10 +245,12 @@ CASES: list[tuple[Callable[[], Explanation], str, str]] = [
     (gone, "unknown", "no graph that still exists leads to x"),
     (waiting, "unknown", "name the loss: explain(x, loss)"),
     (not_called, "not_yet", "no pass has used them up"),
-    (in_no_grad, "loss_is_cut", "was computed in no_grad(), with detach()"),
+    (in_no_grad, "loss_is_cut", "by torch.no_grad(): nothing is recorded in the block."),
+    (in_no_grad_unseen, "loss_is_cut", "was computed in no_grad(), with detach()"),
     (now_in_no_grad, "loss_is_cut", "Recording is switched off right now"),
     (compared, "loss_is_cut", "holds bool, which has no gradient"),
-    (cut, "not_connected", "h leads to w, but mul at test_explain.py:"),
+    (cut, "not_connected", "loss leads to v. The graph is cut at test_explain.py:"),
+    (cut_unseen, "not_connected", "h leads to w, but mul at <string>:3 used its values"),
     (copied, "not_connected", "another leaf with the memory of w: copy."),
     (later, "not_connected", "w came into use only after loss was computed."),
     (viewed, "view_in_no_grad", "its gradient goes nowhere"),
@@ -252,7 +281,7 @@ def test_every_reason_is_documented_and_tried() -> None:
 
 
 def test_what_is_known_and_what_is_likely_are_apart() -> None:
-    story = in_no_grad()
+    story = in_no_grad_unseen()
     assert story.known == ()
     assert any("no_grad()" in sentence for sentence in story.likely)
     story = now_in_no_grad()

@@ -13,7 +13,6 @@ from retrograd.arrays import Raw
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
-from retrograd.autograd._passes import begin as begin_pass
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted
@@ -114,8 +113,12 @@ def make_roots(
     for i, (output, g) in enumerate(zip(outputs, given, strict=True)):
         node, number = locate(output)
         if node is None or node is NOWHERE:
-            raise RuntimeError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            from retrograd.autograd._explaining._hints import without_history
+
+            raise without_history(
+                RuntimeError(
+                    f"element {i} of tensors does not require grad and does not have a grad_fn"
+                )
             )
         if g is None:
             data = getattr(output, "_data", None)
@@ -327,7 +330,6 @@ def differentiate(
     """Run one backward pass. The gradients of ``capture`` come back by position; those of all
     leaves, or of ``accumulate_into``, are added to ``.grad``."""
     task = Task(keep_graph, recorded)
-    begin_pass(roots[0][0].order if roots else 0, not keep_graph)
     if accumulate_into is not None:
         ends = keep_gradients_of(accumulate_into)
         task.needed = nodes_between(roots, ends)
@@ -441,10 +443,10 @@ def grad(
 
         gradients = gradients_of_rows(
             roots, given,
-            lambda roots: _gradients(roots, targets, keep_graph, create_graph, allowed),
+            lambda roots: _gradients(roots, targets, keep_graph, create_graph, allowed, sources),
         )  # fmt: skip
     else:
-        gradients = _gradients(roots, targets, keep_graph, create_graph, allowed)
+        gradients = _gradients(roots, targets, keep_graph, create_graph, allowed, sources)
     if materialize_grads:
         pairs = zip(targets, gradients, strict=True)
         gradients = [_zeros_for(t, create_graph) if g is None else g for t, g in pairs]
@@ -460,7 +462,12 @@ def _zeros_for(target: Any, requires_grad: bool) -> Any:
 
 
 def _gradients(
-    roots: list[Root], targets: tuple[Any, ...], keep_graph: bool, recorded: bool, allowed: bool
+    roots: list[Root],
+    targets: tuple[Any, ...],
+    keep_graph: bool,
+    recorded: bool,
+    allowed: bool,
+    outputs: tuple[Any, ...],
 ) -> list[Any]:
     """The gradient of each target; ``allowed``: None where nothing depends on it."""
     captured = differentiate(roots, keep_graph, recorded, capture=targets)
@@ -468,9 +475,15 @@ def _gradients(
     for i in range(len(targets)):
         g = captured.get(i)
         if g is None and not allowed:
-            raise RuntimeError(
-                f"The differentiated Tensor at index {i} appears to not have been used in the "
-                "graph. Set allow_unused=True if this is the desired behavior."
+            from retrograd.autograd._explaining._hints import not_used
+
+            raise not_used(
+                RuntimeError(
+                    f"The differentiated Tensor at index {i} appears to not have been used in the "
+                    "graph. Set allow_unused=True if this is the desired behavior."
+                ),
+                outputs,
+                targets[i],
             )
         if g is not None and not recorded:  # others may hold the same array
             g = wrap(copies.clone(g) if isinstance(g, Lifted) else arrays.owned(g))

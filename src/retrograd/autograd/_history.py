@@ -25,9 +25,9 @@ from retrograd.autograd._node import (
     CallableNode,
     Extras,
     Node,
-    orders,
 )
 from retrograd.autograd._operation_node import OperationNode, run_rules
+from retrograd.autograd._passes import Entry, orders
 from retrograd.autograd._versions import version_of
 from retrograd.ops import copies, linear, piecewise
 from retrograd.ops._lifted import Lifted, bare
@@ -50,13 +50,16 @@ class Meta:
     """What plain results do without: leaves that require grad, views, one of several outputs,
     retained gradients."""
 
-    __slots__ = ("accumulator", "ending", "grad", "hooks", "inference", "number", "post_hooks",
-                 "requires_grad", "retains", "view")  # fmt: skip
+    __slots__ = ("accumulator", "added", "ending", "first_pass", "grad", "hooks", "inference",
+                 "last_pass", "number", "post_hooks", "requires_grad", "retains", "seen",
+                 "view")  # fmt: skip
 
     def __init__(self) -> None:
         self.requires_grad = False
         self.number: int | None = None  # which output of its node, where that has several
         self.grad: Any = None
+        self.added = 0  # how many passes have added to it since it was set, or zeroed in place
+        self.seen = 0  # the version of it after the last of them, if it has one
         # The node of this tensor as a leaf. Weak, because the node refers to its leaf: what keeps
         # the node alive is the graphs that it is part of.
         self.ending: weakref.ref[AccumulateGrad] | None = None
@@ -68,6 +71,11 @@ class Meta:
         self.post_hooks: Any = None
         self.retains = False
         self.inference = False
+
+
+    # The first and the last of the passes that have added to ``grad``, once one has.
+    first_pass: Entry
+    last_pass: Entry
 
 
 def meta_of(tensor: Any) -> Meta:

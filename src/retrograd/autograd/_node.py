@@ -12,7 +12,6 @@ whatever used its output, which is all the engine needs to know to run them in a
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from _thread import RLock
 from collections import OrderedDict
@@ -24,12 +23,12 @@ from retrograd import _source, arrays
 from retrograd._modes import free_in_forks, let_go, recording_in, sealed
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
+from retrograd.autograd._passes import log
+from retrograd.autograd._passes import orders as orders
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation
-
-orders = itertools.count(0, -1)
 
 
 class _Freed:
@@ -322,14 +321,22 @@ class AccumulateGrad(CallableNode):
                     meta.grad = wrap(owned(g, self.variable._data))
                 elif can_add_to(have._data):
                     add_to(have._data, g, have._data)
-                    if have._version_counter is not None:
-                        have._version_counter.bump()
+                    version = have._version_counter
+                    if version is not None:
+                        if version.count != meta.seen:  # zeroed, or written otherwise
+                            meta.added = 0
+                        version.bump()
+                        meta.seen = version.count
                 elif isinstance(have._data, ndarray):
                     meta.grad = wrap(have._data + g)
                 elif isinstance(have._data, Lifted):
                     have._data = have._data.plus(g)
                 else:
                     have._data = have._data + g
+                meta.last_pass = log[-1]
+                if not meta.added:
+                    meta.first_pass = meta.last_pass
+                meta.added += 1
             finally:
                 let_go(_accumulating)
         finally:
@@ -358,6 +365,10 @@ class AccumulateGrad(CallableNode):
             try:
                 _accumulating.acquire()
                 meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
+                meta.last_pass = log[-1]
+                if not meta.added:
+                    meta.first_pass = meta.last_pass
+                meta.added += 1
             finally:
                 let_go(_accumulating)
         finally:

@@ -6,6 +6,7 @@ calls added to a gradient.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import deque
 from types import CodeType
@@ -13,13 +14,15 @@ from typing import NamedTuple
 
 from retrograd import _source
 from retrograd._source import known, user_frame
-from retrograd.autograd._node import orders
 
 KEPT = 64
 
+# The number of the pass, the order of the node that it begins at, whether it frees the graph, and
+# the line of the call.
 Entry = tuple[int, int, bool, CodeType | None, int]
 
-_log: deque[Entry] = deque(maxlen=KEPT)
+orders = itertools.count(0, -1)  # of nodes, and of passes among them
+log: deque[Entry] = deque([(1, 1, False, None, 0)], maxlen=KEPT)
 
 
 class Pass(NamedTuple):
@@ -39,16 +42,17 @@ class Pass(NamedTuple):
 
 
 def begin(root: int, frees: bool) -> None:
-    """Note a pass that begins. The usual call of it is four functions below the user's code."""
+    """Note a pass that begins. The usual call of it is five functions below the user's code."""
     try:
-        frame = sys._getframe(4)
+        frame = sys._getframe(5)
         if frame.f_code is not known.user_code:
             frame = user_frame(sys._getframe(2)) or frame
     except ValueError:  # there are not that many
         frame = sys._getframe(2)
-    _log.append((next(orders), root, frees, frame.f_code, frame.f_lasti))
+        frame = user_frame(frame) or frame
+    log.append((next(orders), root, frees, frame.f_code, frame.f_lasti))
 
 
 def recent() -> list[Pass]:
     """The latest passes, the oldest first, without the one that runs."""
-    return [Pass(*entry) for entry in list(_log)[:-1]]
+    return [Pass(*entry) for entry in list(log)[:-1]]

@@ -235,7 +235,9 @@ class Variable(TensorLike):
         if value is not None:
             self._check_new_grad(value)
         if value is not None or self._meta is not None:
-            meta_of(self).grad = value
+            meta = meta_of(self)
+            meta.grad = value
+            meta.added = meta.seen = 0
 
     @grad.deleter
     def grad(self) -> None:

@@ -94,6 +94,10 @@ def explain(
 
 
 def _told(case: Case, found: Finding, **more: Any) -> Explanation:
+    for plain in case.names.unregistered():
+        if any(p is case.tensor for p in plain.parameters):
+            found.known.append(plain.sentence + " An optimizer does not get them.")
+            found.todo.insert(0, f"{plain.cure[0].upper()}{plain.cure[1:]}.")
     if case.grad is None:
         colon = "" if found.because.startswith(",") else ": "
         headline = f"{case.name}.grad is None{colon}{found.because}"
@@ -113,6 +117,11 @@ def _alone(case: Case) -> Explanation:
         result = Finding("present", f"is there, of {facts.kind(case.grad)}.")
         result.todo.append(case.say("To see where it came from, name a loss whose graph is there:"))
         result.todo.append(case.say("explain({x}, loss)"))
+        added = reasons.added_by(case.tensor)
+        result.known.extend(added)
+        if added:
+            result.todo.insert(0, case.say("Set {x}.grad = None before each backward(), as"))
+            result.todo.insert(1, "optimizer.zero_grad() does, unless the sum is meant.")
         result.known.extend(reasons.hooks(case))
     node = case.tensor._node
     if node is not None and node.saved is FREED:

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import _source
+from retrograd._modes import modes
 from retrograd._source import Error, hinted
 from retrograd.arrays import dtypes
 from retrograd.autograd._explaining import _facts as facts
-from retrograd.autograd._explaining._names import Names, is_module, unregistered, variables_of
+from retrograd.autograd._explaining._cuts import cuts_before, cuts_of
+from retrograd.autograd._explaining._names import Names, is_module, variables_of
 from retrograd.autograd._explaining._paths import in_order, reachable
 from retrograd.autograd._node import AccumulateGrad, Node
 from retrograd.autograd._passes import Pass, recent
@@ -62,13 +64,51 @@ def of_integers(error: Error, dtype: Any) -> Error:
     )
 
 
+def without_history(error: Error) -> Error:
+    """For ``backward()`` of a tensor that has no history: what cut it, or that nothing that it was
+    computed from requires grad."""
+    frame = _source.user_frame(sys._getframe(1))
+    cuts = cuts_before(frame)
+    if cuts:
+        return hinted(error, *(cut.cause for cut in cuts), to_do=cuts[0].cure)
+    if not modes.grad_enabled:
+        return hinted(
+            error,
+            "Recording is switched off here: this runs in no_grad().",
+            to_do="compute the loss outside of the no_grad() block.",
+        )
+    for name, value in variables_of(frame):
+        parameters = list(value.parameters()) if is_module(value) else []
+        if parameters and not any(p.requires_grad for p in parameters):
+            return hinted(
+                error,
+                f"All parameters of {name} are frozen: requires_grad is False.",
+                to_do=f"call {name}.requires_grad_(), or that of the layer to be trained.",
+            )
+    return hinted(
+        error,
+        "Nothing that it was computed from requires grad.",
+        to_do="make the tensor that is to get a gradient with requires_grad=True.",
+    )
+
+
+def not_used(error: Error, outputs: Sequence[Any], target: Any) -> Error:
+    """For a gradient by something that a result was not computed from."""
+    names = names_here()
+    of, by = names.of(outputs[0]) if outputs else None, names.of(target)
+    if of is None or by is None:
+        return error
+    cuts = cuts_of(names.frame, of, by)
+    if not cuts:
+        return hinted(error, f"{of} was not computed from {by}, as far as its graph shows.")
+    return hinted(error, *(cut.cause for cut in cuts), to_do=cuts[0].cure)
+
+
 def no_parameters(error: Error) -> Error:
     """For an optimizer without parameters: a Module whose parts are in a plain list, if there is
     one."""
-    frame = _source.user_frame(sys._getframe(1))
-    for name, value in variables_of(frame):
-        for plain in unregistered(value, name) if is_module(value) else ():
-            return hinted(error, plain.sentence, to_do=f"{plain.cure}.")
+    for plain in names_here().unregistered():
+        return hinted(error, plain.sentence, to_do=f"{plain.cure}.")
     return hinted(
         error,
         to_do="pass the parameters of a Module, model.parameters(). Modules in a plain list are "

@@ -48,6 +48,12 @@ class Names:
         """The name of a tensor, or None if no variable holds it."""
         return self._by_identity.get(id(tensor))
 
+    def unregistered(self) -> Iterator[Unregistered]:
+        """Plain lists in which the modules that variables hold keep modules or parameters."""
+        for name, value in variables_of(self.frame):
+            if is_module(value):
+                yield from unregistered(value, name)
+
 
 def variables_of(frame: FrameType | None) -> list[tuple[str, Any]]:
     """The variables of a frame, its own first, and what they hold."""

@@ -11,11 +11,13 @@ from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._explaining import _facts as facts
 from retrograd.autograd._explaining._amounts import amount_of
+from retrograd.autograd._explaining._cuts import Cut, cuts_of
 from retrograd.autograd._explaining._names import Names
 from retrograd.autograd._explaining._pass import Measured
 from retrograd.autograd._explaining._paths import Paths, in_order, reachable
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
+from retrograd.autograd._passes import Pass
 
 ADDED_UP = "backward() adds to .grad; it never replaces what is there."
 
@@ -95,6 +97,11 @@ def _without_grad(case: Case) -> Finding:
         )
     used = _uses(case) if case.losses else []
     result.known.extend(used)
+    cuts = cuts_of(names.frame, case.name)
+    if cuts:
+        result.known = [*(cut.cause for cut in cuts), *used]
+        result.todo.extend(cut.cure for cut in cuts)
+        return result
     if not result.known:
         result.likely.append(
             "it was made without requires_grad=True, by detach(), or in a no_grad() block."
@@ -191,6 +198,11 @@ def about_cut_loss(case: Case) -> Finding:
     """For a loss that has no history at all."""
     loss = case.losses[0]
     result = Finding("loss_is_cut", case.say("{loss} does not require grad, so it leads nowhere."))
+    cuts = _source_cuts(case)
+    if cuts:
+        result.known.extend(cut.cause for cut in cuts)
+        result.todo.extend(cut.cure for cut in cuts)
+        return result
     if loss._data.dtype.kind not in "fc":
         name = dtypes.from_numpy_dtype(loss._data.dtype).name
         result.known.append(case.say("{loss} holds {kind}, which has no gradient:", kind=name))
@@ -225,7 +237,9 @@ def about_unconnected(case: Case, roots: list[Node]) -> Finding:
         result.known.append(case.say("{loss} leads to {these}.", these=facts.name_list(reached)))
     else:
         result.known.append(case.say("{loss} leads to no leaf at all."))
-    cuts = _uses(case, nodes) + _cuts(case, nodes)
+    read = _source_cuts(case)
+    result.todo.extend(cut.cure for cut in read)
+    cuts = [cut.cause for cut in read] or _uses(case, nodes) + _cuts(case, nodes)
     result.known.extend(cuts)
     view = facts.into_nowhere(nodes)
     if view is not None:
@@ -246,11 +260,17 @@ def about_unconnected(case: Case, roots: list[Node]) -> Finding:
             + (case.names.of(twin) or facts.kind(twin)) + "."
         )  # fmt: skip
     if not cuts and not twins and view is None:
-        result.likely.append(
-            case.say("{x} was not used for {loss}, or the path was cut by detach(),")
-        )
-        result.likely.append("no_grad(), .item(), NumPy, or a conversion to int and back.")
+        result.likely.append(case.say("{x} was not used for {loss}: no line was found that uses"))
+        result.likely.append("it for that and discards its history.")
     return result
+
+
+def _source_cuts(case: Case) -> list[Cut]:
+    """What cut the graph between the loss and the tensor, as the source shows it."""
+    if case.names.of(case.tensor) is None or any(case.names.of(x) is None for x in case.losses):
+        return []
+    names = [str(case.names.of(loss)) for loss in case.losses]
+    return [c for n in names for c in cuts_of(case.names.frame, n, case.name)]
 
 
 def _uses(case: Case, nodes: Any = None) -> list[str]:
@@ -343,24 +363,45 @@ def compared(case: Case, gradient: Any) -> tuple[Finding, float | None]:
     if times == 1:
         return Finding("equal", case.say("is the gradient of {loss}.")), times
     there, here = amount_of(grad), amount_of(gradient)
+    added = added_by(case.tensor)
     if times:
         result = Finding("accumulated", case.say("is {n:g} times the gradient of {loss}.", n=times))
         result.known.append(ADDED_UP)
-        result.likely.append(f"backward() ran {times:g} times since .grad was last None.")
+        result.known.extend(added)
+        if not added:
+            result.likely.append(f"backward() ran {times:g} times since .grad was last None.")
     else:
         result = Finding("different", case.say("is not the gradient of {loss} alone."))
         rest = amount_of(grad - gradient)
         text = "In .grad: {a}. One pass of {loss}: {b}. The rest: {c}."
         result.known.append(case.say(text, a=there, b=here, c=rest))
         result.known.append(ADDED_UP)
-        result.likely.append(
-            "it is zeros, set by zero_grad(set_to_none=False)."
-            if there.norm == 0
-            else "it holds other passes, or was scaled, clipped or written by hand."
-        )
+        result.known.extend(added)
+        if there.norm == 0:
+            result.likely.append("it is zeros, set by zero_grad(set_to_none=False).")
+        elif not added:
+            result.likely.append(
+                "it holds other passes, or was scaled, clipped or written."
+            )
     result.todo.append(case.say("For one pass alone, set {x}.grad = None before backward()."))
     result.known.extend(hooks(case) if case.tensor._node is None else [])
     return result, times
+
+
+def added_by(tensor: Any) -> list[str]:
+    """Which passes have added to the ``.grad`` of a leaf, if more than one has."""
+    meta = tensor._meta
+    if meta is None or meta.added < 2:
+        return []
+    first, last = Pass(*meta.first_pass).line, Pass(*meta.last_pass).line
+    since = "since it was last set or zeroed"
+    if first == last:
+        return [f"{meta.added} backward passes have added to it {since}, at {first}"]
+    return [
+        f"{meta.added} backward passes have added to it {since}:",
+        f"the first at {first}",
+        f"the last at {last}",
+    ]
 
 
 def multiple(grad: Any, gradient: Any) -> float | None:
