@@ -314,7 +314,7 @@ def test_lines_of_code_and_names_are_only_text() -> None:
 
 
 def test_what_is_no_tensor() -> None:
-    with pytest.raises(TypeError, match=r"explain\(\) takes a Tensor, but got int"):
+    with pytest.raises(TypeError, match=r"explain\(\) takes a Tensor or a Module, but got int"):
         explain(1)
     with pytest.raises(TypeError, match="the loss must be a Tensor, but element 0 is float"):
         explain(leaf(1.0), [1.0])

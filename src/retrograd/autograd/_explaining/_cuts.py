@@ -377,9 +377,9 @@ def _function_tree(code: CodeType) -> ast.AST | None:
 # -- what is asked -------------------------------------------------------------------------------
 
 
-def cuts_of(frame: FrameType | None, start: str, target: str | None = None) -> list[Cut]:
-    """What cut the graph between an expression in a frame, such as a variable, and a tensor of the
-    name ``target``; without one, and anything that requires grad."""
+def cuts_of(frame: FrameType | None, start: str, target: Any = None) -> list[Cut]:
+    """What cut the graph between an expression in a frame, such as a variable, and a tensor, or
+    anything that requires grad."""
     scope = scope_of_frame(frame) if frame is not None else None
     try:
         expression = ast.parse(textwrap.dedent(start).strip(), mode="eval").body
@@ -418,10 +418,12 @@ def cuts_before(frame: FrameType | None) -> list[Cut]:
     return []
 
 
-def _wanted(target: str | None) -> Callable[[str, Any], bool]:
+def _wanted(target: Any) -> Callable[[str, Any], bool]:
     def wanted(name: str, value: Any) -> bool:
         if target is not None:
-            return name == target or (is_module(value) and target.startswith(f"{name}."))
+            return value is target or (
+                is_module(value) and any(p is target for p in value.parameters())
+            )
         if is_module(value):
             return any(p.requires_grad for p in value.parameters())
         return is_tensor(value) and bool(value.requires_grad)

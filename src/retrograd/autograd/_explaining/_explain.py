@@ -13,7 +13,8 @@ from retrograd.autograd._backward import as_gradients, as_tuple, is_tensor, loca
 from retrograd.autograd._explaining import _facts as facts
 from retrograd.autograd._explaining import _reasons as reasons
 from retrograd.autograd._explaining._amounts import together
-from retrograd.autograd._explaining._names import Names
+from retrograd.autograd._explaining._model import Model
+from retrograd.autograd._explaining._names import Names, is_module
 from retrograd.autograd._explaining._pass import Measured, measure, unmeasured
 from retrograd.autograd._explaining._paths import PathLink, Paths, along, next_numbers, strongest
 from retrograd.autograd._explaining._reasons import Case, Finding
@@ -32,20 +33,26 @@ def explain(
     gradient: Any = None,
     paths: int = 3,
     name: str | None = None,
-) -> Explanation:
+    optimizer: Any = None,
+) -> Any:
     """Explain, as text, why ``tensor.grad`` is None, or where its value comes from.
+
+    Of a Module, explain all parameters in one table: the norm of the gradient, or why there is
+    none; how many passes have added to it since it was zeroed; how large the optimizer's next
+    update is, relative to the parameter; and the three things most worth doing.
 
     Given a ``loss`` whose graph still exists, it runs a backward pass and observes it. Nothing
     changes: no ``.grad`` is written and nothing is freed. Hooks on tensors and nodes are called,
     since they are part of the gradient; hooks that run after ``.grad`` is written are not.
 
     Args:
-        tensor: the tensor to explain.
+        tensor: the tensor to explain, or a Module.
         loss: the tensor whose gradient is expected.
         gradient: for a loss of several elements, as in ``backward``.
         paths: number of paths from the loss to the tensor to list, those of the largest gradients
             first, with the line and the gradient of each step.
         name: what to call the tensor in the text; by default, its name in the calling code.
+        optimizer: for a Module, the optimizer that is to train it.
 
     Returns:
         An explanation, to be printed. Its ``reason`` is, if ``.grad`` is None, one of "not_a_leaf",
@@ -53,7 +60,7 @@ def explain(
         "not_connected", "no_gradient", "not_yet", "cleared", "other_inputs", "changed_in_place",
         "not_scalar" and "unknown". If there is a gradient, it is "equal" to that of the loss,
         "accumulated" (a multiple of it), "different", "freed" (the graph cannot be run again) or
-        "present" (no loss was given).
+        "present" (no loss was given). For a Module, a table with ``rows`` and ``todo``.
 
     Example:
         >>> import retrograd as torch
@@ -70,9 +77,9 @@ def explain(
         >>> story.reason, story.number_of_paths, story.gradient
         ('not_yet', 2, tensor([2., 6.]))
     """
-    if not is_tensor(tensor):
-        raise TypeError(f"explain() takes a Tensor, but got {type(tensor).__name__}")
-    if modes.levels or isinstance(tensor._data, Lifted):
+    if not is_tensor(tensor) and not is_module(tensor):
+        raise TypeError(f"explain() takes a Tensor or a Module, but got {type(tensor).__name__}")
+    if modes.levels or isinstance(getattr(tensor, "_data", None), Lifted):
         raise RuntimeError(
             "explain() was called inside a function that is being transformed. Call it outside, on "
             "a loss computed without the transform."
@@ -82,6 +89,8 @@ def explain(
     for i, one in enumerate(losses):
         if not is_tensor(one):
             raise TypeError(f"the loss must be a Tensor, but element {i} is {type(one).__name__}")
+    if is_module(tensor):
+        return Model(tensor, losses, optimizer, names).explained()
     called = [names.of(one) for one in losses]
     loss_name = " and ".join(n for n in called if n) if called and all(called) else "loss"
     case = Case(tensor, name or names.of(tensor) or "tensor", losses, loss_name, names)

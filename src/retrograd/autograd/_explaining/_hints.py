@@ -98,7 +98,7 @@ def not_used(error: Error, outputs: Sequence[Any], target: Any) -> Error:
     of, by = names.of(outputs[0]) if outputs else None, names.of(target)
     if of is None or by is None:
         return error
-    cuts = cuts_of(names.frame, of, by)
+    cuts = cuts_of(names.frame, of, target)
     if not cuts:
         return hinted(error, f"{of} was not computed from {by}, as far as its graph shows.")
     return hinted(error, *(cut.cause for cut in cuts), to_do=cuts[0].cure)

@@ -48,6 +48,10 @@ class Names:
         """The name of a tensor, or None if no variable holds it."""
         return self._by_identity.get(id(tensor))
 
+    def variables(self) -> list[tuple[str, Any]]:
+        """All variables, and what they hold."""
+        return variables_of(self.frame)
+
     def unregistered(self) -> Iterator[Unregistered]:
         """Plain lists in which the modules that variables hold keep modules or parameters."""
         for name, value in variables_of(self.frame):

@@ -270,7 +270,7 @@ def _source_cuts(case: Case) -> list[Cut]:
     if case.names.of(case.tensor) is None or any(case.names.of(x) is None for x in case.losses):
         return []
     names = [str(case.names.of(loss)) for loss in case.losses]
-    return [c for n in names for c in cuts_of(case.names.frame, n, case.name)]
+    return [c for n in names for c in cuts_of(case.names.frame, n, case.tensor)]
 
 
 def _uses(case: Case, nodes: Any = None) -> list[str]:
