@@ -164,7 +164,7 @@ def without_a_loss() -> Story:
         (by_detach, ".detach()", "leave out .detach()", by_detach),
         (by_data, ".data", "without .data", by_data),
         (by_item, ".item()", "leave out .item()", by_item),
-        (by_numpy, "np.exp()", "functions of torch", by_numpy),
+        (by_numpy, ".numpy()", "functions of torch", by_numpy),
         (by_tensor, "torch.tensor()", "torch.stack([...])", by_tensor),
         (by_argmax, "torch.argmax()", "cross_entropy", by_argmax),
         (by_comparison, "w > 0.5", "sigmoid", by_comparison),

@@ -38,7 +38,10 @@ KINDS = {
     "tolist": ("it returns Python numbers", "keep the tensor: leave out .tolist()"),
     "float": ("it returns a Python number", "keep the tensor: leave out float()"),
     "int": ("it returns a Python number", "keep the tensor: leave out int()"),
-    "numpy": ("NumPy does not record what it computes", "use functions of torch on the tensor"),
+    "numpy": (
+        "an array does not record what is computed with it",
+        "pass the tensor itself to functions of torch or of NumPy",
+    ),
     "tensor": (
         "it copies the values, without their history",
         "use the tensor itself, or torch.stack([...]) for a list of tensors",
@@ -62,6 +65,8 @@ METHODS = {"detach", "detach_", "item", "tolist", "numpy", "argmax", "argmin", "
            "int", "bool", "byte", "short", "gt", "ge", "lt", "le", "eq", "ne"}  # fmt: skip
 FUNCTIONS = {"tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor", "Parameter", "float",
              "int", "argmax", "argmin", "argsort", "gt", "ge", "lt", "le", "eq", "ne"}  # fmt: skip
+
+COPIED_BY_NUMPY = {"array", "asarray", "float32", "float64"}  # all else of NumPy's is recorded
 
 
 class Cut(NamedTuple):
@@ -277,7 +282,7 @@ def _cut(node: ast.AST, scope: Scope) -> tuple[str, str, list[ast.AST]] | None:
     operands: list[ast.AST] = [*node.args, *(k.value for k in node.keywords)]
     if isinstance(function, ast.Attribute):
         owner = scope.look_up(ast.unparse(function.value))
-        if getattr(owner, "__name__", "").split(".")[0] == "numpy":
+        if getattr(owner, "__name__", "") == "numpy" and name in COPIED_BY_NUMPY:
             return "numpy", f"{ast.unparse(function)}()", operands
         if inspect.ismodule(owner):
             shown = f"{ast.unparse(function)}()"
