@@ -254,6 +254,15 @@ def test_graphs_whose_values_were_overwritten() -> None:
             result.sum().backward()
 
 
+def test_writes_to_a_result_without_dimensions() -> None:
+    def f(x: Any) -> Any:
+        total = x.sum()
+        total.copy_(x[1])
+        return total * x
+
+    both(f, (randn(3),), (randn(3, seed=1),))
+
+
 def test_writes_that_depend_on_the_order_of_elements() -> None:
     compiled = torch.compile(lambda x: x[1:].copy_(x[:2]))
     with pytest.raises(RuntimeError, match="refer to a single memory location"):

@@ -12,7 +12,7 @@ import pytest
 
 import retrograd as torch
 from retrograd.compiler import CannotCompile
-from retrograd.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+from retrograd.func import grad, hessian, jacfwd, jacrev, jet, jvp, linearize, vmap
 
 BACKENDS = ["numpy", "xla"] if importlib.util.find_spec("jax") else ["numpy"]
 
@@ -442,3 +442,113 @@ def test_a_captured_tensor_that_is_written_before_the_gradient() -> None:
 
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         torch.compile(f)(randn(3).abs().requires_grad_())
+
+
+# -- what may be inside ---------------------------------------------------------------------------
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 2 * g * ctx.saved_tensors[0]
+
+
+def always(x: Any, function: Any) -> Any:
+    """A ``cond`` that calls a function."""
+    return torch.cond(x.sum() < 1e9, function, lambda x: function(x) * 1, (x,))
+
+
+def through(x: Any, function: Any) -> Any:
+    """The results of a ``scan`` whose body is a function of the sum of carry and slice."""
+
+    def step(h: Any, v: Any) -> Any:
+        y = function(h + v)
+        return y, y * 2
+
+    return torch.scan(step, x[0] * 0, x)[1]
+
+
+def with_buffer(h: Any) -> Any:
+    buffer = torch.zeros(3, dtype=h.dtype)
+    buffer[0] = h[1]
+    buffer[1:] = h[:2] * 2
+    return buffer.sin_()
+
+
+CELL = torch.nn.LSTMCell(3, 3).double()
+INSIDE = {
+    "a custom Function": lambda x: always(x, Square.apply),
+    "fused kernels": lambda x: through(
+        x, lambda h: torch.nn.functional.layer_norm(h, (3,)).softmax(-1).log_softmax(-1)
+    ),
+    "linear algebra": lambda x: always(x, lambda x: torch.linalg.cholesky(x.T @ x + torch.eye(3))),
+    "complex numbers": lambda x: through(x, lambda h: torch.exp(1j * h).real),
+    "a derivative": lambda x: always(x, lambda x: grad(lambda y: (y**3).sum())(x)),
+    "a batch": lambda x: through(x, vmap(lambda h: h * h.sum())),
+    "a loop in a loop": lambda x: through(x, lambda h: through(x, lambda k: (k * h).sin())[2]),
+    "a loop that is not differentiated": lambda x: through(
+        x, lambda h: h.sin() * torch.while_loop(
+            lambda a: (a < 10).all(), lambda a: (a * 2,), (h.detach().abs() + 0.1,)
+        )[0],
+    ),
+    "writes to what it made": lambda x: through(x, with_buffer),
+    "views": lambda x: through(x, lambda h: h.flip(0)[None].T[:, 0]),
+    "layouts": lambda x: through(x[:, None] * x[:, :, None], lambda h: h.T @ h / 9),
+    "a module": lambda x: through(x, lambda h: CELL(h[None])[0][0]),
+    "no operation": lambda x: through(x, lambda h: h),
+    "a constant": lambda x: x.sum() * through(x, lambda h: torch.ones(3, dtype=x.dtype)),
+    "an index": lambda x: through(x, lambda h: h[torch.tensor([2, 0, 1])] * h[h.argsort()]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", INSIDE)
+def test_what_may_be_inside(name: str, backend: str) -> None:
+    function, weights = INSIDE[name], randn(3)
+    points = (randn(4, 3),), (randn(4, 3, seed=1),)
+    check(lambda x: function(x).detach(), *points, backend=backend)
+
+    def total(x: Any) -> Any:
+        return (function(x) * weights).sum().real
+
+    check(grad(total), *points, backend=backend)
+    if backend == "numpy":
+        check(lambda x: jvp(grad(total), (x,), (x * 2,)), *points)
+        check(lambda x: jacrev(total)(x), *points)
+
+
+def test_series_and_linear_maps_of_control_flow() -> None:
+    check(lambda x: jet(branches, (x,), ((x, x * 2, x),)), UP, DOWN)
+    check(lambda x: linearize(branches, x)[1](x), UP, DOWN)
+
+
+def test_a_parameter_that_a_custom_function_captures_stays_eager() -> None:
+    w = randn(3).requires_grad_()
+
+    def f(x: Any) -> Any:
+        y = torch.cond(x.sum() > 0, lambda x: Square.apply(w) * x, lambda x: x * w, (x,))
+        return torch.autograd.grad(y.sum(), w)[0]
+
+    compiled = torch.compile(f)
+    with pytest.warns(UserWarning, match="Pass it as an operand"):
+        assert compiled(*UP).equal(f(*UP))
+    assert compiled(*DOWN).equal(f(*DOWN))
+
+
+def test_precision_is_that_of_autocast() -> None:
+    def f(x: Any, w: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.float16):
+            return torch.cond(x.sum() > 0, lambda x: x @ w, lambda x: (x @ w) * 2, (x,))
+
+    w = randn(3, 3).float()
+    for x in (*UP, *DOWN):
+        assert f(x.float(), w).dtype is torch.float16
+    check(f, *[(x.float(), w) for x in (*UP, *DOWN)])

@@ -83,9 +83,9 @@ class Plan:
                 continue
             free = self.last[old] == number and old not in self.kept
             single = sum(v.root is old for v in inputs) == 1
-            if free and single and (
-                old in self.made or (line in self.tail and self.is_update(line, k))
-            ):  # fmt: skip
+            # What has no dimensions may be a scalar, which cannot be written.
+            made = old in self.made and bool(old.shape)
+            if free and single and (made or (line in self.tail and self.is_update(line, k))):
                 positions.append(position)
                 if old not in self.made:
                     self.written.add(old)

@@ -14,6 +14,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.autograd._node import orders
+from retrograd.autograd._variables import VariableEnd
 from retrograd.autograd._wrap import wrap
 from retrograd.compiler._blocks import CannotTrace, aside, restore
 from retrograd.compiler._control_lines import Control
@@ -91,6 +92,7 @@ class Noting(Interceptor):
         self.level = level
         self.block = block
         self.start = next(orders)  # nodes that are made from here on have lower numbers
+        self.levels = modes.levels  # of transforms; others are opened inside
         self.made = {id(x): x for x in operands}
         self.captured: dict[int, Any] = {}
 
@@ -106,16 +108,28 @@ class Noting(Interceptor):
     def note(self, x: Any) -> None:
         if id(x) in self.made or id(x) in self.captured:
             return
-        node = x._node if isinstance(x, Tensor) else None
+        value = replaced(x)  # which control flow around this one may have put in its place
+        node = origin(value) if isinstance(value, Tensor) else None
         if node is not None and node.order < self.start:
             return
-        bottom = at_bottom(x)
+        bottom = at_bottom(value)
         if isinstance(bottom, Traced):
             block = bottom.memory.block
             if block is not None and block.number >= self.block.number:
                 return
-        if has_history(x) or (isinstance(raw(x), Lifted) and raw(x).level is not self.level):
+        level = raw(value).level if isinstance(raw(value), Lifted) else None
+        if level is not None and level not in self.levels:
+            return
+        if has_history(value) or level not in (None, self.level):
             self.captured[id(x)] = x
+
+
+def origin(x: Any) -> Any:
+    """The node that a tensor comes from: of a variable of a transform, where its gradient ends."""
+    if x._node is None and x._meta is not None and x._meta.ending is not None:
+        end = x._meta.ending()
+        return end if isinstance(end, VariableEnd) else None
+    return x._node
 
 
 def at_bottom(x: Any) -> Any:
