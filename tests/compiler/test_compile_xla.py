@@ -90,6 +90,12 @@ def test_samples_on_xla() -> None:
 
 
 @needs_jax
+def test_control_flow_on_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKENDS", "xla")
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_compile_control.py", "-k", "xla")
+
+
+@needs_jax
 @pytest.mark.long
 def test_training_on_xla() -> None:
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", "xla_programs.py")
