@@ -109,36 +109,40 @@ def make_roots(
 ) -> list[Root]:
     """The node of each output and the gradient to start from: what was given, checked and in the
     output's dtype, or one for a scalar."""
-    roots: list[Root] = []
-    for i, (output, g) in enumerate(zip(outputs, given, strict=True)):
-        node, number = locate(output)
-        if node is None or node is NOWHERE:
-            from retrograd.autograd._explaining._hints import without_history
+    return [
+        root_of(i, output, recorded, g, batched)
+        for i, (output, g) in enumerate(zip(outputs, given, strict=True))
+    ]
 
-            raise without_history(
-                RuntimeError(
-                    f"element {i} of tensors does not require grad and does not have a grad_fn"
-                )
+
+def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = False) -> Root:
+    """The root of output ``i``."""
+    node, number = locate(output)
+    if node is None or node is NOWHERE:
+        from retrograd.autograd._explaining._hints import without_history
+
+        raise without_history(
+            RuntimeError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
-        if g is None:
-            data = getattr(output, "_data", None)
-            if data is not None and data.size == 1 and data.dtype.kind == "f":
-                start = arrays.ones(data.shape, data.dtype)
-                if isinstance(data, Lifted) and not data.level.number:  # on the meta device
-                    start = data.level.constant(start)
-            else:
-                start = implicit_gradient(output)
-            roots.append((node, number, wrap(start) if recorded else start))
-            continue
-        if not is_tensor(g):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        known = described(output)
-        if known is not None:
-            _check_gradient(i, known, g, batched)
-            if g.dtype != known.dtype:
-                g = g.to(known.dtype)
-        roots.append((node, number, g if recorded else g._data))
-    return roots
+        )
+    if g is None:
+        data = getattr(output, "_data", None)
+        if data is not None and data.size == 1 and data.dtype.kind == "f":
+            start = arrays.ones(data.shape, data.dtype)
+            if isinstance(data, Lifted) and not data.level.number:  # on the meta device
+                start = data.level.constant(start)
+        else:
+            start = implicit_gradient(output)
+        return node, number, wrap(start) if recorded else start
+    if not is_tensor(g):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    known = described(output)
+    if known is not None:
+        _check_gradient(i, known, g, batched)
+        if g.dtype != known.dtype:
+            g = g.to(known.dtype)
+    return node, number, g if recorded else g._data
 
 
 def described(output: Any) -> Any:
@@ -287,14 +291,19 @@ def backward(
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         check_inputs(targets)
     now = modes.frame.states[-1]
-    if now.running is not None or any(not level.transparent for level in now.levels):
+    if now.running is not None or (
+        now.levels and not all([level.transparent for level in now.levels])
+    ):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use "
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
             "transforms."
         )
-    outputs = as_tuple(tensors)
-    roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), create_graph)
+    if type(tensors) is Plug.tensor and grad_tensors is None:  # most calls
+        roots = [root_of(0, tensors, create_graph)]
+    else:
+        outputs = as_tuple(tensors)
+        roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), create_graph)
     keep_graph = create_graph if retain_graph is None else retain_graph
     if create_graph:
         _warn_of_cycle()

@@ -126,16 +126,13 @@ def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
         frame = user_frame(sys._getframe(1))
         task.call = call_of_pass() or (None if frame is None else Call(frame))
     depth = len(modes.frame.tasks)
+    captured: dict[int, Any]
     if depth and depth % DEPTH == 0:
         from retrograd.autograd._elsewhere import elsewhere
 
-        captured: dict[int, Any] = elsewhere(_run_in_thread, task)
-        return captured
-    return _run_in_thread(task)
-
-
-def _run_in_thread(task: Task) -> dict[int, Any]:
-    captured: dict[int, Any] = call_in_pass(task, _run_observed)
+        captured = elsewhere(call_in_pass, task, _run_observed)
+    else:
+        captured = call_in_pass(task, _run_observed)
     return captured
 
 
@@ -154,6 +151,7 @@ def _loop(task: Task) -> dict[int, Any]:
     wanted = task.wanted
     anomaly = modes.frame.states[-1].anomaly
     plain = not (task.recorded or anomaly or task.observer is not None)
+    every = plain and needed is None and not wanted  # most passes: nothing is left out or returned
     free = not task.keep_graph
     following: Node | None = None
     next_g: Any = None
@@ -176,10 +174,12 @@ def _loop(task: Task) -> dict[int, Any]:
         following = next_g = None
 
         next_nodes: Sequence[Node | None] = node.next_nodes
-        if needed is not None:
-            next_nodes = [n if n in needed else None for n in next_nodes]
         extras = node.extras
-        if plain and (extras is None or not extras.needs_visit) and not (wanted and node in wanted):
+        if not every and needed is not None:
+            next_nodes = [n if n in needed else None for n in next_nodes]
+        if (
+            every or (plain and not (wanted and node in wanted))
+        ) and (extras is None or not extras.needs_visit):  # fmt: skip
             try:
                 received = nothing(node, next_nodes) if g is None else node.backward(g, next_nodes)
             except Exception as error:

@@ -277,6 +277,9 @@ NOWHERE = Nowhere()
 
 _accumulating: Any = RLock()
 free_in_forks(_accumulating)
+_is_held, _acquire, _release = (
+    _accumulating._is_owned, _accumulating.acquire, _accumulating.release
+)  # fmt: skip
 
 
 class AccumulateGrad(CallableNode):
@@ -310,15 +313,18 @@ class AccumulateGrad(CallableNode):
     def backward(
         self, g: Any, next_nodes: Sequence[Node | None], tell: bool = True
     ) -> Sequence[Any]:
-        meta = self.variable._meta
-        if self.stopped(meta):
+        variable = self.variable
+        meta = variable._meta
+        if variable._node is not None or not meta.requires_grad:
+            self.stopped(meta)  # for the error, if it is one
             return ()
+        # As ``let_go`` does it, written out: this is done for every leaf.
         try:
             try:
-                _accumulating.acquire()
+                _acquire()
                 have = meta.grad
                 if have is None:
-                    meta.grad = wrap(owned(g, self.variable._data))
+                    meta.grad = wrap(owned(g, variable._data))
                 elif can_add_to(have._data):
                     add_to(have._data, g, have._data)
                     version = have._version_counter
@@ -338,9 +344,11 @@ class AccumulateGrad(CallableNode):
                     meta.first_pass = meta.last_pass
                 meta.added += 1
             finally:
-                let_go(_accumulating)
+                if _is_held():
+                    _release()
         finally:
-            let_go(_accumulating)
+            if _is_held():
+                _release()
         if meta.post_hooks and tell:
             self.tell_hooks(recorded=False)
         return ()

@@ -245,8 +245,10 @@ def backward_source(operation: Operation) -> str:
             self, w0, c0, other, w1, c1, = node.saved
             if w0.count != c0 or w1.count != c1: raise modified(node)
             n0, n1, = next_nodes
-            return (None if n0 is None else rule0(g, other),
-                    None if n1 is None else rule1(g, self))
+            return (None if n0 is None else (g * other),
+                    None if n1 is None else (g * self))
+
+    A rule as short as these is written out; others are called.
     """
     saves = operation.saves
     lines = ["def backward(node, g, next_nodes):"]
@@ -267,6 +269,9 @@ def backward_source(operation: Operation) -> str:
         values.update((name, name) for name in saves)
         shape, transposed_next = f"node.infos[{position}][0]", f"is_transpose(n{position})"
         arguments = rule.arguments(values, shape, transposed_next)
+        short = SHORT_RULES.get(code_key(rule.function))
+        if short is not None and arguments == list(rule.names):
+            return f"({short})"
         return f"{function}({', '.join(['g', *arguments])})"
 
     if operation.joint and operation.fused:
@@ -285,6 +290,24 @@ def backward_source(operation: Operation) -> str:
         ]
         lines += [f"    {nodes}, = next_nodes", f"    return {', '.join(results)},"]
     return "\n".join(lines) + "\n"
+
+
+def code_key(function: Any) -> Any:
+    """What a function without defaults and closures does, to compare it with another."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_names or code.co_freevars or function.__defaults__:
+        return None
+    return code.co_code, code.co_consts, code.co_varnames
+
+
+# The shortest rules, which take about as long to be called as to be evaluated.
+SHORT_RULES = {
+    code_key(eval(f"lambda {arguments}: {text}")): text
+    for arguments, text in (
+        ("g", "g"), ("g", "-g"), ("g, other", "g * other"), ("g, self", "g * self"),
+        ("g, result", "g * result"), ("g, result", "g - g * (result * result)"),
+    )
+}  # fmt: skip
 
 
 def is_transpose(node: Node | None) -> bool:

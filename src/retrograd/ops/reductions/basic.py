@@ -69,9 +69,11 @@ def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
         >>> torch.sum(x), torch.sum(x, dim=0)
         (tensor(10.), tensor([4., 6.]))
     """
-    self = in_dtype(self, dtype)
+    if dtype is not None:
+        self = in_dtype(self, dtype)
     if dim is None and not keepdim:
-        return narrowed(linear.sum_all(self), dtype)
+        total = linear.sum_all(self)
+        return total if dtype is None else narrowed(total, dtype)
     total = linear.sum_dim(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))
     return narrowed(total, dtype)
 
