@@ -179,3 +179,67 @@ def test_tiles_can_be_saved(tmp_path: Any) -> None:
 def test_kernels_by_name_are_operations() -> None:
     assert torch.nn.functional.gelu(torch.ones(1)).shape == (1,), "which loads its module"
     assert TABLE.keys() >= _tiles.BY_ELEMENT
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu"])
+def test_an_activation_and_its_gradient_share_an_exponential(name: str) -> None:
+    activation = getattr(F, name)
+
+    def function(x: Any) -> Any:
+        result = activation(x)
+        return result.detach(), torch.autograd.grad((result * result).sum(), x)[0]
+
+    x = numbers(60, 200)
+    x[0, :8] = torch.tensor([0.0, -0.0, 7.0, -7.0, 100.0, -100.0, 1e30, -1e30])
+    compiled = check(function, x.requires_grad_())
+    assert compiled.source.count(f"{name}_divisor(") == 1
+    assert compiled.source.count("_backward_of(") == 1
+    wide = check(function, numbers(60, 200, dtype=torch.float64).requires_grad_())
+    assert "_divisor" not in wide.source, "in double precision there is another kernel"
+
+
+def test_activations_of_other_operands_share_nothing() -> None:
+    def function(x: Any, g: Any) -> Any:
+        other = F.gelu(g) * F.gelu(x, approximate="tanh")
+        return other, torch.autograd.grad(F.silu(x), x, g)[0]
+
+    compiled = check(function, numbers(60, 200).requires_grad_(), numbers(60, 200))
+    assert "_divisor" not in compiled.source
+
+
+@pytest.mark.parametrize(
+    ("options", "sign"),
+    [({}, 1), ({"reduction": "sum"}, -1), ({"ignore_index": 3}, 1), ({"ignore_index": 3}, -1),
+     ({"weight": True}, 1), ({"label_smoothing": 0.1}, 1)],
+)  # fmt: skip
+def test_the_gradient_of_cross_entropy_is_one_line(options: dict[str, Any], sign: int) -> None:
+    if "weight" in options:
+        options = {"weight": torch.rand(120)}
+    x = numbers(60, 120) * 40  # some probabilities are zero
+    classes = torch.randint(0, 120, (60,))
+    classes[5] = 3
+
+    def function(x: Any, classes: Any) -> Any:
+        loss = F.cross_entropy(x, classes, **options)
+        return loss.detach(), *torch.autograd.grad(loss * sign, x)
+
+    compiled = check(function, x.requires_grad_(), classes, tiles=0)
+    assert ("cross_entropy_backward" in compiled.source) is ("label_smoothing" not in options)
+    expected, found = (f(x, classes)[1].numpy() for f in (function, compiled))
+    assert np.array_equal(np.signbit(expected), np.signbit(found)), "zeros too"
+
+
+def test_programs_with_shared_steps_are_saved(tmp_path: Any) -> None:
+    def both(x: Any, classes: Any) -> Any:
+        (first,) = torch.autograd.grad(F.cross_entropy(x, classes), x)
+        result = F.silu(x)
+        return first, *torch.autograd.grad((result * result).sum(), x)
+
+    x, classes = numbers(60, 120), torch.randint(0, 120, (60,))
+    compiled = check(both, x.requires_grad_(), classes, tiles=1)
+    compiled.save(tmp_path / "program.py")
+    names: dict[str, Any] = {"__name__": "program"}
+    exec((tmp_path / "program.py").read_text(), names)
+    results = names["both"](*[v.detach().numpy() for v in (x, classes)])
+    for found, expected in zip(results, compiled(x, classes), strict=True):
+        assert np.array_equal(found, expected.numpy())

@@ -92,6 +92,24 @@ def run(kernel: Callable[..., Any], *rows: Raw | None) -> None:
     workers.run(share)
 
 
+# NumPy copies what is broadcast along rows that fit its buffer, which takes as long as the
+# arithmetic. With a buffer this small it leaves all but short rows as they are.
+_BUFFER = 1024  # elements
+
+
+def with_small_buffer(kernel: Callable[..., Any]) -> Callable[..., None]:
+    """A kernel that works on rows with columns, or with one row for all."""
+
+    def buffered(*rows: Raw | None) -> None:
+        before = np.setbufsize(_BUFFER)
+        try:
+            kernel(*rows)
+        finally:
+            np.setbufsize(before)
+
+    return buffered
+
+
 TILE_BYTES = 1 << 18  # of one array: several of them fit the cache next to each other
 
 
@@ -101,6 +119,8 @@ def by_blocks(kernel: Callable[..., None], shape: tuple[int, ...], *arrays: Raw)
     Arrays are taken to have ``shape``, which is rows and their width or a count of elements, or
     one element for each row.
     """
+    if len(shape) == 2:
+        kernel = with_small_buffer(kernel)
     size = math.prod(shape)
     rows = [x.reshape(shape if x.size == size else (shape[0], 1)) for x in arrays]
     count = shape[0]

@@ -292,29 +292,36 @@ def log_sigmoid_backward(g: Raw, x: Raw, buffer: Raw) -> Raw:
     return over_blocks(kernel, g, x, buffer)
 
 
+def silu_divisor(x: Raw, out: Raw | None = None) -> Raw:
+    """``1 + exp(-x)``."""
+    out = np.negative(x, out=out)
+    np.exp(out, out=out)
+    return np.add(out, 1, out=out)
+
+
 def silu(x: Raw) -> Raw:
     """``x / (1 + exp(-x))``: where the exponential overflows, the quotient is the right zero."""
 
     def kernel(x: Raw, out: Raw) -> None:
-        np.negative(x, out=out)
-        np.exp(out, out=out)
-        np.add(out, 1, out=out)
-        np.divide(x, out, out=out)
+        np.divide(x, silu_divisor(x, out), out=out)
 
     return over_blocks(kernel, x)
 
 
-def silu_backward(g: Raw, x: Raw) -> Raw:
-    """``g * s * (1 + x * (1 - s))`` for the sigmoid ``s`` of ``x``."""
+def silu_backward_of(g: Raw, x: Raw, divisor: Raw, out: Raw | None = None) -> Raw:
+    """The gradient of silu by what that divides ``x`` by: ``g * s * (1 + x * (1 - s))`` for the
+    sigmoid ``s``."""
+    s = np.divide(1, divisor)
+    out = np.subtract(1, s, out=out)
+    np.multiply(out, x, out=out)
+    np.add(out, 1, out=out)
+    np.multiply(out, s, out=out)
+    return np.multiply(out, g, out=out)
 
+
+def silu_backward(g: Raw, x: Raw) -> Raw:
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
-        s = np.exp(np.negative(x, out=out), out=out)
-        s = np.divide(1, np.add(s, 1, out=out))
-        np.subtract(1, s, out=out)
-        np.multiply(out, x, out=out)
-        np.add(out, 1, out=out)
-        np.multiply(out, s, out=out)
-        np.multiply(out, g, out=out)
+        silu_backward_of(g, x, silu_divisor(x, out), out)
 
     return over_blocks(kernel, g, x)
 
@@ -356,16 +363,17 @@ def mish_backward(g: Raw, x: Raw) -> Raw:
 _HALF_ROOT, _DENSITY_AT_0 = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
 _TWO_BETA, _KAPPA = 2 * math.sqrt(2 / math.pi), 0.044715  # of the approximation by tanh
 # The normal distribution function is the logistic function of x * q(x * x). This is q up to an
-# error that moves the former by 1e-7, fitted for abs(x) < 6; the slower terms come last.
+# error that moves the former by 1e-7, fitted for abs(x) < 6; the slower terms come last. Beyond,
+# x * q(x * x) only grows, as it should.
 _LOGIT_OF_NORMAL = (
     1.5957689853419064, 0.07266782264541273, -6.5909499074173e-05, -0.00011055588823412967,
     7.94622695325536e-06, -2.6729376430483334e-07, 3.618727107511775e-09,
 )  # fmt: skip
 
 
-def _one_over_normal(x: Raw, out: Raw) -> None:
+def _one_over_normal(x: Raw, out: Raw) -> Raw:
     """The inverse of the normal distribution function at ``x``, for float32."""
-    square = np.minimum(np.square(x, out=out), 36)
+    square = np.square(x, out=np.empty_like(x))
     np.multiply(square, -_LOGIT_OF_NORMAL[-1], out=out)
     for coefficient in _LOGIT_OF_NORMAL[-2:0:-1]:
         np.subtract(out, coefficient, out=out)
@@ -373,15 +381,16 @@ def _one_over_normal(x: Raw, out: Raw) -> None:
     np.subtract(out, _LOGIT_OF_NORMAL[0], out=out)
     np.multiply(out, x, out=out)
     np.exp(out, out=out)
-    np.add(out, 1, out=out)
+    return np.add(out, 1, out=out)
+
+
+def gelu_divisor(x: Raw) -> Raw:
+    """What gelu divides ``x`` by, for float32."""
+    return _one_over_normal(x, np.empty_like(x))
 
 
 def _normal(x: Raw, out: Raw) -> None:
-    """The normal distribution function."""
-    if x.dtype == np.float32:
-        _one_over_normal(x, out)
-        np.divide(1, out, out=out)
-        return
+    """The normal distribution function of float64."""
     from scipy.special import erf  # type: ignore[import-untyped]
 
     np.multiply(x, _HALF_ROOT, out=out)
@@ -392,20 +401,35 @@ def _normal(x: Raw, out: Raw) -> None:
 
 def _gelu(x: Raw, out: Raw) -> None:
     if x.dtype == np.float32:
-        _one_over_normal(x, out)
-        np.divide(x, out, out=out)
+        np.divide(x, _one_over_normal(x, out), out=out)
     else:
         _normal(x, out)
         np.multiply(out, x, out=out)
 
 
 def _gelu_backward(g: Raw, x: Raw, out: Raw) -> None:
-    density = np.square(x)
-    density = np.multiply(density, -0.5, out=density if x.ndim else None)
-    density = np.exp(density, out=density if x.ndim else None)
-    density = np.multiply(density, _DENSITY_AT_0, out=density if x.ndim else None)
-    _normal(x, out)
-    np.add(out, np.multiply(density, x), out=out)
+    if x.dtype == np.float32:
+        gelu_backward_of(g, x, _one_over_normal(x, out), out)
+    else:
+        _normal(x, out)
+        _add_slope(g, x, out)
+
+
+def gelu_backward_of(g: Raw, x: Raw, divisor: Raw, out: Raw | None = None) -> Raw:
+    """The gradient of gelu by what that divides ``x`` by, for float32."""
+    out = np.divide(1, divisor, out=out)
+    _add_slope(g, x, out)
+    return out
+
+
+def _add_slope(g: Raw, x: Raw, out: Raw) -> None:
+    """The gradient of gelu, where ``out`` is the normal distribution function."""
+    density = np.square(x, out=np.empty_like(x))
+    np.multiply(density, -0.5, out=density)
+    np.exp(density, out=density)
+    np.multiply(density, _DENSITY_AT_0, out=density)
+    np.multiply(density, x, out=density)
+    np.add(out, density, out=out)
     np.multiply(out, g, out=out)
 
 

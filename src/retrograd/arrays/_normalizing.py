@@ -17,9 +17,6 @@ from retrograd.arrays._numpy import Raw
 
 _SMALL = 1 << 14  # elements up to which one block is all there is
 _LONG = 1 << 12  # elements of a row from which on sums are better taken pairwise
-# NumPy copies what is broadcast along rows that fit its buffer, which takes as long as the
-# arithmetic. With a buffer this small it leaves all but short rows as they are.
-_BUFFER = 1024
 
 
 def epsilon(dtype: np.dtype[Any]) -> float:
@@ -37,15 +34,7 @@ def _run(kernel: Any, *rows: Raw | None) -> None:
     if len(rows[0]) and rows[0].size <= _SMALL:
         kernel(*rows)
         return
-
-    def with_small_buffer(*rows: Raw | None) -> None:
-        before = np.setbufsize(_BUFFER)
-        try:
-            kernel(*rows)
-        finally:
-            np.setbufsize(before)
-
-    blocks.run(with_small_buffer, *rows)
+    blocks.run(blocks.with_small_buffer(kernel), *rows)
 
 
 def _row_sums(x: Raw) -> Raw:

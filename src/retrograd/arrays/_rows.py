@@ -30,7 +30,7 @@ def _sums(x: Raw) -> Raw:
 def _products(x: Raw, y: Raw) -> Raw:
     """The sums of ``x * y``."""
     if _are_rows(x) and y.flags.c_contiguous:
-        return np.einsum("ij,ij->i", x, y)[:, None]
+        return np.vecdot(x, y)[:, None]
     return np.add.reduce(np.multiply(x, y), 1, keepdims=True)
 
 
@@ -97,7 +97,7 @@ def _along(kernel: Callable[..., None], axis: int, *inputs: Raw) -> Raw:
     if out.nbytes <= blocks.BLOCK_BYTES:
         kernel(*parts)
     else:
-        blocks.run(kernel, *parts)
+        blocks.run(blocks.with_small_buffer(kernel), *parts)
     return out if out.ndim else out[()]
 
 
@@ -119,6 +119,30 @@ def log_softmax(x: Raw, dim: int) -> Raw:
 def log_softmax_backward(g: Raw, y: Raw, dim: int) -> Raw:
     """``g - exp(y) * sum(g)``."""
     return _along(_log_softmax_backward, dim, g, y)
+
+
+def log_softmax_backward_at(y: Raw, indices: Raw, values: Raw) -> Raw:
+    """``log_softmax_backward`` along rows, for a gradient that is zero but for one element of each
+    row: ``values``, or one number, at ``indices`` in reading order. To the bit, but without the
+    zeros."""
+    factors = np.empty((len(y), 1), y.dtype)
+    factors[...] = np.reshape(values, (-1, 1))
+    np.negative(factors, out=factors)
+    np.add(factors, 0, out=factors)  # 0 for -0
+    result = np.empty_like(y)
+
+    def kernel(y: Raw, factors: Raw, out: Raw) -> None:
+        np.exp(y, out=out)
+        np.multiply(out, factors, out=out)
+        if np.minimum.reduce(factors, None) < 0:
+            np.add(out, 0, out=out)
+
+    blocks.run(blocks.with_small_buffer(kernel), y, factors, result)
+    flat = result.reshape(-1)
+    products = flat[indices]
+    nothing = (factors[:, 0] == 0) & (products == 0)
+    flat[indices] = np.where(nothing, values, products + values)
+    return result
 
 
 def place(shape: tuple[int, ...], indices: Raw, values: Raw) -> Raw:

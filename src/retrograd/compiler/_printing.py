@@ -18,7 +18,7 @@ from retrograd.compiler._forms import FORMS
 from retrograd.compiler._names import Names
 from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler._statements import WORTHWHILE, line_number
-from retrograd.compiler._tiles import Tile
+from retrograd.compiler._tiles import TAKE_OUT, Tile
 from retrograd.ops._operation import Operation
 
 programs = arrays.programs
@@ -336,6 +336,9 @@ class TileText(Text):
         if line.operation.name == "sigmoid":
             function = self.named("sigmoid_into", arrays.sigmoid_into)
             text = f"{function}({self.value(line.args[0])}, {name})"
+        elif line.operation in TAKE_OUT:
+            args = [self.value(x) for x in line.args]
+            text = f"{self.called(line)}({', '.join(args)}, out={name})"
         elif function is None or line.options:
             text = f"{name}[...] = {self.expression(line)}"
         else:

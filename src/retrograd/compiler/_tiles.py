@@ -5,6 +5,8 @@ Line by line, each operation takes its operands through memory. On a block that 
 stay there from the first line to the last, and blocks are shared by several threads. Elements are
 computed as they were, so that results are the same to the bit.
 
+What an activation and its gradient have in common is computed once in a tile (``shared_steps``).
+
 ``with_tiles`` puts one line in place of each group of such lines. Its operation is a ``Tile``,
 which holds them as a program of its own. Operands of the shape of the results, or with one element
 for each row, are cut into blocks; a row that is the same for all, and numbers, are used as they
@@ -14,9 +16,12 @@ are.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._program import Kernel, Line, Program, Var, in_rows
+from retrograd.ops import elementwise
 from retrograd.ops._operation import Operation
 
 LARGE = 1 << 18  # elements of a result
@@ -43,12 +48,93 @@ class Tile(Kernel):
 
 def with_tiles(program: Program) -> Program:
     """Put tiles in place of lines that can be done block by block."""
+    fuse_cross_entropy(program)
     grouping = Grouping(program)
     for line in program.lines:
         grouping.take(line)
     grouping.close()
     program.lines = grouping.lines
     return program
+
+
+def fuse_cross_entropy(program: Program) -> None:
+    """Put one line in place of the gradients of ``nll_loss`` and of the ``log_softmax`` of a large
+    matrix before it: the gradient between them is zero but for one element of each row."""
+    users = Counter(v for line in program.lines for v in dict.fromkeys(line.inputs))
+    users.update(program.outputs)
+    made_by = {v: line for line in program.lines for v in line.outputs}
+    left_out = set()
+    for line in program.lines:
+        if line.operation.name != "log_softmax_backward":
+            continue
+        g, y = line.args
+        before = made_by.get(g)
+        if before is None or before.operation.name != "nll_loss_backward" or users[g] != 1:
+            continue
+        if before.args[1] is not y or len(y.shape) != 2 or line.options["dim"] != 1:
+            continue
+        if math.prod(y.shape) < LARGE or y.dtype.itemsize < 4 or not in_rows(y):
+            continue
+        from retrograd.ops.networks.classification import cross_entropy_backward
+
+        line.operation = Kernel("cross_entropy_backward", cross_entropy_backward)
+        line.args, line.options = before.args, before.options
+        left_out.add(before)
+    program.lines = [line for line in program.lines if line not in left_out]
+
+
+def shared_steps(group: list[Line]) -> list[Line]:
+    """Lines in which an activation and its gradient at the same operand, in single precision,
+    compute what they have in common once. Each does the steps that its kernel does, so that
+    results are the same to the bit."""
+    operands: dict[tuple[str, Var], set[str]] = {}
+    for line in group:
+        name = line.operation.name
+        activation = name.removesuffix("_backward")
+        if activation in SHARED and _is_exact(line):
+            operands.setdefault((activation, line.args[-1]), set()).add(name)
+    both = {key for key, names in operands.items() if len(names) == 2}
+    if not both:
+        return group
+    lines: list[Line] = []
+    divisors: dict[tuple[str, Var], Var] = {}
+    for line in group:
+        name = line.operation.name
+        activation = name.removesuffix("_backward")
+        if activation not in SHARED or not _is_exact(line) or (
+            (key := (activation, line.args[-1])) not in both
+        ):  # fmt: skip
+            lines.append(line)
+            continue
+        (to_divisor, to_gradient), x = SHARED[activation], line.args[-1]
+        rest = (False, line.place, line.backward)
+        if key not in divisors:
+            divisors[key] = Var("t", x)
+            lines.append(Line((divisors[key],), to_divisor, (x,), {}, *rest))
+        if name == activation:
+            lines.append(Line(line.outputs, elementwise.div, (x, divisors[key]), {}, *rest))
+        else:
+            args = (*line.args, divisors[key])
+            lines.append(Line(line.outputs, to_gradient, args, {}, *rest))
+    return lines
+
+
+def _is_exact(line: Line) -> bool:
+    approximate = line.options.get("approximate", "none")
+    return approximate == "none" and bool(line.outputs[0].dtype == arrays.float32)
+
+
+def _shared(name: str, divisor: Any, gradient: Any) -> tuple[Kernel, Kernel]:
+    return Kernel(f"{name}_divisor", divisor), Kernel(f"{name}_backward_of", gradient)
+
+
+networks = arrays.networks
+# What an activation divides its operand by, and its gradient from that.
+SHARED = {
+    "gelu": _shared("gelu", networks.gelu_divisor, networks.gelu_backward_of),
+    "silu": _shared("silu", networks.silu_divisor, networks.silu_backward_of),
+}
+TAKE_OUT = frozenset(gradient for _, gradient in SHARED.values())  # kernels that take ``out=``
 
 
 class Grouping:
@@ -110,7 +196,7 @@ class Grouping:
         blocks = [v for v in given if v.shape == like.shape or is_column(v, like)]
         flat = all(v.shape == like.shape or not v.shape for v in given)
         shape = (math.prod(like.shape),) if flat else (rows, like.shape[-1])
-        operation = Tile(Program("tile", given, group, outputs), blocks, shape)
+        operation = Tile(Program("tile", given, shared_steps(group), outputs), blocks, shape)
         first = group[0]
         return Line(tuple(outputs), operation, tuple(given), {}, True, (None, 0), first.backward)
 

@@ -142,14 +142,37 @@ def _nll_backward(
     grad_output: Raw, self: Raw, target: Raw, weight: Raw | None, total_weight: Raw,
     reduction: str, ignore_index: int,
 ) -> Raw:  # fmt: skip
+    entries = _nll_entries(
+        grad_output, self, target, weight, total_weight, reduction, ignore_index
+    )  # fmt: skip
+    return arrays.rows.place(self.shape, *entries)
+
+
+def _nll_entries(
+    grad_output: Raw, self: Raw, target: Raw, weight: Raw | None, total_weight: Raw,
+    reduction: str, ignore_index: int,
+) -> tuple[Raw, Raw]:  # fmt: skip
+    """Where the gradient of the scores is not zero, in reading order, and what it is there."""
     target = arrays.asarray(target)
     divisor = total_weight if reduction == "mean" else self.dtype.type(1)
     if reduction != "none" and _is_plain(self, target, weight, ignore_index):
         indices = arrays.arange(len(target)) * self.shape[1] + target
-        return arrays.rows.place(self.shape, indices, grad_output * (-1 / divisor))
+        return indices, grad_output * (-1 / divisor)
     target, factors, ignored = _weights(self, target, weight, ignore_index)
     derivatives = arrays.where(ignored, self.dtype.type(0), grad_output * (-factors / divisor))
-    return arrays.rows.place(self.shape, _flat_indices(self.shape, target), derivatives)
+    return _flat_indices(self.shape, target), derivatives
+
+
+def cross_entropy_backward(
+    grad_output: Raw, output: Raw, target: Raw, weight: Raw | None, total_weight: Raw,
+    reduction: str, ignore_index: int,
+) -> Raw:  # fmt: skip
+    """The gradient of a matrix of scores whose log-softmax along rows is ``output``: that of
+    ``nll_loss`` and ``log_softmax`` in one, to the bit."""
+    entries = _nll_entries(
+        grad_output, output, target, weight, total_weight, reduction, ignore_index
+    )  # fmt: skip
+    return arrays.rows.log_softmax_backward_at(output, *entries)
 
 
 def _nll_backward_definition(
