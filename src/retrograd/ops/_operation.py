@@ -43,6 +43,7 @@ What users call and read is declared here too: ``public``, ``alias``, ``in_place
 - ``heavy``: it takes one array, and is worth sharing between threads if that is large.
 - ``words``: what its rule does, in words, for pictures of graphs.
 - ``rearranges``: the result has the values of the input, in another shape, order or dtype.
+- ``singular``: where its derivative is infinite or undefined, with a sentence: see ``Singular``.
 - ``writes``: what it does to the tensor that it writes in place, if not every element is computed
   from those at the same index. See ``WRITES``.
 """
@@ -61,6 +62,16 @@ from retrograd.ops._lifted import Lifted, bare_level, highest_level
 from retrograd.ops._lifted import TensorLike as TensorLike
 from retrograd.ops._lifted import raw as raw
 from retrograd.ops._public import declare, documented
+
+
+class Singular(Record):
+    """Where the derivative of an operation is infinite or undefined. It is looked at only when a
+    gradient is to be explained that is not finite."""
+
+    name: str  # of an input or output that the operation saves
+    at: tuple[float, ...]  # the values of it
+    says: str  # what is the matter there: "sqrt has infinite slope at 0"
+    cure: str  # what to do about it
 
 
 class Target(TensorLike):
@@ -213,8 +224,8 @@ class Operation:
                  "check", "definition", "differentiable", "doc", "dtypes", "fits", "forward",
                  "function", "fused", "has_rules", "heavy", "inputs", "joint", "jvp", "name",
                  "needed_by", "number", "of_elements", "options", "output_names", "random",
-                 "rearranges", "reason", "rules", "saves", "symmetric", "view", "words",
-                 "writes", "written")  # fmt: skip
+                 "rearranges", "reason", "rules", "saves", "singular", "symmetric", "view",
+                 "words", "writes", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -244,6 +255,7 @@ class Operation:
         words: str = "",
         rearranges: bool = False,
         writes: str = "",
+        singular: tuple[Singular, ...] = (),
         table: dict[str, Operation] | None = None,
         **face: Any,
     ) -> None:
@@ -274,6 +286,7 @@ class Operation:
         self.rearranges = rearranges
         self.writes = frozenset(writes.split(", ")) if writes else WRITES_ALL
         assert self.writes <= WRITES.keys(), f"{name}: writes={writes!r}"
+        self.singular = singular
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
@@ -294,6 +307,7 @@ class Operation:
         self._node_class: Any = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
+        assert all(s.name in self.saves for s in singular), f"{name} does not save that"
         if name in TABLE:
             raise ValueError(f"there is an operation called {name} already")
         table[name] = self

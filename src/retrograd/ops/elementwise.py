@@ -14,6 +14,7 @@ from retrograd.arrays import Raw
 from retrograd.ops._arguments import factor, operand
 from retrograd.ops._operation import (
     Elementwise,
+    Singular,
     TensorLike,
     elementwise,
     is_lifted,
@@ -126,6 +127,8 @@ div = elementwise(
     reason="the quotient rule has a sign where the divisor is zero; a sum of terms is NaN there",
     words="The numerator gets the gradient divided by the denominator; the denominator gets it "
           "times −self/other².",
+    singular=(Singular("other", (0.0,), "the denominator is 0",
+                       "divide by a number that is not 0: x / torch.where(y == 0, 1.0, y)"),),
 )  # fmt: skip
 neg = elementwise(
     "neg", arrays.negative, lambda g: -g,
@@ -141,6 +144,8 @@ neg = elementwise(
 reciprocal = elementwise(
     "reciprocal", lambda self: 1 / self, lambda g, result: -g * (result * result), dtypes="float",
     public="torch method", in_place="torch method",
+    singular=(Singular("result", (float("inf"), float("-inf")), "the denominator is 0",
+                       "divide by a number that is not 0: 1 / torch.where(x == 0, 1.0, x)"),),
     doc="""The reciprocal of each element, ``1 / input``.
 
     >>> import retrograd as torch
@@ -223,6 +228,8 @@ pow_scalar = elementwise(
     "pow_scalar", _power, _pow_scalar_rule, node="PowBackward0", dtypes="promote",
     check=_check_power,
     words="The derivative of a power is exponent · self^(exponent − 1).",
+    singular=(Singular("self", (0.0,), "a power below 1 has infinite slope at 0",
+                       "add a small number first: (x + 1e-12) ** p"),),
 )  # fmt: skip
 pow_tensor = Elementwise(
     "pow_tensor", arrays.power, inputs=("self", "exponent"),
@@ -251,6 +258,8 @@ sqrt = elementwise(
     "sqrt", arrays.sqrt, lambda g, result: g / (result + result), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of a square root is one over twice the root.",
+    singular=(Singular("result", (0.0,), "sqrt has infinite slope at 0",
+                       "add a small number first: (x + 1e-12).sqrt()"),),
     doc="""The square root of each element.
 
     >>> import retrograd as torch
@@ -263,6 +272,8 @@ rsqrt = elementwise(
     lambda g, result: -0.5 * g * (result * result * result), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of one over the root: minus half its third power.",
+    singular=(Singular("result", (float("inf"),), "rsqrt is infinite at 0",
+                       "add a small number first: (x + 1e-12).rsqrt()"),),
     doc="""The reciprocal of the square root of each element, ``1 / sqrt(input)``.
 
     >>> import retrograd as torch
@@ -279,6 +290,9 @@ exp = elementwise(
     "exp", arrays.exp, lambda g, result: g * result, dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of exp is its result: the gradient is multiplied by it.",
+    singular=(Singular("result", (float("inf"),), "exp has overflowed to infinity",
+                       "subtract the largest element first, or use softmax, logsumexp or "
+                       "softplus, which do"),),
     doc="""The exponential of each element, ``e ** input``.
 
     >>> import retrograd as torch
@@ -311,6 +325,9 @@ log = elementwise(
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of the logarithm is one over the input: small inputs get large "
           "gradients.",
+    singular=(Singular("self", (0.0,), "log is -inf at 0, with infinite slope",
+                       "add a small number first, (x + 1e-12).log(), or use log_softmax, "
+                       "logsigmoid or log1p"),),
     doc="""The natural logarithm of each element.
 
     >>> import retrograd as torch
@@ -321,6 +338,8 @@ log = elementwise(
 log2 = elementwise(
     "log2", arrays.log2, lambda g, self: g / (self * _LN2), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    singular=(Singular("self", (0.0,), "log2 is -inf at 0, with infinite slope",
+                       "add a small number first: (x + 1e-12).log2()"),),
     doc="""The logarithm to base 2 of each element.
 
     >>> import retrograd as torch
@@ -331,6 +350,8 @@ log2 = elementwise(
 log10 = elementwise(
     "log10", arrays.log10, lambda g, self: g / (self * _LN10), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
+    singular=(Singular("self", (0.0,), "log10 is -inf at 0, with infinite slope",
+                       "add a small number first: (x + 1e-12).log10()"),),
     doc="""The logarithm to base 10 of each element.
 
     >>> import retrograd as torch

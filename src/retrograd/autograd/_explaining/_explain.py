@@ -18,6 +18,7 @@ from retrograd.autograd._explaining._names import Names, is_module
 from retrograd.autograd._explaining._pass import Measured, measure, unmeasured
 from retrograd.autograd._explaining._paths import PathLink, Paths, along, next_numbers, strongest
 from retrograd.autograd._explaining._reasons import Case, Finding
+from retrograd.autograd._explaining._singular import cause
 from retrograd.autograd._explaining._words import ENDS, Explanation, Part, Path, Step
 from retrograd.autograd._node import FREED, NOWHERE, Node
 from retrograd.autograd._wrap import wrap
@@ -283,6 +284,8 @@ def _notes(case: Case, paths: Paths, measured: Measured) -> list[str]:
             "NaN or infinity first appears in what is passed on by "
             f"{facts.operation_name(maker)}{facts.at(maker)}"
         )
+        norms = [measured.norm(n) for n in maker.next_nodes if n is not None]
+        notes.extend(cause(maker, gave_nan=any(n is not None and math.isnan(n) for n in norms)))
         return notes
     if measured.norm(paths.target) == 0:
         cancelled = [n for n in paths.nodes if _cancels(n, measured)]

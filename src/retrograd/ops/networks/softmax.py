@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, composite, detached, raw
+from retrograd.ops._operation import Operation, Singular, composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel
@@ -63,6 +63,8 @@ softmax_op = composite(
     rules={"self": lambda g, result, dim: softmax_backward(g, result, dim=dim)},
     words="The gradient minus its average, weighted by the probabilities, times the probabilities: "
           "only differences between the inputs matter.",
+    singular=(Singular("result", (float("nan"),), "all elements of a row are -inf: 0/0",
+                       "leave at least one element of each row unmasked"),),
 )  # fmt: skip
 log_softmax_backward = composite(
     "log_softmax_backward",
@@ -75,6 +77,8 @@ log_softmax_op = composite(
     rules={"self": lambda g, result, dim: log_softmax_backward(g, result, dim=dim)},
     words="The gradient minus the probabilities times its sum: only differences between the inputs "
           "matter.",
+    singular=(Singular("result", (float("nan"),), "all elements of a row are -inf: 0/0",
+                       "leave at least one element of each row unmasked"),),
 )  # fmt: skip
 
 

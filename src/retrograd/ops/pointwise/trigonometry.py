@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.ops._operation import Elementwise, elementwise
+from retrograd.ops._operation import Elementwise, Singular, elementwise
 from retrograd.ops._refusals import kernel
 from retrograd.ops.comparisons import eq
 from retrograd.ops.copies import is_complex, zeros_like
@@ -57,6 +57,8 @@ def _arc(x: Any) -> Any:
 asin = elementwise(
     "asin", arrays.arcsin, lambda g, self: g * _arc(self), dtypes="float",
     public="torch method", alias="arcsin", in_place="torch method",
+    singular=(Singular("self", (1.0, -1.0), "asin has infinite slope at 1 and -1",
+                       "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6).asin()"),),
     doc="""The arcsine of each element, in radians.
 
     >>> import retrograd as torch
@@ -67,6 +69,8 @@ asin = elementwise(
 acos = elementwise(
     "acos", arrays.arccos, lambda g, self: -g * _arc(self), dtypes="float",
     public="torch method", alias="arccos", in_place="torch method",
+    singular=(Singular("self", (1.0, -1.0), "acos has infinite slope at 1 and -1",
+                       "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6).acos()"),),
     doc="""The arccosine of each element, in radians.
 
     >>> import retrograd as torch

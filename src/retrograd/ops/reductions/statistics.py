@@ -12,7 +12,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._dims import Dims, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, composite, raw, reduction
+from retrograd.ops._operation import Operation, Singular, composite, raw, reduction
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
@@ -123,6 +123,8 @@ var_op = reduction(
 std_op = reduction(
     "std", _std, _std_rule, adjoint=True, batch="dims",
     words="As for the variance, divided by twice the standard deviation.",
+    singular=(Singular("result", (float("nan"),), "the standard deviation of one element is 0/0",
+                       "use more elements, or correction=0"),),
 )  # fmt: skip
 var_mean_op = composite(
     "var_mean", _with_mean(var_op), _var_mean, rules={"self": _var_mean_rule},
