@@ -30,6 +30,7 @@ LAYERS = (
     ("files/ optim/", "saving and loading; optimizers"),
     ("serialization.py", SAME),
     ("integrate/ optimize/", "solvers: differential equations, minima, roots, fits"),
+    ("interpolate.py", SAME),
     ("jit.py testing/", "names that programs written for PyTorch mention"),
     ("_higher_order_ops.py", SAME),
     ("amp.py cuda/", "lower precision; what is asked of a GPU"),

@@ -106,3 +106,26 @@ def columns(vectors: Any) -> Any:
 def rows(vectors: Any, width: int) -> Any:
     """A matrix with the vectors given as its rows."""
     return np.stack(vectors) if vectors else np.zeros((0, width))
+
+
+def linear(
+    name: str, product: Callable[[Any], Any], right: Any, start: Any, options: dict[str, Any]
+) -> Any:
+    """The solution of a linear system by an iterative method of SciPy's."""
+    count = 0
+
+    def counted(_: Any) -> None:
+        nonlocal count
+        count += 1
+
+    size = (len(right), len(right))
+    given = {key: x for key, x in options.items() if x is not None}
+    if callable(given.get("M")) and not hasattr(given["M"], "matvec"):
+        given["M"] = _linalg.LinearOperator(size, matvec=given["M"], dtype=np.float64)
+    operator = _linalg.LinearOperator(size, matvec=product, dtype=np.float64)
+    if name == "gmres":
+        given["callback_type"] = "pr_norm"
+    x, info = getattr(_linalg, name)(operator, right, x0=start, callback=counted, **given)
+    norm = float(np.linalg.norm(right))
+    left = float(np.linalg.norm(product(x) - right)) / norm if norm else 0.0
+    return result(x=x, success=info == 0, nit=count, left=left, status=int(info), message="")

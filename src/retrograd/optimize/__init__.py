@@ -4,7 +4,9 @@ from retrograd.optimize._constraints import Bounds, LinearConstraint, NonlinearC
 from retrograd.optimize._equations import fixed_point, fsolve, root
 from retrograd.optimize._fitting import curve_fit, least_squares
 from retrograd.optimize._implicit import implicit
+from retrograd.optimize._linear import cg, gmres
 from retrograd.optimize._minimize import minimize
 
-__all__ = ["Bounds", "LinearConstraint", "NonlinearConstraint", "curve_fit", "fixed_point",
-           "fsolve", "implicit", "least_squares", "minimize", "root"]  # fmt: skip
+__all__ = ["Bounds", "LinearConstraint", "NonlinearConstraint", "cg", "curve_fit",
+           "fixed_point", "fsolve", "gmres", "implicit", "least_squares", "minimize",
+           "root"]  # fmt: skip
