@@ -408,6 +408,37 @@ def test_broadcasting_is_said() -> None:
     assert "sum over" not in rule_of((x + torch.ones(3)).grad_fn, (3,)).words
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 1), (1, 3), (2, 3), (), (1, 1), (4, 1, 1), (4, 2, 1)])
+def test_the_sum_of_what_was_broadcast_is_in_the_formula(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, requires_grad=True)
+    y = torch.randn(2, 3, requires_grad=True)
+    for z in (x + y, x - y, y - x, x * y):
+        grad = torch.randn(z.shape)
+        received = torch.autograd.grad(z, (x, y), grad)
+        if z.grad_fn.next_functions[0][0].variable is y:
+            received = received[::-1]
+        names = {"grad": grad, "self": x, "other": y, "sum": torch.sum}
+        for text, wanted in zip(rule_of(z.grad_fn, tuple(z.shape)).formulas, received, strict=True):
+            right = text.partition(" = ")[2].replace("·", "*").replace("−", "-")
+            result = eval(right, names)
+            assert result.shape == wanted.shape, text
+            torch.testing.assert_close(result, wanted)
+
+
+def test_only_what_is_summed_has_a_sum() -> None:
+    bias = torch.ones(1, requires_grad=True)
+    weight = torch.ones(3, 1, requires_grad=True)
+    y = torch.addmm(bias, torch.ones(2, 3), weight)
+    assert rule_of(y.grad_fn, (2, 1)).formulas == [
+        "grad_self = sum(grad, dim=0)", "", "grad_mat2 = mat1ᵀ @ grad"
+    ]  # fmt: skip
+    # [2, 1] arrives and [1, 1] leaves, but by a product.
+    y = torch.addmm(bias, torch.ones(2, 1), torch.ones(1, 1, requires_grad=True))
+    assert rule_of(y.grad_fn, (2, 1)).formulas[2] == "grad_mat2 = mat1ᵀ @ grad"
+    loss = nn.functional.mse_loss(weight, torch.zeros(3, 1))
+    assert "sum over the dimensions" not in rule_of(loss.grad_fn, ()).words
+
+
 def test_complex_numbers_are_said() -> None:
     z = torch.tensor([1 + 2j], requires_grad=True)
     assert "conjugated" in rule_of((z * z).grad_fn).words

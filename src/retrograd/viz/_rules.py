@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -159,23 +160,53 @@ def _rule_of_operation(node: OperationNode, shape: tuple[int, ...] | None) -> De
     wanted = [*(to is not None for to in node.next_nodes), *[True] * len(result)]
     result = [text if is_wanted else "" for text, is_wanted in zip(result, wanted, strict=False)]
     said = words(operation)
-    if extras is not None and extras.fit is not None and _was_broadcast(node, result, shape):
-        said += " What was broadcast gets the sum over the dimensions that it was repeated along."
+    for position, needed in broadcast_inputs(node, result, shape) if shape is not None else ():
+        assert shape is not None
+        result[position] = summed(result[position], shape, needed)
+        if not said.endswith(_words.SUMMED):
+            said += _words.SUMMED
     if complex_numbers:
         said += " The numbers are complex: the values in the formula are conjugated."
     return Described(said, result)
 
 
-def _was_broadcast(node: OperationNode, formulas: list[str], shape: tuple[int, ...] | None) -> bool:
-    """Whether a gradient has to be summed, because the input was smaller than the result."""
+def broadcast_inputs(
+    node: OperationNode, formulas: list[str], shape: tuple[int, ...]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The inputs that were smaller than the result, whose gradients are summed: positions and
+    shapes. ``shape``: of the gradient that comes."""
     fit = node.extras.fit if node.extras is not None else None
-    for to, needed, text in zip(node.next_nodes, fit or (), formulas, strict=False):
-        passes_on = node.operation.broadcasts or text.partition(" = ")[2] in ("grad", "grad · beta")
-        if to is None or needed is None or not passes_on:
+    pairs = zip(node.next_nodes, fit or (), formulas, strict=False)
+    for position, (to, needed, text) in enumerate(pairs):
+        right = text.partition(" = ")[2]
+        of_elements = node.operation.of_elements and "[" not in right
+        if to is None or needed is None or not (of_elements or right in ("grad", "grad · beta")):
             continue
-        if (shape if shape is not None else needed[0]) != needed[0]:
-            return True
-    return False
+        sizes = zip(reversed(shape), reversed(needed[0]), strict=False)
+        if len(needed[0]) <= len(shape) and all(own in (1, size) for size, own in sizes):
+            if shape != tuple(needed[0]):
+                yield position, tuple(needed[0])
+
+
+def summed(text: str, shape: tuple[int, ...], needed: tuple[int, ...]) -> str:
+    """A formula with the sum that brings its gradient from one shape to another.
+
+    >>> summed("grad_self = grad", (2, 1), (1,))
+    'grad_self = sum(grad, dim=0)'
+    >>> summed("grad_self = grad · other", (4, 3), (4, 1))
+    'grad_self = sum(grad · other, dim=1, keepdim=True)'
+    """
+    left, _, right = text.partition(" = ")
+    new = len(shape) - len(needed)
+    kept = [i for i, size in enumerate(needed, new) if size == 1 and shape[i] != 1]
+    dims = [*range(new), *kept]
+    several = str(tuple(dims)) if len(dims) > 1 else str(dims[0])
+    if " where " in right or " with " in right:  # words
+        return f"{text}; then summed over dim {several.strip('()')}"
+    total = f"sum({right}, dim={several}"
+    if not kept:
+        return f"{left} = {total})"
+    return f"{left} = {total}).reshape{needed}" if new else f"{left} = {total}, keepdim=True)"
 
 
 def _rule_of_function(node: FunctionCtx) -> Described:
