@@ -555,6 +555,18 @@ def test_a_pass_that_was_not_made(tmp_path: Path) -> None:
     result = explain(tmp_path, "--pass", "4", "program.py")
     assert result.returncode == 2
     assert result.stderr == (
-        "retrograd: there is no pass 4: 3 backward passes were recorded; the page opens at 3\n"
+        "retrograd: there is no pass 4: 3 backward passes were recorded; the page opens at pass 3\n"
     )
     assert (tmp_path / "program-explained.html").exists()
+
+
+def test_one_of_something_is_in_the_singular(tmp_path: Path) -> None:
+    source = "import retrograd as torch\ntorch.ones((), requires_grad=True).backward()\n"
+    (tmp_path / "one.py").write_text(source, encoding="utf-8")
+    result = explain(tmp_path, "--pass", "2", "one.py")
+    assert result.stdout.startswith(
+        "pass 1: torch.ones((), requires_grad=True).backward() (one.py:2), 1 step\n"
+    )
+    assert result.stderr == (
+        "retrograd: there is no pass 2: 1 backward pass was recorded; the page opens at pass 1\n"
+    )

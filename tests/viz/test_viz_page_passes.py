@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import weakref
 from typing import Any
 
+import pytest
 from _viz_browser import Open, read
 from test_viz_marks import diverging
 
@@ -130,3 +134,105 @@ def test_a_leaf_of_a_graph_made_before_the_recording_has_the_value_of_its_pass()
             w.fill_(7.0)
     (leaf,) = [i for i in story.to_json()["graph"]["items"] if i["kind"] == "leaf"]
     assert leaf["value"]["data"] == [3.0]
+
+
+# -- passes that end in an error -----------------------------------------------------------------
+
+
+def failing() -> Story:
+    """A pass that fails because a value was changed after it was saved."""
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    with viz.recording() as story, pytest.raises(RuntimeError, match="inplace"):
+        a = w.exp()
+        loss = (a * 2).sum()
+        a.add_(1)
+        loss.backward()
+    return story
+
+
+def test_the_error_of_a_pass_is_marked_with_its_lines(opened: Open) -> None:
+    told = failing().to_json()
+    (record,) = told["passes"]
+    (wrong,) = record["wrong"]
+    file, line = wrong["place"]
+    lines = told["files"][file]["lines"]
+    assert lines[line - 1].strip() == "a.add_(1)"
+    assert record["error"].endswith("or change a copy, x.clone().")  # with the hint
+    (mark,) = told["marks"]
+    assert mark["kind"] == "error"
+    name = told["files"][file]["name"]
+    assert mark["text"].startswith(
+        "The pass ended in an error at Exp. "
+        f"A saved value was changed at {name}:{line}: a.add_(1). RuntimeError: one of the variables"
+    )
+    page = opened(told)
+    assert page.inner_text(".line.wrong code").strip() == "a.add_(1)"
+    assert page.inner_text(".line.wrong .what") == "✕ changed a saved value"
+    page.click("#marks .chip.error")
+    assert read(page)["step"] == len(record["steps"])
+    assert page.inner_text(".step-card h2") == "Exp"
+    assert badges(page) == {"Exp": "error"}
+    said = page.locator(".trouble p").all_inner_texts()
+    assert said[0] == "An error ended the pass here."
+    assert said[-2] == f"changed at {name}:{line}: a.add_(1)"
+    page.click(".trouble p:nth-last-child(2) .place")
+    assert page.get_attribute(".line.picked", "data-line") == str(line)
+
+
+def test_a_line_of_the_user_that_raised_is_marked() -> None:
+    w = torch.tensor(1.0, requires_grad=True)
+
+    def fail(grad: torch.Tensor) -> None:
+        raise ValueError("no gradient today")
+
+    with viz.recording() as story, pytest.raises(ValueError, match="today"):
+        y = w.exp()
+        y.register_hook(fail)
+        (y * 2).backward()
+    told = story.to_json()
+    (wrong,) = told["passes"][0]["wrong"]
+    file, line = wrong["place"]
+    assert wrong["what"] == "raised the error"
+    assert "no gradient today" in told["files"][file]["lines"][line - 1]
+    (mark,) = told["marks"]
+    assert mark["text"] == "The pass ended in an error at Exp. ValueError: no gradient today."
+
+
+def test_a_pass_without_an_error_marks_no_line(opened: Open) -> None:
+    w = torch.tensor(1.0, requires_grad=True)
+    loss = w.exp()
+    with viz.recording() as story:
+        loss.backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            loss.backward()
+    told = story.to_json()
+    assert [one["wrong"] for one in told["passes"]] == [[], []]
+    assert told["passes"][0]["error"] is None
+    (mark,) = told["marks"]
+    assert mark["text"].startswith("Pass 2 ended in an error at Exp. RuntimeError: Trying to")
+    page = opened(told)
+    assert badges(page) == {}
+    page.click("#marks .chip")
+    assert page.input_value("#pass") == "1"
+    assert page.locator(".line.wrong").count() == 0
+
+
+def test_the_recording_does_not_keep_the_error() -> None:
+    class Held:
+        pass
+
+    def fail(grad: torch.Tensor) -> None:
+        held = Held()
+        alive.append(weakref.ref(held))
+        raise ValueError("no")
+
+    alive: list[weakref.ref[Held]] = []
+    w = torch.tensor(1.0, requires_grad=True)
+    with viz.recording() as story:
+        y = w.exp()
+        y.register_hook(fail)
+        with contextlib.suppress(ValueError):
+            y.backward()
+        gc.collect()
+        assert alive[0]() is None
+    assert story.passes[0].error is not None

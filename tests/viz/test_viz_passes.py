@@ -207,12 +207,14 @@ def test_an_error_ends_the_story_and_nothing_is_left_behind() -> None:
         with pytest.raises(ValueError, match="no"):
             (y * 2).backward()
     (record,) = story.passes
-    assert record.error == "ValueError: no"
+    assert record.error.message == "ValueError: no"
     assert not record.steps[-1].ran
     assert packed.unpack is unpack
     assert calls == [1]
     document = story.to_json(pictures=False)["passes"][0]
-    assert document["error"] == "ValueError: no"
+    message, note = document["error"].splitlines()
+    assert message == "ValueError: no"
+    assert note.startswith("in the backward of BadBackward, recorded at ")
     assert not document["steps"][-1]["done"]
     x.grad = None
     (x * 5).backward()

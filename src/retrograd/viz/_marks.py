@@ -1,5 +1,5 @@
-"""What is notable in a story: NaN and infinity, gradients that explode or vanish, tensors that were
-detached, unused parameters, and what a graph keeps in memory.
+"""What is notable in a story: errors, NaN and infinity, gradients that explode or vanish, tensors
+that were detached, unused parameters, and what a graph keeps in memory.
 
 Thresholds compare the Euclidean norm of the gradient that arrives at a node with that of the
 gradient that the pass began with. Norms, unlike elements, hardly change with sums and means: a sum
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retrograd._source import Place
-from retrograd.autograd._node import AccumulateGrad, Node
+from retrograd._source import Place, describe, short
+from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.viz._facts import label_of
 from retrograd.viz._node_info import Described, NodeInfo, recorded_info
 from retrograd.viz._record_passes import PassRecord, Step
@@ -30,7 +30,14 @@ NAMED = 4  # of several that a mark is about
 WORDS = {"inf": "Inf", "nan": "NaN"}  # an infinity comes before the NaN that it causes
 CUTS = {"detach": "detach()", "item": "item()", "no_grad": "being computed in no_grad mode"}
 MUCH = 10**6  # bytes kept by a graph that are worth a mark
-SEVERITY = ("nan", "inf"), ("exploding",), ("unused",), ("vanishing",), ("detached", "no_grad")
+SEVERITY = (
+    ("error",),
+    ("nan", "inf"),
+    ("exploding",),
+    ("unused",),
+    ("vanishing",),
+    ("detached", "no_grad"),
+)
 
 
 @dataclass(slots=True)
@@ -69,7 +76,7 @@ def marks_of(story: Story) -> list[Mark]:
         in_passes += sizes(story, number, record)
     later = {id(m) for kind in WORDS for m in [m for m in in_forward if m.kind == kind][1:]}
     first = [mark for mark in once(bad_numbers) if id(mark) not in later]
-    marks = [*first, *cuts(story), *once(in_passes), *unused(story), *memory(story)]
+    marks = [*errors(story), *first, *cuts(story), *once(in_passes), *unused(story), *memory(story)]
     return sorted(marks, key=severity)
 
 
@@ -90,6 +97,26 @@ def once(marks: list[Mark]) -> list[Mark]:
             first.passes += [number for mark in later for number in mark.passes]
             first.later += [mark.step for mark in later if mark.step is not None]
     return [first for first, *_ in passes.values()]
+
+
+def errors(story: Story) -> Iterator[Mark]:
+    """The errors that ended passes."""
+    for number, record in enumerate(story.passes):
+        error = record.error
+        if error is None:
+            continue
+        start = "The pass" if len(story.passes) == 1 else f"Pass {number + 1}"
+        at_node = "" if error.node is None else f" at {called(story, error.node)}"
+        changed = "".join(
+            f"A saved value was changed at {short(describe(place))}. " for place in error.changed
+        )
+        text = f"{start} ended in an error{at_node}. {changed}{error.first_sentence}."
+        at, last = None, len(record.steps) - 1
+        if record.steps and not record.steps[last].ran:
+            at = (number, last)
+        node = None if error.node is NOWHERE else error.node
+        place = next(iter(error.changed), error.raised) or record.place
+        yield Mark("error", text, node, at, place, passes=[number])
 
 
 def called(story: Story, node: Node) -> str:

@@ -21,6 +21,7 @@ from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._saved import Packed
 from retrograd.autograd.function import FunctionCtx
 from retrograd.ops._operation import raw
+from retrograd.viz._pass_errors import PassError
 from retrograd.viz._values import Value
 
 
@@ -72,7 +73,8 @@ class PassRecord:
         self.first_late: dict[str, tuple[Node, int]] = {}
         self.memory: list[tuple[Node, int]] = []  # the bytes that each node kept before the pass
         self.leaf_values: dict[Node, Value | None] = {}  # as the forward run had them
-        self.error: str | None = None
+        self.error: PassError | None = None
+        self.running: Node | None = None
         self.wanted: dict[Node, Any] = {}  # nodes at which gradients are captured
         self._max_elements = max_elements
         self._max_steps = max_steps
@@ -90,7 +92,7 @@ class PassRecord:
         """Gradients have arrived at a node, before any hook has seen them. (At NOWHERE they end,
         and nothing is recorded.)"""
         parts = self._parts.pop(node, [])
-        self._step = None
+        self._step, self.running = None, node
         if node is NOWHERE:
             return
         if not isinstance(node, AccumulateGrad):
@@ -141,7 +143,7 @@ class PassRecord:
         """The pass is over, completed or not."""
         self._undo_all()
         self._parts.clear()
-        self._step, self.wanted = None, {}
+        self._step, self.running, self.wanted = None, None, {}
 
     # -- keeping it --------------------------------------------------------------------------
 
@@ -295,7 +297,7 @@ def observed(task: Task, record: PassRecord) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        record.error = f"{type(error).__name__}: {error}"
+        record.error = PassError.of(error, record.running, record.place)
         raise
     finally:
         task.observer = None

@@ -183,9 +183,9 @@ def broadcast_inputs(
         if to is None or needed is None or not (of_elements or right in ("grad", "grad · beta")):
             continue
         sizes = zip(reversed(shape), reversed(needed[0]), strict=False)
-        if len(needed[0]) <= len(shape) and all(own in (1, size) for size, own in sizes):
-            if shape != tuple(needed[0]):
-                yield position, tuple(needed[0])
+        is_smaller = len(needed[0]) <= len(shape) and shape != tuple(needed[0])
+        if is_smaller and all(own in (1, size) for size, own in sizes):
+            yield position, tuple(needed[0])
 
 
 def summed(text: str, shape: tuple[int, ...], needed: tuple[int, ...]) -> str:

@@ -6,7 +6,8 @@ The document has the keys that ``to_json`` puts together below. Beside what the 
   numbers here; for those that are not the program's own (site-packages) no lines are given.
 - A pass has ``roots`` (all items that it began with), ``count`` (how many steps it took in all),
   ``left_out`` (steps beyond ``max_steps`` that are not in ``steps``; leaves are always there) and
-  ``error`` (what ended it early, or null).
+  ``error`` (the message of the error that ended it, or null), and ``wrong`` (the lines of the
+  program that caused the error, each with ``what`` it did).
   Its ``values`` are those of tensors in its forward run that differ from the ``value`` of their
   items, by item; null where the value is not known.
 - A step has ``name`` (of the node, as PyTorch gives it), ``number`` (its place among all steps of
@@ -37,6 +38,7 @@ from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.viz._marks import Mark, marks_of
 from retrograd.viz._model import Graph, walk
 from retrograd.viz._naming import Names, named
+from retrograd.viz._pass_errors import PassError
 from retrograd.viz._pass_values import differing_values, use_first_values
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_passes import PassRecord, Step
@@ -218,8 +220,17 @@ class Writer:
             "values": {str(item): self.value(value) for item, value in self.differing[i].items()},
             "count": record.count,
             "left_out": record.count - len(record.steps),
-            "error": record.error,
+            "error": None if record.error is None else record.error.text,
+            "wrong": [] if record.error is None else self.wrong(record.error),
         }
+
+    def wrong(self, error: PassError) -> list[dict[str, Any]]:
+        """The lines of the program that caused an error."""
+        lines = [("changed a saved value", place) for place in error.changed]
+        if error.raised is not None:
+            lines.append(("raised the error", error.raised))
+        places = [(what, self.place(place)) for what, place in lines]
+        return [{"what": what, "place": place} for what, place in places if place is not None]
 
     def step(self, step: Step, number: int, marks: list[int]) -> dict[str, Any]:
         changed = any(a is not b for a, b in zip(step.arrived, step.incoming, strict=False))

@@ -139,9 +139,9 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
     print(summary(told))
     print(f"\nThe page is {short(out)}", flush=True)
     if wanted > first:
-        count = f"{len(passes)} backward pass{'es' * (len(passes) != 1)}"
+        count = "1 backward pass was" if first == 1 else f"{first} backward passes were"
         raise UserError(
-            f"there is no pass {wanted}: {count} were recorded; the page opens at {first}"
+            f"there is no pass {wanted}: {count} recorded; the page opens at pass {first}"
         )
 
 
@@ -153,7 +153,9 @@ def summary(told: dict[str, Any]) -> str:
     if len(lines) > 2 * LISTED:
         lines[LISTED:-1] = [f"... {len(lines) - LISTED - 1} more"]
     if told["limits"]["passes_left_out"]:
-        lines.append(f"... {told['limits']['passes_left_out']} later passes were not recorded")
+        left_out = told["limits"]["passes_left_out"]
+        were = "pass was" if left_out == 1 else "passes were"
+        lines.append(f"... {left_out:,} later {were} not recorded")
     total = told["memory"]["total"]
     if total:
         lines.append(f"the graph keeps {bytes_text(total)} for the backward pass")
@@ -161,16 +163,22 @@ def summary(told: dict[str, Any]) -> str:
     for mark in marks[:LISTED]:
         lines.append(f"{mark['kind']}: {mark['text']}{_place(told, mark.get('place'))}")
     if len(marks) > LISTED:
-        lines.append(f"... {len(marks) - LISTED} more marks in the page")
+        lines.append(f"... {counted(len(marks) - LISTED, 'more mark')} in the page")
     return "\n".join(lines)
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things: ``1 step``, ``2,000 steps``."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _alike(told: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
     """Consecutive passes with the same description: numbers of the first and the last."""
     said = []
     for one in told["passes"]:
-        ended = f", ended early: {one['error']}" if one["error"] else ""
-        said.append(f"{one['how']}{_place(told, one.get('place'))}, {one['count']:,} steps{ended}")
+        ended = ", ended in an error" if one["error"] else ""
+        steps = counted(one["count"], "step")
+        said.append(f"{one['how']}{_place(told, one.get('place'))}, {steps}{ended}")
     for text, numbers in itertools.groupby(range(len(said)), said.__getitem__):
         first, *_, last = [*numbers] * 2
         yield first + 1, last + 1, text

@@ -5,7 +5,7 @@
 const [LARGE, SMALL, LINE] = [13, 11, 1.35]; // sizes of letters; the height of a line in them
 const LONGEST = 34; // characters of a line, as boxes are made for
 const MARK_SIGNS = {
-  nan: "!", inf: "∞", exploding: "↗", vanishing: "↘", detached: "✂", no_grad: "✂", unused: "∅",
+  error: "✕", nan: "!", inf: "∞", exploding: "↗", vanishing: "↘", detached: "✂", no_grad: "✂", unused: "∅",
   memory: "▤",
 };
 const STATE_WORDS = {

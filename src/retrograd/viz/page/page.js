@@ -73,6 +73,7 @@ class Page {
     byId("pass").value = number;
     byId("slider").max = this.steps.length;
     this.panel.prepareGrads(number);
+    this.source.warn(this.story.passes[number]?.wrong);
     showNorms(byId("norms"), this.steps, this.story.marks.flatMap((mark) =>
       stepsOf(mark).filter(([pass]) => pass === number).map(([, at]) => [mark.kind, at])));
     this.show(this.graph.group ?? null, true);

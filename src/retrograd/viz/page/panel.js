@@ -1,6 +1,7 @@
 // The panel: what happens in this step, and what was picked.
 
 const MARK_WORDS = {
+  error: "error",
   nan: "NaN", inf: "infinite", exploding: "exploding", vanishing: "vanishing", detached: "detached",
   no_grad: "no_grad", unused: "unused", memory: "memory",
 };
@@ -79,7 +80,7 @@ class Panel {
     return [
       this.head(item, step.name ? h("p", { class: "quiet" }, h("code", null, h("bdi", null, step.name))) : null,
         h("div", { class: "chips" }, this.marksAt(step).map((i) => this.chip(i)))),
-      step.done === false ? this.trouble(`An error ended the pass here. ${pass.error ?? ""}`) : null,
+      step.done === false ? this.trouble("An error ended the pass here.", pass.error) : null,
       lost > 0 ? h("p", { class: "quiet lost" }, `${plural(lost, "step", "steps")} before this one `
         + `${lost === 1 ? "was" : "were"} not kept.`) : null,
       this.card("Arrives", "arrives", h("p", { class: "says" }, this.words.arriving(step, pass)),
@@ -100,7 +101,8 @@ class Panel {
       const { kind, step: at } = this.story.marks[index];
       return !at && kind !== "memory";
     });
-    return [...new Set([...(step.marks ?? []), ...always])].slice(0, 12);
+    const here = (step.marks ?? []).filter((index) => this.story.marks[index].kind !== "error");
+    return [...new Set([...here, ...always])].slice(0, 12);
   }
 
   rule({ words, formulas, source }, options) {
@@ -191,7 +193,7 @@ class Panel {
         h("p", { class: "quiet" }, "No backward pass was recorded.")),
       pass?.left_out ? this.trouble(`The pass took ${plural(pass.count, "step", "steps")}; `
         + `${plural(pass.left_out, "was", "were")} not kept.`) : null,
-      pass?.error ? this.trouble(`It ended early. ${pass.error}`) : null,
+      pass?.error ? this.trouble("The pass ended in an error.", pass.error) : null,
       limits?.passes_left_out ? h("p", { class: "quiet" },
         `${plural(limits.passes_left_out, "later pass was", "later passes were")} not recorded.`) : null,
       memory?.total ? this.memory(memory) : null,
@@ -213,8 +215,19 @@ class Panel {
       ] : null);
   }
 
-  trouble(text) {
-    return h("p", { class: "trouble", role: "note" }, h("bdi", null, text));
+  /** What went wrong, and the message of an error; lines of the program in it are links. */
+  trouble(text, message) {
+    return h("div", { class: "trouble", role: "note" }, h("p", null, h("bdi", null, text)),
+      (message ?? "").split("\n").filter(Boolean).map((line) => h("p", null, this.linked(line))));
+  }
+
+  linked(line) {
+    const match = /^(.*\bat )(\S+):(\d+)(?:: (.*))?$/.exec(line);
+    const name = match?.[2].split(/[\\/]/).at(-1);
+    const file = this.story.files.findIndex((one) => one.name === name);
+    if (!match || file < 0) return h("bdi", null, line);
+    return [h("bdi", null, match[1]), this.placeLink([file, Number(match[3])]),
+      match[4] ? [": ", code(match[4])] : null];
   }
 
   memory({ total, items }) {

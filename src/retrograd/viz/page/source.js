@@ -82,6 +82,22 @@ class SourceView {
       h("div", { class: "block" }, rows.slice(number * BLOCK, (number + 1) * BLOCK)));
     this.lines.replaceChildren(...blocks);
     this.current = this.picked = null;
+    this.warn(this.wrong);
+  }
+
+  /** Mark the lines that caused the error of a pass. */
+  warn(wrong) {
+    this.wrong = wrong ?? [];
+    for (const row of this.lines.querySelectorAll(".wrong")) {
+      row.classList.remove("wrong");
+      row.querySelector(".what").remove();
+    }
+    for (const { what, place } of this.wrong) {
+      const known = place[0] === this.file ? this.rows.get(place[1]) : null;
+      if (!known || known.row.classList.contains("wrong")) continue;
+      known.row.classList.add("wrong");
+      known.row.append(h("span", { class: "what" }, `✕ ${what}`));
+    }
   }
 
   /** Shade lines by how far the pass has come: those given, or all. */

@@ -1,0 +1,74 @@
+"""A pass that ended in an error: its message, and the lines of the program that it is about."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from retrograd._source import Place, is_own
+from retrograd.autograd._history import CopySlices
+from retrograd.autograd._node import FREED, Node
+from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._versions import Version
+from retrograd.autograd.function import FunctionCtx
+
+
+@dataclass(slots=True)
+class PassError:
+    """What ended a pass. The error itself is not kept: it holds the frames that it came through."""
+
+    message: str
+    node: Node | None  # that was running
+    changed: list[Place] = field(default_factory=list)  # that wrote to values the node had saved
+    raised: Place | None = None  # in a hook or a backward of the user
+    notes: list[str] = field(default_factory=list)  # those of the error, also later ones
+
+    @classmethod
+    def of(cls, error: BaseException, node: Node | None, started: Place) -> PassError:
+        """A description of an error. ``started``: the line that started the pass."""
+        if not hasattr(error, "__notes__"):
+            error.__notes__ = []  # hints are added while the error is on its way to the user
+        raised = raised_at(error)
+        return cls(
+            f"{type(error).__name__}: {error}",
+            node,
+            [] if node is None else list(dict.fromkeys(writes(node))),
+            None if raised is None or raised[0] is started[0] else raised,
+            error.__notes__,
+        )
+
+    @property
+    def text(self) -> str:
+        """The message with all notes."""
+        return "\n".join([self.message, *self.notes])
+
+    @property
+    def first_sentence(self) -> str:
+        """The beginning of the message."""
+        return self.message.partition("\n")[0].partition(". ")[0].rstrip(".")
+
+
+def writes(node: Node) -> Iterator[Place]:
+    """The lines that wrote to values after a node had saved them."""
+    if isinstance(node, CopySlices):
+        yield from writes(node.write)
+    if node.saved is None or node.saved is FREED:
+        return
+    entries: list[tuple[object, object]] = []
+    if isinstance(node, OperationNode):
+        entries = list(zip(node.saved[1::3], node.saved[2::3], strict=True))
+    elif isinstance(node, FunctionCtx):
+        entries = [(entry[1], entry[2]) for entry in node.saved]
+    for version, count in entries:
+        if isinstance(version, Version) and version.count != count:
+            yield version.written_at
+
+
+def raised_at(error: BaseException) -> Place | None:
+    """The innermost line of the user that an error came from."""
+    place = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if not is_own(frame.f_code.co_filename):
+            place = frame.f_code, frame.f_lasti
+    return place
