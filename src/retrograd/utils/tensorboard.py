@@ -47,7 +47,7 @@ class SummaryWriter:
         if not log_dir:
             now = time.strftime("%b%d_%H-%M-%S")
             log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")
-        self.log_dir = os.fspath(log_dir)
+        self.log_dir: str = os.fspath(log_dir)
         self._suffix = filename_suffix
         self._files: dict[str, EventFile] = {}
         self._open("")
@@ -119,8 +119,10 @@ class SummaryWriter:
                 raise ValueError("The input has no element.")
             edges = _edges() if bins == "tensorflow" else bins
             counts, limits = histogram(numbers, edges)
-            facts = (numbers.min(), numbers.max(), numbers.numel(), numbers.sum(),
-                     (numbers * numbers).sum())  # fmt: skip
+            squares = (numbers * numbers).sum()
+            facts: tuple[Any, ...] = (
+                numbers.min(), numbers.max(), numbers.numel(), numbers.sum(), squares
+            )  # fmt: skip
             found, borders = counts.tolist(), limits.tolist()
             taken = [i for i, n in enumerate(found) if n]
             start, end = taken[0], taken[-1] + 1
