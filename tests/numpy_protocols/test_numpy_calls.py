@@ -4,6 +4,7 @@ modes against differences of NumPy's own values."""
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -205,3 +206,34 @@ def test_batches_agree_with_their_entries(call: str) -> None:
     for ours, first, second in zip(func.vmap(called)(*stacked), *single, strict=True):
         expected = torch.stack([first, second])
         assert torch.allclose(ours, expected, rtol=1e-6, atol=1e-8, equal_nan=True)
+
+
+def test_edges_of_shapes_and_dtypes_are_those_of_numpy() -> None:
+    """Arrays of no dimensions, without elements, of truth values and of complex numbers."""
+    given = {
+        "o": np.array(2.5), "e": np.zeros((0, 3)), "b": np.array([[True, False], [True, True]]),
+        "c": np.array([2 + 1j, 1 - 1j, 2 + 1j, 1.5j]), "t": np.array([3, 1, 2]),
+    }  # fmt: skip
+    for call in (
+        "np.sum(o, axis=0)", "np.max(o, axis=-1, keepdims=True)", "np.cumsum(o, axis=0)",
+        "np.argmax(o, axis=0)", "np.take(o, [0, 0], axis=0)", "np.repeat(o, 2, axis=0)",
+        "np.add.reduce(o)", "np.sum(e)", "np.mean(e, axis=1)", "np.median(e, axis=0)",
+        "np.median(e)", "np.resize(e, (2, 2))", "np.unwrap(e[:, :0])", "np.sort(e)",
+        "np.concatenate([e, e])", "np.argmax(b)", "np.argmax(b, axis=1)", "np.argmin(b, axis=0)",
+        "np.isin(b, [True])", "np.abs(b)", "np.sum(b)", "np.cumsum(b)", "np.any(b, axis=0)",
+        "np.isin(c, [2 + 1j])", "np.isin(c, [1.0], invert=True)", "np.unique(c)",
+        "np.unique(c, return_index=True, return_inverse=True, return_counts=True)",
+        "np.linspace(c, 1.0, 3)", "np.round(c)", "np.round(t)", "np.round(t, 1)", "np.tril(t)",
+        "np.triu(t, 1)", "np.where(b, c[:2], 0)", "np.polyval(t, 2)", "np.nonzero(t)",
+    ):  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's, about means of nothing
+            theirs = run(call, given)
+        ours = run(call, {k: torch.tensor(v) for k, v in given.items()})
+        for found, expected in zip(ours, theirs, strict=True):
+            assert tuple(found.shape) == np.shape(expected), call
+            np.testing.assert_allclose(found.numpy(), expected, err_msg=call)
+    with pytest.raises(ValueError, match="nonzero on 0d arrays"):
+        np.nonzero(torch.tensor(1.0))
+    with pytest.raises(ValueError, match="too deep"):
+        np.convolve(torch.ones(2, 2), [1.0])

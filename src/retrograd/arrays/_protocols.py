@@ -53,6 +53,11 @@ def vector_indices(names: str, sizes: tuple[int, ...], offset: int) -> Any:
     return getattr(np, f"{names}_indices")(sizes[0], offset, sizes[1])
 
 
+def unique(x: Any) -> Any:
+    """Which of the values that occur is where, and how often each occurs. A NaN equals no other."""
+    return np.unique(x, return_inverse=True, return_counts=True, equal_nan=False)[1:]
+
+
 def array_of(given: Any) -> Any:
     """An array of nested sequences of numbers."""
     return np.asarray(given)

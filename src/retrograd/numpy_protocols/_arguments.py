@@ -80,7 +80,9 @@ def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Axes counted from the front: all for None."""
     if axis is None:
         return tuple(range(ndim))
-    given = (axis,) if isinstance(axis, int) or not isinstance(axis, (tuple, list)) else axis
+    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    if not ndim and given in ((0,), (-1,)):
+        return ()  # which NumPy allows
     for a in given:
         if not -ndim <= a < ndim:
             raise AxisError(f"axis {a} is out of bounds for array of dimension {ndim}")

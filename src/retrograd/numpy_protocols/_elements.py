@@ -38,7 +38,15 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 
 @numpy("round", "around")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    return torch.round(array(a), decimals=decimals)
+    a = array(a)
+    if a.is_complex():
+        parts = (torch.real(a), torch.imag(a))
+        return torch.complex(*[torch.round(x, decimals=decimals) for x in parts])
+    if not a.is_floating_point():
+        if decimals < 0:
+            refuse("numpy.round of integers to tens and more")
+        return a
+    return torch.round(a, decimals=decimals)
 
 
 @numpy()
@@ -194,6 +202,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def unwrap(p: Any, discont: float | None = None, axis: int = -1, *,
            period: float = 2 * math.pi) -> Any:  # fmt: skip
     p = floating(p)
+    if not p.shape[axis]:
+        return p
     jumps = torch.diff(p.detach(), dim=axis)
     wrapped = torch.remainder(jumps + period / 2, period) - period / 2
     wrapped = torch.where((wrapped == -period / 2) & (jumps > 0), period / 2, wrapped)
@@ -236,7 +246,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     start, stop = (floating(x) for x in operands((start, stop)))
     parts = num - 1 if endpoint else num
     start, stop = torch.broadcast_tensors(start, stop)
-    shares = torch.arange(num, dtype=stop.dtype) / max(parts, 1)
+    shares = torch.arange(num, dtype=stop.dtype.to_real()) / max(parts, 1)
     shares = shares.reshape([-1] + [1] * stop.ndim)
     result = torch.movedim(start * (1 - shares) + stop * shares, 0, axis)
     step = (stop - start) / parts if parts > 0 else torch.full_like(stop, torch.nan)

@@ -78,9 +78,16 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
 # -- convolutions ----------------------------------------------------------------------------
 
 
+def _vectors(a: Any, v: Any) -> list[Any]:
+    found = [array(x) for x in (a, v)]
+    if any(x.ndim > 1 for x in found):
+        raise ValueError("object too deep for desired array")
+    return promoted([x.reshape(-1) for x in found])
+
+
 @numpy()
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
-    a, v = promoted([array(a).reshape(-1), array(v).reshape(-1)])
+    a, v = _vectors(a, v)
     if not a.numel() or not v.numel():
         raise ValueError("numpy.convolve: a and v cannot be empty")
     if v.numel() > a.numel():
@@ -96,7 +103,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 
 @numpy()
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    a, v = promoted([array(a).reshape(-1), array(v).reshape(-1)])
+    a, v = _vectors(a, v)
     v = torch.conj(torch.flip(v, (0,)))
     if mode == "same" and v.numel() > a.numel():  # centered on the longer, of which more is left
         full, n, m = convolve(a, v), v.numel(), a.numel()

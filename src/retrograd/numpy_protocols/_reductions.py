@@ -150,14 +150,20 @@ def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     return _summed(array(a) != 0, axis, keepdims)
 
 
+def _ordered(a: Any) -> Any:
+    """An array that can be compared: truth as 0 and 1."""
+    a = array(a)
+    return a.to(torch.uint8) if a.dtype is torch.bool else a
+
+
 @numpy()
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return along_one(torch.argmax, array(a), axis, keepdims)
+    return along_one(torch.argmax, _ordered(a), axis, keepdims)
 
 
 @numpy()
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    return along_one(torch.argmin, array(a), axis, keepdims)
+    return along_one(torch.argmin, _ordered(a), axis, keepdims)
 
 
 @numpy()
@@ -193,6 +199,9 @@ def _quantile(
         refuse(f"numpy.quantile(method={method!r})")
     a = floating(a)
     q = array(q).detach().to(a.dtype)
+    if not a.numel() and name == "quantile":
+        empty = _summed(a, axis, keepdims) * torch.nan
+        return empty.expand(*q.shape, *empty.shape)
     function = getattr(torch, name)
     result = along_one(
         lambda x, dim: function(x, q.reshape(-1), dim, interpolation=method), a, axis, keepdims
@@ -332,7 +341,8 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = Fal
 
 
 def _scanned(name: str, a: Any, axis: Any, dtype: Any) -> Any:
-    a = array(a).reshape(-1) if axis is None else array(a)
+    a = array(a)
+    a = a.reshape(-1) if axis is None or not a.ndim else a
     given = {} if dtype is None else {"dtype": dtype_of(dtype)}
     return getattr(torch, name)(a, axis or 0, **given)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import retrograd as torch
-from retrograd import Tensor
+from retrograd import Tensor, arrays
 from retrograd.numpy_protocols._arguments import array, operands, refuse
 from retrograd.numpy_protocols._functions import numpy
 
@@ -13,7 +13,7 @@ from retrograd.numpy_protocols._functions import numpy
 def _flat(a: Any, axis: int | None) -> tuple[Tensor, int]:
     """The array and the axis to work along: all elements, if none is named."""
     a = array(a)
-    return (a.reshape(-1), 0) if axis is None else (a, axis)
+    return (a.reshape(-1), 0) if axis is None or not a.ndim else (a, axis)
 
 
 @numpy()
@@ -72,7 +72,13 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 
 @numpy()
 def nonzero(a: Any) -> tuple[Any, ...]:
-    return tuple(torch.nonzero(array(a), as_tuple=True))
+    a = array(a)
+    if not a.ndim:
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() "
+            "instead."
+        )
+    return tuple(torch.nonzero(a, as_tuple=True))
 
 
 @numpy()
@@ -128,7 +134,12 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 @numpy()
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: Any = None) -> Any:  # fmt: skip
-    return torch.isin(array(element), array(test_elements), invert=invert)
+    found = [array(x) for x in (element, test_elements)]
+    found = [x.to(torch.uint8) if x.dtype is torch.bool else x for x in found]
+    if any(x.is_complex() for x in found):
+        same = (found[0][..., None] == found[1].reshape(-1)).any(-1)
+        return ~same if invert else same
+    return torch.isin(*found, invert=invert)
 
 
 @numpy()
@@ -145,9 +156,14 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
            sorted: bool = True) -> Any:  # fmt: skip
     """The values are gathered, at the first place where each is, so they have a derivative."""
     ar, dim = _flat(ar, axis)
-    _, inverse, counts = torch.unique(
-        ar.detach(), return_inverse=True, return_counts=True, dim=dim
-    )
+    if ar.is_complex():  # in the order of NumPy: by real parts, then by imaginary parts
+        if axis is not None:
+            refuse("numpy.unique of complex numbers along an axis")
+        inverse, counts = (array(x) for x in arrays.protocols.unique(ar.detach().numpy()))
+    else:
+        _, inverse, counts = torch.unique(
+            ar.detach(), return_inverse=True, return_counts=True, dim=dim
+        )
     size = counts.shape[0]
     order = torch.argsort(inverse, stable=True)
     first = order[torch.cumsum(counts, 0) - counts] if size else order

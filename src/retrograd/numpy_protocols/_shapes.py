@@ -243,7 +243,8 @@ def tile(A: Any, reps: Any) -> Any:  # noqa: N803
 
 @numpy()
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    a = array(a).reshape(-1) if axis is None else array(a)
+    a = array(a)
+    a = a.reshape(-1) if axis is None or not a.ndim else a
     repeats = repeats if is_number(repeats) else array(repeats)
     return torch.repeat_interleave(a, repeats, axis or 0)
 
@@ -309,6 +310,8 @@ def _pad_constant(a: Tensor, widths: list[tuple[int, int]], values: Any) -> Any:
 def resize(a: Any, new_shape: Any) -> Any:
     a = array(a).reshape(-1)
     sizes = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
+    if not a.numel():
+        return a.new_zeros(sizes)
     return a[torch.arange(count_of(sizes)) % a.numel()].reshape(sizes)
 
 
@@ -358,14 +361,20 @@ def diagflat(v: Any, k: int = 0) -> Any:
     return torch.diagflat(array(v), k)
 
 
+def _matrices(m: Any) -> Any:
+    """Matrices, or a vector as a matrix of equal rows, as NumPy has it."""
+    m = array(m)
+    return m.expand(m.shape[0], m.shape[0]) if m.ndim == 1 else m
+
+
 @numpy()
 def tril(m: Any, k: int = 0) -> Any:
-    return torch.tril(array(m), k)
+    return torch.tril(_matrices(m), k)
 
 
 @numpy()
 def triu(m: Any, k: int = 0) -> Any:
-    return torch.triu(array(m), k)
+    return torch.triu(_matrices(m), k)
 
 
 @numpy()
