@@ -29,18 +29,23 @@ class Control(Kernel):
         raise NotImplementedError
 
     def formals(self, number: int) -> list[Var]:
-        """What an argument of the line is in each of its programs."""
+        """What an argument of the line is in each of its programs; nothing if it is carried, or
+        comes slice by slice."""
         raise NotImplementedError
+
+    def slices(self, number: int) -> list[Var]:
+        """What a slice of an argument is in the programs, if that may be left out."""
+        return []
 
     def without_unused(self, line: Line, needed: set[Var]) -> None:
         """Leave out outputs that nobody needs, and arguments that no program uses."""
         self.drop_outputs(line, needed)
         for number in reversed(range(len(line.args))):
-            formals = self.formals(number)
+            formals = self.formals(number) or self.slices(number)
             if formals and not any(
                 is_used(program, v) for program in self.programs for v in formals
             ):  # fmt: skip
-                self.drop_argument(line, number)
+                self.drop_argument(line, number, formals)
 
     def take_constants(self, line: Line) -> None:
         """Let the programs know the arguments that are constants."""
@@ -49,10 +54,10 @@ class Control(Kernel):
             if formals and isinstance(x, Var) and x.constant is not None:
                 for v in formals:
                     v.name, v.constant = x.name, x.constant
-                self.drop_argument(line, number)
+                self.drop_argument(line, number, formals)
 
-    def drop_argument(self, line: Line, number: int) -> None:
-        formals = self.formals(number)
+    def drop_argument(self, line: Line, number: int, formals: Sequence[Var]) -> None:
+        """Leave out an argument, and what it is in the programs."""
         for program in self.programs:
             program.inputs = [v for v in program.inputs if v not in formals]
         line.args = (*line.args[:number], *line.args[number + 1 :])
@@ -146,6 +151,15 @@ class Scan(Loop):
         if number < self.carried + self.sliced:
             return []
         return [self.programs[0].inputs[number]]
+
+    def slices(self, number: int) -> list[Var]:
+        is_slice = self.carried <= number < self.carried + self.sliced
+        # One stays: it says how many there are.
+        return [self.programs[0].inputs[number]] if is_slice and self.sliced > 1 else []
+
+    def drop_argument(self, line: Line, number: int, formals: Sequence[Var]) -> None:
+        self.sliced -= number < self.carried + self.sliced
+        super().drop_argument(line, number, formals)
 
     def drop_outputs(self, line: Line, needed: set[Var]) -> None:
         kept = [i for i, v in enumerate(line.outputs) if i < self.carried or v in needed]

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._buffers import Plan
-from retrograd.compiler._control_lines import Branch, Control, Scan, While
+from retrograd.compiler._control_lines import Branch, Control, Scan, While, is_used
 from retrograd.compiler._printing import Text, indented
 from retrograd.compiler._program import Line, Program, Var
 
@@ -105,7 +105,9 @@ def _for(
     slices = [f"{x}[{number}]" for x in args[start:end]]
     before = []
     for v, x in zip(body.inputs[start:end], slices, strict=True):
-        before.append(f"{block.variables.give(v)} = {x}")
+        name = block.variables.give(v)
+        if is_used(body, v):
+            before.append(f"{name} = {x}")
     inside = block.lines()
     for name, v in zip(stacked, body.outputs[start:], strict=True):
         inside.append(f"{name}[{number}] = {block.value(v)}")

@@ -1,4 +1,5 @@
-"""A tour of the library: the programs of five notes on autograd, each run in front of the reader.
+"""A tour of the library: the programs of five notes on autograd, and some on compiling, each run in
+front of the reader.
 
 What a program prints is never stored here. It is run, and what comes out is shown.
 """
@@ -12,14 +13,16 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from retrograd.tour._compiling import COMPILING
 from retrograd.tour._programs import NOTES, Note, Program
 
 WIDTH = 88
+CHAPTERS = (*NOTES, COMPILING)
 
 
 def walk() -> Iterator[tuple[Note, Program, str]]:
     """Run the programs one after the other; with each comes what it printed."""
-    for note in NOTES:
+    for note in CHAPTERS:
         namespace: dict[str, Any] = {}
         for program in note.programs:
             if not program.continues:
@@ -57,8 +60,11 @@ def _compiled(program: Program) -> Any:
 
 def main() -> int:
     """Print the whole tour."""
-    total = sum(len(note.programs) for note in NOTES)
-    print(f"{total} programs from {len(NOTES)} notes on autograd, each run now, by retrograd.")
+    total, of_notes = (sum(len(x.programs) for x in part) for part in (CHAPTERS, NOTES))
+    print(
+        f"{of_notes} programs from {len(NOTES)} notes on autograd, and {total - of_notes} on "
+        "compiling, each run now, by retrograd."
+    )
     shown: Note | None = None
     for number, (note, program, printed) in enumerate(walk(), start=1):
         if note is not shown:
