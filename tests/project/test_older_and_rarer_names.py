@@ -90,6 +90,24 @@ def test_sobol_sequences(torch: Any, name: str) -> None:
     compare(torch, SOBOL[name])
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_images_of_bytes_are_resized(
+    torch: Any, mode: str, antialias: bool, align_corners: bool
+) -> None:
+    for shape, size in (((2, 3, 7, 5), (3, 9)), ((1, 1, 4, 11), (12, 4)), ((1, 5, 6, 6), (2, 2))):
+        program = f"""
+x = torch.randint(0, 256, {shape}, dtype=torch.uint8)
+y = F.interpolate(x, {size}, mode={mode!r}, antialias={antialias}, align_corners={align_corners})
+y.tolist(), y.dtype, y.is_contiguous()"""
+        compare(torch, program)
+
+
+def test_bytes_are_not_resized_in_one_dimension(torch: Any) -> None:
+    compare(torch, "F.interpolate(torch.ones(1, 1, 4, dtype=torch.uint8), 3, mode='linear')")
+
+
 def test_factors_first_are_deprecated() -> None:
     a = retrograd.eye(2)
     _arguments._warned.clear()

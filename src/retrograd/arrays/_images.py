@@ -86,12 +86,29 @@ class Map:
 def resample(x: Raw, maps: Sequence[Map]) -> Raw:
     """``x`` with a map applied along each of its last dimensions; those that shrink it first."""
     given = x.dtype
+    if given == np.uint8 and not all(m.picks for m in maps):
+        return _resample_bytes(x, maps)
     if given == np.float16:
         x = x.astype(np.float32)
     axes = sorted(range(-len(maps), 0), key=lambda d: maps[d].count / max(maps[d].size, 1))
     for d in axes:
         x = maps[d].along(x, d)
     return np.ascontiguousarray(x).astype(given, copy=False)
+
+
+def _resample_bytes(x: Raw, maps: Sequence[Map]) -> Raw:
+    """The same for bytes, as PyTorch computes it: rows before columns, with weights that are
+    integers of 16 bits, and bytes between the two."""
+    for axis, m in reversed([*zip(range(-len(maps), 0), maps, strict=True)]):
+        most, bits = m.matrix.max(initial=0.0), 0
+        while bits < 22 and int(0.5 + most * (1 << bits + 1)) < 1 << 15:
+            bits += 1
+        scaled = m.matrix * (1 << bits)
+        weights = np.trunc(scaled + np.copysign(0.5, scaled))
+        total = np.matmul(np.moveaxis(x, axis, -1).astype(np.float64), weights.T)
+        rounded = total.astype(np.int64) + (1 << bits >> 1) >> bits
+        x = np.moveaxis(np.clip(rounded, 0, 255).astype(np.uint8), -1, axis)
+    return np.ascontiguousarray(x)
 
 
 @lru_cache(256)

@@ -213,8 +213,8 @@ def interpolate(
             f"(got {mode})"
         )
     _refuse_sizes(raw(input), counts)
-    if raw(input).dtype.name == "uint8" and "nearest" not in mode:
-        raise NotImplementedError(f"{mode} interpolation of bytes: convert them to floats first")
+    if raw(input).dtype.name == "uint8" and mode in ("linear", "trilinear"):
+        raise NotImplementedError("\"compute_indices_weights_linear\" not implemented for 'Byte'")
     return RESIZE[kind, ndim - 2](
         input, mode=kind, output_size=counts, align_corners=bool(align_corners), scales=scales
     )
