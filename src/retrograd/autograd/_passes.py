@@ -10,9 +10,9 @@ import itertools
 import sys
 from collections import deque
 from types import CodeType
-from typing import NamedTuple
 
 from retrograd import _source
+from retrograd._records import Record
 from retrograd._source import known, user_frame
 
 KEPT = 64
@@ -25,7 +25,7 @@ orders = itertools.count(0, -1)  # of nodes, and of passes among them
 log: deque[Entry] = deque([(1, 1, False, None, 0)], maxlen=KEPT)
 
 
-class Pass(NamedTuple):
+class Pass(Record):
     """A backward pass that has begun."""
 
     began: int  # a number as nodes have: what was made later has a smaller one

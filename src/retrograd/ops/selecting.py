@@ -12,11 +12,26 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._operation import Selecting, Selection, composite, constant, raw
-from retrograd.ops._tangents import by_derivatives, ones_like
 from retrograd.ops._words import EXTREME, PICKED
 from retrograd.ops.comparisons import eq, isnan, logical_and, logical_or
 from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.piecewise import where
+
+# -- tangents ----------------------------------------------------------------------------------
+
+# Each result of a reduction depends on elements of its own, so its derivatives are the gradient of
+# the sum of all results, and its tangent is a scalar product with them.
+
+
+def ones_like(x: Any) -> Any:
+    """The gradient of the sum of all results."""
+    return zeros_like(x) + 1
+
+
+def by_derivatives(derivatives: Any, t: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """The tangent of what is reduced along ``dims``, and differentiable in complex numbers."""
+    return linear.sum_dim(derivatives * t, dim=dims, keepdim=keepdim)
+
 
 # -- extremes, of which equal elements share the gradient --------------------------------------
 
