@@ -127,6 +127,10 @@ def counterpart(ufunc: Any) -> Callable[..., Any] | None:
 
 def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What ``Tensor.__array_ufunc__`` returns."""
+    if method == "__call__" and not options and all(isinstance(x, Tensor) for x in inputs):
+        function = counterpart(ufunc)
+        if function is not None:
+            return function(*inputs)
     if method == "__call__" and len(inputs) == 2 and not isinstance(inputs[0], Tensor):
         reflected = REFLECTED.get(ufunc)
         if reflected is not None and (not options or _is_in_place(inputs, options)):
