@@ -554,3 +554,21 @@ def test_precision_is_that_of_autocast() -> None:
     for x in (*UP, *DOWN):
         assert f(x.float(), w).dtype is torch.float16
     check(f, *[(x.float(), w) for x in (*UP, *DOWN)])
+
+
+def test_variables_of_python_loops_are_those_of_the_call() -> None:
+    """The gradient calls the functions again, when the variables have other values."""
+
+    def f(x: Any, ws: Any) -> Any:
+        for w in ws:
+
+            def scaled(x: Any, deep: bool = True) -> Any:
+                return x * w  # noqa: B023 - which is what is tested
+
+            x = torch.cond(x.sum() > 0, lambda x: scaled(x).sin(), lambda x: x + w, (x,))  # noqa: B023
+            x = torch.scan(lambda c, v: (scaled(c) + v, None), x, torch.stack([x, x]))[0]
+        return x.sum()
+
+    ws = [randn(3, seed=i) for i in range(3)]
+    check(grad(f, argnums=(0, 1)), (UP[0], ws), (DOWN[0], ws))
+    check(hessian(f), (UP[0], ws), (DOWN[0], ws))

@@ -22,6 +22,7 @@ from retrograd.compiler._rehearsal import (
     captured_in,
     check_numbers,
     check_random,
+    frozen,
     has_history,
     replaced,
 )
@@ -35,14 +36,15 @@ Fn = Callable[..., Any]
 
 def cond(level: TraceLevel, pred: Any, true_fn: Fn, false_fn: Fn, operands: Any) -> Any:
     leaves, shape = given_to(operands)
+    branches = (frozen(true_fn), frozen(false_fn))
 
     def traced() -> Any:
-        found = [Rehearsal(level, fn, leaves, shape) for fn in (true_fn, false_fn)]
+        found = [Rehearsal(level, fn, leaves, shape) for fn in branches]
         eager.check_branches(found[0].leaves, found[0].shape, found[1].leaves, found[1].shape)
         check_numbers(found[0].leaves, found[1].leaves)
         captured, values = captured_in(found)
         check_random(found, [pred, *leaves, *values])
-        functions = [Closed(fn, shape, captured) for fn in (true_fn, false_fn)]
+        functions = [Closed(fn, shape, captured) for fn in branches]
         with unnoted():
             outputs = Cond.apply(Blocks(level, *functions), replaced(pred), *leaves, *values)
         return found[0].filled(outputs)
@@ -52,12 +54,13 @@ def cond(level: TraceLevel, pred: Any, true_fn: Fn, false_fn: Fn, operands: Any)
 
 def while_loop(level: TraceLevel, cond_fn: Fn, body_fn: Fn, carried: Any) -> Any:
     leaves, shape = given_to(carried)
+    parts = (frozen(cond_fn), frozen(body_fn))
 
     def traced() -> Any:
         if not all(isinstance(x, Tensor) for x in leaves):
             raise CannotTrace("a loop that carries an int, whose value no program knows. Carry a "
                               "tensor instead")  # fmt: skip
-        found = [Rehearsal(level, fn, leaves, shape) for fn in (cond_fn, body_fn)]
+        found = [Rehearsal(level, fn, leaves, shape) for fn in parts]
         if not isinstance(eager.checked_condition(found[0].output), Tensor):
             raise CannotTrace("a loop whose condition is a bool. Compute a tensor instead")
         eager.checked_values(leaves, shape, found[1].output)
@@ -68,7 +71,7 @@ def while_loop(level: TraceLevel, cond_fn: Fn, body_fn: Fn, carried: Any) -> Any
             raise CannotTrace("while_loop(), whose gradient needs the values of all iterations. "
                               "Use torch.scan(), which keeps them, for a known number of "
                               "iterations, or forward mode")  # fmt: skip
-        functions = [Closed(fn, shape, captured) for fn in (cond_fn, body_fn)]
+        functions = [Closed(fn, shape, captured) for fn in parts]
         with unnoted():
             outputs = WhileLoop.apply(Blocks(level, *functions), len(leaves), *given)
         return tuple(unflatten(outputs, shape))
@@ -83,16 +86,17 @@ def scan(level: TraceLevel, combine_fn: Fn, init: Any, xs: Any, dim: int, revers
     slices, _ = given_to(xs)
     moved = [x.movedim(dim, 0) if dim else x for x in slices]
     shape = flatten((init, xs))[1]
+    function = frozen(combine_fn)
 
     def traced() -> Any:
         with aside(level):
             first = [*carry, *[x.select(0, -1 if reverse else 0) for x in moved]]
-            found = Rehearsal(level, combine_fn, first, shape)
+            found = Rehearsal(level, function, first, shape)
         ys_shape = eager.combined(carry, carry_shape, found.output)[2]
         captured, values = captured_in([found])
         given = [*carry, *moved, *values]
         check_random([found], given)
-        combine = Closed(combine_fn, shape, captured)
+        combine = Closed(function, shape, captured)
         blocks = Blocks(level, combine)
         with unnoted():
             outputs = run_scan(blocks, combine, len(carry), len(moved), reverse, given)

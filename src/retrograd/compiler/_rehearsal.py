@@ -8,6 +8,8 @@ place (``Closed``), as transforms and derivatives of control flow do.
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -188,6 +190,31 @@ def draws(line: Line) -> bool:
 
 
 # -- functions of nothing but their arguments --------------------------------------------------
+
+
+def frozen(function: Any, known: dict[int, Any] | None = None) -> Any:
+    """A function with the variables that it captured as they are now, those of functions among them
+    included. A derivative calls it again later, when a loop may have given them other values."""
+    known = {} if known is None else known
+    if id(function) in known:
+        return known[id(function)]
+    if isinstance(function, functools.partial):
+        inner = frozen(function.func, known)
+        return functools.partial(inner, *function.args, **function.keywords)
+    if not isinstance(function, types.FunctionType) or not function.__closure__:
+        return function
+    cells = tuple([types.CellType() for _ in function.__closure__])
+    copy = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, cells
+    )
+    copy.__kwdefaults__, copy.__dict__ = function.__kwdefaults__, function.__dict__
+    known[id(function)] = copy
+    for cell, old in zip(cells, function.__closure__, strict=True):
+        try:
+            cell.cell_contents = frozen(old.cell_contents, known)
+        except ValueError:  # it has no value yet
+            continue
+    return copy
 
 
 class Closed:
