@@ -27,8 +27,8 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-# Programs for type checkers, some of them with mistakes, and programs that import torch.
-collect_ignore_glob = ["typing/*", "programs/*"]
+# Programs for type checkers, programs that import torch, and programs with mistakes.
+collect_ignore_glob = ["typing/*", "programs/*", "confusions/*"]
 
 
 def pytest_collection_finish() -> None:

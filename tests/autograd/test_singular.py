@@ -58,6 +58,8 @@ CASES: list[tuple[Any, Any, tuple[str, ...]]] = [
      ("0 · inf at element [0]: exp has overflowed", HIDDEN)),
     (lambda x: x.softmax(1).sum(), ((-math.inf, -math.inf), (1.0, 2.0)),
      ("At element [0, 0]: all elements of a row are -inf: 0/0.", "leave at least one element")),
+    (lambda x: (x**2).sum().sqrt(), (0.0, 0.0),
+     ("An infinite gradient came from sqrt at test_singular.py:", "sqrt has infinite slope at 0")),
     (lambda x: x.std(), (1.0,), ("The standard deviation of one element is 0/0.",)),
 ]  # fmt: skip
 

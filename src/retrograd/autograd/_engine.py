@@ -315,7 +315,7 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     finally:
         task.recording_for = None
     if modes.anomaly and modes.check_nan:
-        check_nan(node, received, grads)
+        check_nan(task, node, received, grads)
     if not task.keep_graph:
         node.release()
     if extras is not None and extras.post_hooks:
@@ -334,7 +334,13 @@ def must_run(task: Task, node: Node, next_nodes: Sequence[Node | None]) -> bool:
     return any(n is not None for n in next_nodes) or not task.wanted.get(node, True)
 
 
-def check_nan(node: Node, received: Sequence[Any], grads: Sequence[Any]) -> None:
+def check_nan(
+    task: Task, node: Node, received: Sequence[Any], grads: Sequence[Any]
+) -> None:
+    """In anomaly mode: an error for a gradient that is NaN, with its cause."""
+    from retrograd.autograd._explaining._singular import cause_in_pass, note_infinity
+
+    given = [None if g is None else values_of(g) for g in grads]
     for i, g in enumerate(received):
         if g is not None and arrays.any(arrays.isnan(values_of(g))):
             recorded = f"\n  recorded at {node.source}" if node.source else ""
@@ -342,11 +348,10 @@ def check_nan(node: Node, received: Sequence[Any], grads: Sequence[Any]) -> None
                 f"Function '{node.name()}' returned nan values in its {i}th output.{recorded}"
             )
             explain(node, error)
-            from retrograd.autograd._explaining._singular import cause
-
-            for sentence in cause(node, values_of(g), [values_of(x) for x in grads]):
+            for sentence in cause_in_pass(task, node, values_of(g), given):
                 error.add_note(f"  {sentence}")
             raise error
+    note_infinity(task, node, [None if g is None else values_of(g) for g in received], given)
 
 
 def values_of(g: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from retrograd import arrays
 from retrograd.autograd._explaining import _facts as facts
@@ -85,6 +86,30 @@ def cause(
     return []
 
 
+# The infinity that a pass has met first, with its cause: a NaN may follow from it.
+_infinities: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+
+
+def note_infinity(task: Any, node: Node, received: Sequence[Any], grads: Sequence[Any]) -> None:
+    """Note that a node of a pass has made an infinite gradient of finite ones."""
+    if task in _infinities or not any(g is not None and _not_finite(g) for g in received):
+        return
+    if not any(g is not None and _not_finite(g) for g in grads):
+        came = f"An infinite gradient came from {facts.operation_name(node)}{facts.at(node)}"
+        _infinities[task] = [came, *cause(node, None, [g for g in grads if g is not None])]
+
+
+def cause_in_pass(task: Any, node: Node, gradient: Any, grads: Sequence[Any]) -> list[str]:
+    """Why a node gives NaN in a pass: by itself, or because an infinity came to it."""
+    if any(g is not None and _not_finite(g) for g in grads) and task in _infinities:
+        return _infinities[task]
+    return cause(node, gradient, [g for g in grads if g is not None])
+
+
+def _not_finite(g: Any) -> bool:
+    return not bool(arrays.all(arrays.isfinite(g)))
+
+
 def _given(point: Point, grads: Sequence[Any], gave_nan: bool) -> float | None:
     """The gradient that a node was given for an element."""
     if len(grads) == 1 and tuple(grads[0].shape) == point.shape:
@@ -102,7 +127,7 @@ def _sentences(point: Point, g: float | None) -> list[str]:
     first = f"{what}{where}{singular.says}."
     cure = "put the `where` inside, so that the operation never sees the element; or " * hidden
     return [
-        first[0].upper() + first[1:],
+        first[0].upper() + first[1:] if first.startswith(("at ", "the ", "all ")) else first,
         *([HIDES] if hidden else []),
         f"What to do: {cure}{singular.cure}.",
     ]

@@ -1,0 +1,11 @@
+# where outside of sqrt.
+# ask: anomaly
+# cause: 0/0 at element [0]: sqrt has infinite slope at 0
+# cure: put the `where` inside
+# line: 9
+import torch
+
+x = torch.tensor([0.0, 4.0], requires_grad=True)
+y = torch.where(x > 0, x.sqrt(), torch.zeros(2))
+y.sum().backward()
+print(x.grad)
