@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +42,7 @@ def run(program: Program, namespace: dict[str, Any]) -> str:
         except Exception as error:
             if program.fails is None or not isinstance(error, program.fails):
                 raise
-            printed.writelines(traceback.format_exception_only(error))
+            printed.write(f"{type(error).__name__}: {error}\n")
         else:
             if program.fails is not None:
                 raise RuntimeError(f"'{program.title}' should have raised {program.fails.__name__}")
