@@ -13,7 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks import compile, large, ops, orders, overhead, pipeline, training, transforms
+from benchmarks import (
+    compile,
+    large,
+    ops,
+    orders,
+    overhead,
+    pipeline,
+    solvers,
+    training,
+    transforms,
+)
 from benchmarks._runner import Progress, Result
 from benchmarks._workers import WorkerError
 from benchmarks.libraries import BY_KEY, LIBRARIES, Library
@@ -69,6 +79,7 @@ def parser() -> Parser:
     add_training(groups)
     add_pipeline(groups)
     add_orders(groups)
+    add_solvers(groups)
     return main
 
 
@@ -176,6 +187,21 @@ def add_orders(groups: Any) -> None:
     group.add_argument("--programs", metavar="NAMES", type=list_of(orders.NAMES, "program"),
                        help="which to run, separated by commas (default: all of "
                        f"{', '.join(orders.NAMES)})")  # fmt: skip
+    add_json(group)
+
+
+def add_solvers(groups: Any) -> None:
+    group = groups.add_parser(
+        "scipy",
+        help="SciPy's solvers with derivatives from here, by hand and by differences",
+        description=solvers.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group.add_argument("--programs", metavar="NAMES", type=list_of(solvers.NAMES, "program"),
+                       help="which to run, separated by commas (default: all of "
+                       f"{', '.join(solvers.NAMES)})")  # fmt: skip
+    group.add_argument("--rounds", metavar="N", type=positive, default=5,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
     add_json(group)
 
 
@@ -387,9 +413,20 @@ def run_orders(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def run_solvers(options: argparse.Namespace) -> None:
+    libraries, _ = choose_libraries(["retrograd"])
+    about = environment(libraries)
+    print(heading(about))
+    results = solvers.run(options.programs or solvers.NAMES, options.rounds, Progress())
+    if options.json:
+        programs = {result.name: result.as_json() for result in results}
+        written = {"group": "scipy", **about, "programs": programs}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
 GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms,
           "compile": run_compile, "training": run_training, "pipeline": run_pipeline,
-          "orders": run_orders}  # fmt: skip
+          "orders": run_orders, "scipy": run_solvers}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import shutil
 import subprocess
@@ -295,3 +296,13 @@ def test_the_tables_of_orders(load: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     wrong = {"check": {"1": [0.0, 2.0]}}
     with pytest.raises(AssertionError, match=r"mlp, torch:nested, 1: 2.0, not 1.0"):
         orders.check("mlp", "torch:nested", wrong, found)
+
+
+def test_solvers_beside_scipy(load: Any) -> None:
+    solvers = load("benchmarks.solvers")
+    result = solvers.measure("logistic", 1, load("benchmarks._runner").Progress(io.StringIO()))
+    figures = {row.key: row.figures for row in result.rows}
+    assert set(figures) == {"retrograd", "hand", "differences"}
+    assert figures["retrograd"]["calls"] == figures["hand"]["calls"]
+    assert figures["retrograd"]["calls"] < figures["differences"]["calls"]
+    assert figures["hand"]["ratio"] == 1.0
