@@ -144,9 +144,7 @@ def test_colours_are_those_of_the_note() -> None:
     assert min(red, green) - blue > 40  # yellow
     red, green, blue = hue("intermediate")
     assert red > green > blue  # brown
-    assert {"data, no gradient", "leaf", "intermediate result", "operation"} <= set(
-        texts(picture("network").svg)
-    )
+    assert {"data", "leaf", "result", "operation"} <= set(texts(picture("network").svg))
 
 
 # -- names, shapes, values -----------------------------------------------------------------------

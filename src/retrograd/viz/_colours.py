@@ -1,5 +1,6 @@
-"""Colours of pictures: yellow data, green leaves, brown results, blue operations; of programs green
-inputs, blue lines, red lines of the backward pass.
+"""Colours of pictures, the same as those of the page (page/page.css): yellow data, green leaves,
+brown results, blue operations, grey groups. Those of programs: green inputs, blue lines, red lines
+of the backward pass.
 
 The green is bluish, and the kinds also differ in lightness and shape, so that colour-blind readers
 can distinguish them."""
@@ -18,21 +19,21 @@ class Palette(NamedTuple):
 
 
 LIGHT = {
-    "data": Palette("#fff4bf", "#b98a00", "#4a3800"),
-    "leaf": Palette("#c4eede", "#0b7a5b", "#043d2d"),
-    "intermediate": Palette("#f1dfcd", "#9a5b22", "#4a2a0d"),
-    "operation": Palette("#d4e4ff", "#2f66c4", "#0c2a5c"),
-    "group": Palette("#e4e1f7", "#6558b1", "#2b2360"),
+    "data": Palette("#fdf5bf", "#7a6700", "#4a3800"),
+    "leaf": Palette("#d8f1e6", "#0a7a55", "#043d2d"),
+    "intermediate": Palette("#f2e6d8", "#86592d", "#4a2a0d"),
+    "operation": Palette("#dcedfb", "#0b62a4", "#0c2a5c"),
+    "group": Palette("#eceef1", "#565d68", "#23272e"),
     "input": Palette("#c4eede", "#0b7a5b", "#043d2d"),
     "line": Palette("#d4e4ff", "#2f66c4", "#0c2a5c"),
     "backward": Palette("#fbdcd3", "#b4432a", "#571a0c"),
 }
 DARK = {
-    "data": Palette("#4a3f0b", "#e3bf3a", "#fff2c2"),
-    "leaf": Palette("#0e4435", "#46d3a4", "#d5fff0"),
-    "intermediate": Palette("#4b3420", "#d49a60", "#ffe8d1"),
-    "operation": Palette("#193766", "#7db0ff", "#dfebff"),
-    "group": Palette("#332d5e", "#a79bf0", "#e9e5ff"),
+    "data": Palette("#453f12", "#eed94c", "#fff2c2"),
+    "leaf": Palette("#16402f", "#4fcf9f", "#d5fff0"),
+    "intermediate": Palette("#43331f", "#d2a679", "#ffe8d1"),
+    "operation": Palette("#1b3a55", "#6db6f2", "#dfebff"),
+    "group": Palette("#2e333b", "#a9b1bd", "#e7e8ea"),
     "input": Palette("#0e4435", "#46d3a4", "#d5fff0"),
     "line": Palette("#193766", "#7db0ff", "#dfebff"),
     "backward": Palette("#5a2418", "#f09a83", "#ffe4dc"),

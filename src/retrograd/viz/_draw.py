@@ -23,7 +23,7 @@ def draw(
 ) -> Picture:
     """The graph behind a tensor, or behind several, from inputs to results; or a program.
 
-    Operations are blue, leaves green, intermediate results brown, and data that needs no gradient
+    Operations are blue, leaves green, results brown, and data that needs no gradient
     yellow. Drawing looks at the graph and changes nothing.
 
     Of a compiled function, the program that ran last is drawn: a box for each statement, blue in

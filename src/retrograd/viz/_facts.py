@@ -243,7 +243,7 @@ def _option(value: Any) -> str | None:
     elif isinstance(value, (int, float, complex)):
         text = _number(value)
     elif isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
-        text = "×".join(map(str, value)) if len(value) > 1 else ", ".join(map(str, value))
+        text = str(tuple(value)) if len(value) != 1 else str(value[0])
     else:
         return None
     return text if len(text) <= 24 else None

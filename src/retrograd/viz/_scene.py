@@ -16,14 +16,14 @@ MAX_STUBS = 40  # items outside a group that the picture of its contents shows
 MAX_BOXES = 1000  # in a picture; the contents of a larger group of tensors are left out
 PADDING = (14.0, 6.0)  # beside and above the text of a box
 LEGEND = {
-    "data": "data, no gradient",
+    "data": "data",
     "leaf": "leaf",
-    "intermediate": "intermediate result",
+    "intermediate": "result",
     "operation": "operation",
     "input": "input",
     "line": "line of the program",
     "backward": "line of the backward pass",
-    "group": "folded operations",
+    "group": "group",
 }
 
 

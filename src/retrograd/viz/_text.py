@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ SHOWS = ("values", "gradients", "saved", "source")
 LARGE, SMALL = 13.0, 11.0  # font sizes
 LINE = 1.35  # line height, relative to the font size
 LONGEST = 34  # characters in a line
+SEPARATORS = " ._,/-"  # of words
+WORD_ENDS = r"[ ._,/-]"
 LONGEST_STATEMENT = 56
 STATEMENTS = ("line", "backward")  # kinds of boxes that show a statement of a program
 
@@ -66,16 +69,25 @@ def width(text: str, size: float, bold: bool = False) -> float:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text in one line, without control characters, and with its middle left out if it is long.
+    """A text in one line, without control characters, and with its middle left out if it is long:
+    whole words, where words are short enough.
 
     >>> shortened("a_very_long_name_of_some_parameter.weight", 20)
-    'a_very_lon…er.weight'
+    'a_very_…weight'
     """
     plain = "".join(c if c.isprintable() else " " for c in text).strip()
     if len(plain) <= longest:
         return plain
-    left = longest // 2
-    return f"{plain[:left]}…{plain[-(longest - left - 1) :]}"
+    half = longest // 2
+    left, right = plain[:half], plain[-(longest - half - 1) :]
+    words = [m.end() for m in re.finditer(WORD_ENDS, left)]
+    if plain[half] not in SEPARATORS and words and words[-1] > half // 2:
+        left = left[: words[-1]]
+    words = [m.end() for m in re.finditer(WORD_ENDS, right)]
+    before = plain[-(longest - half)]
+    if before not in SEPARATORS and words and words[0] < len(right) - len(right) // 2:
+        right = right[words[0] :]
+    return f"{left}…{right}"
 
 
 def shape_text(item: Item) -> str:

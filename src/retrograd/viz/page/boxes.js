@@ -22,13 +22,24 @@ function fitted(text, room, size, bold) {
   let longest = Math.min(letters.length, LONGEST);
   ruler.font = `${bold ? 650 : 400} ${size}px ${SANS}`;
   for (;; longest--) {
-    const left = Math.floor(longest / 2);
-    const kept = letters.length <= longest ? letters
-      : [...letters.slice(0, left), "…", ...letters.slice(letters.length - (longest - left - 1))];
-    const string = kept.join("");
+    const string = (letters.length <= longest ? letters : withoutMiddle(letters, longest)).join("");
     if (longest <= 3 || ruler.measureText(string).width <= room) return string;
     if (letters.length > 60) letters = [...letters.slice(0, 30), ...letters.slice(-30)];
   }
+}
+
+/** The beginning and the end of a text: whole words, where words are short enough. */
+function withoutMiddle(letters, longest) {
+  const isEnd = (letter) => " ._,/-".includes(letter);
+  const half = Math.floor(longest / 2);
+  let left = letters.slice(0, half);
+  let right = letters.slice(letters.length - (longest - half - 1));
+  const last = left.findLastIndex(isEnd) + 1;
+  if (!isEnd(letters[half]) && last > Math.floor(half / 2)) left = left.slice(0, last);
+  const first = right.findIndex(isEnd) + 1;
+  const before = letters[letters.length - (longest - half)];
+  if (!isEnd(before) && first && first < right.length / 2) right = right.slice(first);
+  return [...left, "…", ...right];
 }
 
 /** The lines of a box: [text, size, bold]. */

@@ -6,9 +6,10 @@ const MARK_WORDS = {
   no_grad: "no_grad", unused: "unused", memory: "memory",
 };
 const KIND_WORDS = {
-  operation: "operation", leaf: "leaf", data: "data, needs no gradient",
-  intermediate: "intermediate result", group: "group",
+  operation: "operation", leaf: "leaf", data: "data, no gradient", intermediate: "result",
+  group: "group",
 };
+const MOST_PARTS = 20; // of a sum that are listed
 
 class Panel {
   constructor(story, on) {
@@ -83,13 +84,13 @@ class Panel {
       step.done === false ? this.trouble("An error ended the pass here.", pass.error) : null,
       lost > 0 ? h("p", { class: "quiet lost" }, `${plural(lost, "step", "steps")} before this one `
         + `${lost === 1 ? "was" : "were"} not kept.`) : null,
-      this.card("Arrives", "arrives", h("p", { class: "says" }, this.words.arriving(step, pass)),
+      this.card("Incoming gradient", "arrives", h("p", { class: "says" }, this.words.arriving(step, pass)),
         ...this.incoming(step),
         step.captured ? h("p", { class: "quiet" }, "autograd.grad returns this gradient.") : null),
       step.rule ? this.rule(step.rule, Object.entries(step.options ?? {})) : null,
-      step.saved?.length ? this.card("Uses values saved in the forward pass", "uses",
+      step.saved?.length ? this.card("Values saved in the forward pass", "uses",
         step.saved.map(({ name, value }) => this.named(name, value, "saved"))) : null,
-      step.outgoing?.length ? this.card("Leaves", "leaves",
+      step.outgoing?.length ? this.card("Outgoing gradients", "leaves",
         step.outgoing.map((one) => this.leaving(one, step.item))) : null,
       step.accumulate ? this.accumulation(step.accumulate) : null,
     ].filter(Boolean);
@@ -137,23 +138,29 @@ class Panel {
       return [this.sum(parts, values[0], role)];
     }
     return [...shown, h("details", { class: "parts", open: parts.length <= 3 },
-      h("summary", null, `the sum of ${parts.length} gradients`),
-      parts.map(({ from, output, value }) => h("div", { class: "entry part" },
+      h("summary", null, `the sum of ${plural(parts.length, "gradient", "gradients")}`),
+      parts.slice(0, MOST_PARTS).map(({ from, output, value }) => h("div", { class: "entry part" },
         h("span", { class: "which" }, "from ", this.link(from),
-          values.length > 1 ? ` for output ${output ?? 0}` : null), valueView(value, "part"))))];
+          values.length > 1 ? ` for output ${output ?? 0}` : null), valueView(value, "part"))), this.others(parts))];
   }
 
   /** 3.0 + 1.5 = 4.5 */
   sum(parts, total, role) {
     const pieces = [];
-    parts.forEach(({ from, value }, number) => {
+    parts.slice(0, MOST_PARTS).forEach(({ from, value }, number) => {
       if (number) pieces.push(h("span", { class: "sign" }, "+"));
       pieces.push(h("span", { class: "term" },
         h("span", { data: { role: "part" } }, entryView("span", value.data[0], value.dtype, 0)),
         h("small", null, "from ", this.link(from))));
     });
-    return h("div", { class: "sum" }, pieces, h("span", { class: "sign" }, "="),
-      valueView(total, role));
+    return h("div", { class: "sum" }, pieces, this.others(parts),
+      h("span", { class: "sign" }, "="), valueView(total, role));
+  }
+
+  /** How many parts of a sum are not listed. */
+  others(parts) {
+    const more = parts.length - MOST_PARTS;
+    return more > 0 ? h("p", { class: "quiet others" }, `and ${more.toLocaleString("en")} more`) : null;
   }
 
   named(name, value, role) {
@@ -175,7 +182,7 @@ class Panel {
 
   accumulation({ leaf, before, after }) {
     const scalar = after.shape.length === 0;
-    return this.card("Accumulates", "accumulates",
+    return this.card("Accumulation", "accumulates",
       h("p", { class: "says" }, this.words.accumulating({ before })),
       h("p", { class: "which" }, this.link(leaf), h("code", null, ".grad")),
       h("div", { class: scalar ? "change inline" : "change" },
@@ -230,12 +237,20 @@ class Panel {
       match[4] ? [": ", code(match[4])] : null];
   }
 
+  /** What tells an operation from others of its kind: its Module and its line. */
+  where(id) {
+    const { module, place } = this.story.items.get(id);
+    return [module ? ` ${module}` : "", place ? ` line ${place[1]}` : ""].join("");
+  }
+
   memory({ total, items }) {
     const most = [...(items ?? [])].sort((a, b) => b[1] - a[1]).slice(0, 8);
     const row = ([id, bytes]) => {
       const bar = h("span", { class: "bar-of", "aria-hidden": "true" });
       bar.style.setProperty("--part", `${((bytes / most[0][1]) * 100).toFixed(1)}%`);
-      return h("li", null, this.link(id), bar, h("span", { class: "n" }, bytesText(bytes)));
+      return h("li", null, h("span", { class: "of" }, this.link(id),
+        h("span", { class: "quiet" }, this.where(id))), bar,
+      h("span", { class: "n" }, bytesText(bytes)));
     };
     return this.card("Kept in memory by the graph", "memory-card",
       h("p", null, h("b", null, bytesText(total)), " of values saved for the backward pass"),
