@@ -19,7 +19,7 @@ Story = Any
 
 def line_of(function: Callable[..., object], text: str) -> str:
     lines, start = inspect.getsourcelines(function)
-    return f"test_cuts.py:{next(start + i for i, line in enumerate(lines) if text in line)}"
+    return f"test_explain_cuts.py:{next(start + i for i, line in enumerate(lines) if text in line)}"
 
 
 def by_no_grad() -> Story:
@@ -245,8 +245,8 @@ def test_passes_that_have_added_to_a_gradient() -> None:
     first, _, last = [start + i for i, x in enumerate(lines) if ".backward()" in x][:3]
     text = str(explain(w))
     assert "3 backward passes have added to it since it was last set or zeroed:" in text
-    assert f"the first at test_cuts.py:{first}: w.sum().backward()" in text
-    assert f"the last at test_cuts.py:{last}: w.sum().backward()" in text
+    assert f"the first at test_explain_cuts.py:{first}: w.sum().backward()" in text
+    assert f"the last at test_explain_cuts.py:{last}: w.sum().backward()" in text
     w.grad = None
     w.sum().backward()
     assert "passes have added" not in str(explain(w))
