@@ -91,6 +91,7 @@ class State(weakref.ref, Modes):  # type: ignore[type-arg]
     if TYPE_CHECKING:
         plain: bool  # whether nothing is on: operations may take the fast path
         only_levels: bool  # whether nothing is on but, perhaps, transforms
+        unrecorded: bool  # whether operations only have to be computed, as in no_grad mode
         changed: Any  # the modes that the scope sets: what is set outside of it ends at these
         # What stands for the state in ``switch.active``, if it is not plain.
         mark: weakref.ref[Key] | None
@@ -130,6 +131,9 @@ def _classify(state: dict[str, Any]) -> None:
         and not state["interceptors"]
     )
     state["plain"] = only_levels and not state["levels"]
+    state["unrecorded"] = not (
+        state["grad_enabled"] or state["inference"] or state["levels"] or state["interceptors"]
+    )
 
 
 class ThreadModes(_local, Modes):

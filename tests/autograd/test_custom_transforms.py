@@ -393,3 +393,73 @@ def test_a_gradient_through_two_generated_batches(torch: Any) -> None:
     x = torch.tensor(X).reshape(1, 3)
     got = func.grad(lambda x: func.vmap(of_row)(x).sum())(x)
     np.testing.assert_allclose(numbers(torch, got), np.full((1, 3), 6 * 9 * X.sum() ** 2))
+
+
+# -- attributes of the ctx ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["retrograd", "torch"])
+@pytest.mark.parametrize(
+    "name", ["order", "saved", "outputs", "function", "extras", "next_nodes", "is_tensor", "own",
+             "code", "in_jvp", "unrecorded", "kept"],
+)  # fmt: skip
+@pytest.mark.parametrize("transform", ["backward", "grad", "vmap"])
+def test_attributes_of_the_ctx_are_the_users(name: str, transform: str, library: str) -> None:
+    torch = pytest.importorskip(library, reason="PyTorch is not installed to compare with")
+
+    class Power(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            setattr(ctx, name, 3)
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * getattr(ctx, name) * ctx.saved_tensors[0] ** 2
+
+    def f(x: Any) -> Any:
+        y = x * 2
+        z = Power.apply(y)
+        return (z * y + y * z).sum()
+
+    x = torch.tensor([2.0, 3.0], requires_grad=transform == "backward")
+    if transform == "backward":
+        f(x).backward()
+        found = x.grad
+    elif transform == "grad":
+        found = torch.func.grad(f)(x)
+    else:
+        found = torch.func.vmap(torch.func.grad(f))(x)
+    assert found.tolist() == [1024.0, 3456.0]  # the derivative of 32 x⁴
+
+
+def test_the_ctx_is_seen_as_the_node() -> None:
+    seen: list[Any] = []
+
+    class Twice(retrograd.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.factor = 2
+            seen.append((isinstance(ctx, retrograd.autograd.function.FunctionCtx), repr(ctx)))
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.factor
+
+    x = retrograd.ones(1, requires_grad=True)
+    y = Twice.apply(x)
+    assert seen[0][0]
+    assert "TwiceBackward" in seen[0][1]
+    assert y.grad_fn.factor == 2
+    with pytest.raises(AttributeError, match="'TwiceBackward' object has no attribute 'order_'"):
+        _ = y.grad_fn.order_
+    node = weakref.ref(y.grad_fn)
+    del y
+    assert node() is None  # nothing refers to it in a circle

@@ -188,14 +188,14 @@ class Context:
         self.needs_input_grad = real.needs_input_grad[3:]
         self.materialize_grads = True
         self.saved_tensors: tuple[Any, ...] = ()
-        self.kept: dict[str, tuple[Any, ...]] = {"backward": (), "forward": ()}
+        self._kept: dict[str, tuple[Any, ...]] = {"backward": (), "forward": ()}
         self.non_differentiable: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
-        self.kept["backward"] = tensors
+        self._kept["backward"] = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        self.kept["forward"] = tensors
+        self._kept["forward"] = tensors
 
     def mark_non_differentiable(self, *args: Any) -> None:
         self.non_differentiable = args
@@ -210,7 +210,7 @@ class Context:
         self.materialize_grads = bool(value)
 
 
-_OWN = frozenset({"needs_input_grad", "materialize_grads", "saved_tensors", "kept",
+_OWN = frozenset({"needs_input_grad", "materialize_grads", "saved_tensors", "_kept",
                   "non_differentiable"})  # fmt: skip
 
 
@@ -292,7 +292,7 @@ def _setup_context_of(cls: Custom) -> Callable[..., Any]:
                 value, dim = _unpack(level, x)
                 return known.get(id(x), value), dim
 
-            kept = {kind: [unpack(x) for x in tensors] for kind, tensors in inner.kept.items()}
+            kept = {kind: [unpack(x) for x in tensors] for kind, tensors in inner._kept.items()}
             ctx.others = {n: unpack(x) for n, x in vars(inner).items() if n not in _OWN}
             ctx.mark_non_differentiable(*[unpack(x)[0] for x in inner.non_differentiable])
         ctx.batch = (size, randomness, in_dims)

@@ -71,10 +71,16 @@ class FunctionCtx(Node):
         self.outputs: tuple[Any, ...] | None = None  # the same where there are several
         self.input_infos: tuple[Any, ...] = ()
         self.is_tensor: tuple[bool, ...] = ()
+        self.own: dict[str, Any] = {}  # attributes that the user has set: see UserContext
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__.get("own")
+        if own is None or name not in own:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return own[name]
 
     if TYPE_CHECKING:  # users set attributes of their own
 
-        def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     # -- what forward calls ------------------------------------------------------------------
@@ -190,8 +196,8 @@ class FunctionCtx(Node):
         Returns:
             What it returns.
         """
-        rule = self.rule()
-        return rule(self, list(grads)) if self.function.boxed_grads_call else rule(self, *grads)
+        rule, ctx = self.rule(), UserContext(self)
+        return rule(ctx, list(grads)) if self.function.boxed_grads_call else rule(ctx, *grads)
 
     def rule(self) -> Callable[..., Any]:
         """The user's ``backward``, or ``vjp``, which is another name of it.
@@ -234,7 +240,8 @@ class FunctionCtx(Node):
         try:
             with sealed(grad_enabled=recording_in(recorded)):
                 self.unrecorded = modes.grad_enabled and not recorded
-                received = rule(self, grads) if boxed else rule(self, *grads)
+                ctx = UserContext(self)
+                received = rule(ctx, grads) if boxed else rule(ctx, *grads)
         finally:
             self.needs_input_grad = needs
             self.unrecorded = False
@@ -290,6 +297,38 @@ class FunctionCtx(Node):
     def release(self) -> None:
         if self.saved is not None:
             self.saved = FREED
+
+
+class UserContext:
+    """The node as the methods of a Function see it. Attributes that they set are theirs alone,
+    whatever attributes the node has: ``ctx.order = 2`` is not the order of the node. They are kept
+    by the node, for the next method; this object is not, since it refers to the node."""
+
+    __slots__ = ("__dict__", "__node", "__weakref__")
+
+    # What users may set instead of calling a method.
+    NOTED = frozenset({"dirty_tensors", "materialize_grads", "needs_input_grad",
+                       "non_differentiable", "saved_for_forward", "to_save"})  # fmt: skip
+
+    def __init__(self, node: FunctionCtx) -> None:
+        object.__setattr__(self, "_UserContext__node", node)
+        object.__setattr__(self, "__dict__", node.own)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__node, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in UserContext.NOTED:
+            setattr(self.__node, name, value)
+        else:
+            self.__dict__[name] = value
+
+    @property
+    def __class__(self) -> Any:
+        return type(self.__node)
+
+    def __repr__(self) -> str:
+        return repr(self.__node)
 
 
 class _FunctionMeta(type):
@@ -561,10 +600,10 @@ def _run_forward(
     output = forward(ctx) if forward is not None else None
     with within(grad_enabled=False):
         if cls.setup_context is Function.setup_context:
-            return output if forward is not None else cls.forward(ctx, *args)
+            return output if forward is not None else cls.forward(UserContext(ctx), *args)
         if forward is None:
             output = cls.forward(*args)
-        cls.setup_context(ctx, args, output)
+        cls.setup_context(UserContext(ctx), args, output)
         return output
 
 

@@ -84,7 +84,9 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+        if dtype is not FLOAT32 and dtype is not FLOAT64:
+            return apply(op, (self,), {})
+        if active and not modes.frame.states[-1].unrecorded:
             return apply(op, (self,), {})
         try:
             y = forward(x)
@@ -93,6 +95,9 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         result = new(Tensor)
         result._data = y
         result._meta = None
+        if active and modes.frame.states[-1].unrecorded:
+            result._node = result._version_counter = None
+            return result
         meta = self._meta
         origin_node = self._node if meta is None or constant else origin(self)
         if origin_node is None or constant:
@@ -152,7 +157,9 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if active or (dtype is not FLOAT32 and dtype is not FLOAT64):
+        if dtype is not FLOAT32 and dtype is not FLOAT64:
+            return apply(op, (self,), options)
+        if active and (is_view or not modes.frame.states[-1].unrecorded):
             return apply(op, (self,), options)
         if not keeps_type:
             for v in options.values():
@@ -167,6 +174,8 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         result = new(Tensor)
         result._data = y
         result._meta = result._version_counter = result._node = None
+        if active and modes.frame.states[-1].unrecorded:
+            return result
         if self._meta is None or constant:
             origin_node = self._node
         else:  # a view of what was made in inference mode has no history
@@ -337,6 +346,10 @@ def binary(
         return result
 
     def slowly(self: Any, other: Any) -> Any:
+        if active and modes.frame.states[-1].unrecorded:
+            result = computed(self, other)
+            if result is not None:
+                return result
         if not is_operand(other):
             if as_operator:
                 return unknown(op.name, self, other)
@@ -344,6 +357,28 @@ def binary(
             if result is not NotImplemented:
                 return result
         return apply(op, operands_of(op, (self, other)), {})
+
+    def computed(self: Any, other: Any) -> Any:
+        """The result in no_grad mode; None if operands have to be converted, or are wrong."""
+        try:
+            x = self._data
+            dtype = x.dtype
+            if dtype is not FLOAT32 and dtype is not FLOAT64:
+                return None
+            if isinstance(other, Tensor):
+                y = other._data
+                if y.dtype is not dtype:
+                    return None
+            elif (type(other) is float or type(other) is int) and takes_numbers:
+                y = constant_of(other, x)
+            else:
+                return None
+            result = new(Tensor)
+            result._data = forward(x, y)
+        except (AttributeError, TypeError, ValueError):
+            return None
+        result._meta = result._version_counter = result._node = None
+        return result
 
     return function if fits or not saves else slowly
 
