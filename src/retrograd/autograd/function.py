@@ -323,7 +323,7 @@ class UserContext:
         else:
             self.__dict__[name] = value
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return type(self.__node)
 
