@@ -39,10 +39,13 @@ def _interval(points: Tensor, x: Tensor) -> Tensor:
     return found
 
 
-def _check_increasing(name: str, what: str, points: Tensor) -> None:
+def _check_increasing(name: str, what: str, points: Tensor, strictly: bool = True) -> None:
     data = raw(points)
-    if arrays.is_raw(data) and not (data[1:] > data[:-1]).all():
-        raise ValueError(f"{name}: {what} must be strictly increasing.")
+    if not arrays.is_raw(data):
+        return
+    before, after = data[:-1], data[1:]
+    if not (after > before if strictly else after >= before).all():
+        raise ValueError(f"{name}: {what} must be {'strictly ' * strictly}increasing.")
 
 
 def interp(
@@ -86,13 +89,15 @@ def interp(
         xp, fp = xp[order], fp[order]
         xp = slicing.cat([xp[-1:] - period, xp, xp[:1] + period])
         fp = slicing.cat([fp[-1:], fp, fp[:1]])
-    _check_increasing("interp", "xp", xp)
+    _check_increasing("interp", "xp", xp, strictly=False)
     if xp.shape[0] == 1:
         inside = fp[0].expand(x.shape)
     else:
         i = _interval(xp, x)
         start, end = fp[i], fp[i + 1]
-        share = ((x - xp[i]) / (xp[i + 1] - xp[i])).clamp(0.0, 1.0)
+        width = xp[i + 1] - xp[i]
+        width = width.where(width != 0, 1.0)  # of the same point twice, where the values jump
+        share = ((x - xp[i]) / width).clamp(0.0, 1.0)
         inside = start + share * (end - start)
     if left is not None:
         inside = as_tensor(left, dtype=x.dtype).expand(x.shape).where(x < xp[0], inside)

@@ -87,7 +87,7 @@ def run_with_context(level: Level, cls: Custom, ctx: Any, args: tuple[Any, ...])
     outside = tuple(x for x in modes.levels if x.number < level.number)
     with within(levels=outside):
         with no_grad():
-            output = cls.forward(custom.UserContext(ctx), *primals)
+            output = cls.forward(ctx.user_context(ctx), *primals)
         outputs = output if isinstance(output, tuple) else (output,)
         ctx.dirty_places = _places(ctx.dirty_tensors, primals)
         if cls.jvp is not custom.Function.jvp:
@@ -143,7 +143,7 @@ def _by_jvp(
     cls: Custom, ctx: Any, given: list[Any], outputs: tuple[Any, ...]
 ) -> Sequence[Any]:
     with ctx.as_in_jvp():
-        moved = cls.jvp(custom.UserContext(ctx), *given)
+        moved = cls.jvp(ctx.user_context(ctx), *given)
     ctx.saved_for_forward = ()  # which may be outputs, and those refer to the ctx
     result = list(moved) if isinstance(moved, tuple) else [moved]
     if len(result) != len(outputs):

@@ -50,6 +50,7 @@ class FunctionCtx(Node):
     __slots__ = ("__dict__",)
 
     function: ClassVar[type[Function]]
+    user_context: ClassVar[type[UserContext]]
     makes_zeros = True
 
     def __init__(self) -> None:
@@ -196,7 +197,7 @@ class FunctionCtx(Node):
         Returns:
             What it returns.
         """
-        rule, ctx = self.rule(), UserContext(self)
+        rule, ctx = self.rule(), self.user_context(self)
         return rule(ctx, list(grads)) if self.function.boxed_grads_call else rule(ctx, *grads)
 
     def rule(self) -> Callable[..., Any]:
@@ -240,7 +241,7 @@ class FunctionCtx(Node):
         try:
             with sealed(grad_enabled=recording_in(recorded)):
                 self.unrecorded = modes.grad_enabled and not recorded
-                ctx = UserContext(self)
+                ctx = self.user_context(self)
                 received = rule(ctx, grads) if boxed else rule(ctx, *grads)
         finally:
             self.needs_input_grad = needs
@@ -336,7 +337,8 @@ class _FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        members = {"function": cls, "__doc__": f"The node of {name}."}
+        seen = type(f"{name}Backward", (UserContext,), {"__slots__": ()})
+        members = {"function": cls, "user_context": seen, "__doc__": f"The node of {name}."}
         cls._backward_cls = type(f"{name}Backward", (FunctionCtx,), members)
 
 
@@ -600,10 +602,10 @@ def _run_forward(
     output = forward(ctx) if forward is not None else None
     with within(grad_enabled=False):
         if cls.setup_context is Function.setup_context:
-            return output if forward is not None else cls.forward(UserContext(ctx), *args)
+            return output if forward is not None else cls.forward(ctx.user_context(ctx), *args)
         if forward is None:
             output = cls.forward(*args)
-        cls.setup_context(UserContext(ctx), args, output)
+        cls.setup_context(ctx.user_context(ctx), args, output)
         return output
 
 

@@ -216,25 +216,7 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *,
 @numpy()
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
            period: float | None = None) -> Any:  # fmt: skip
-    """Linear interpolation, differentiable by all three arguments."""
-    x, xp, fp = floating(x), floating(xp), floating(fp)
-    if period is not None:
-        period = abs(period)
-        x, xp = torch.remainder(x, period), torch.remainder(xp, period)
-        xp, order = torch.sort(xp)
-        fp = fp[order]
-        xp = torch.cat([xp[-1:] - period, xp, xp[:1] + period])
-        fp = torch.cat([fp[-1:], fp, fp[:1]])
-    last = xp.shape[0] - 1
-    at = torch.searchsorted(xp.detach(), x.detach(), right=True) - 1
-    at = torch.clamp(at, 0, max(last - 1, 0))
-    x0, x1, f0, f1 = (v[i] for v in (xp, fp) for i in (at, torch.clamp(at + 1, max=last)))
-    width = torch.where(x1 == x0, 1.0, x1 - x0)
-    result = f0 + (f1 - f0) / width * (x - x0)
-    result = torch.where(x < xp[0], fp[0] if left is None else array(left).to(fp.dtype), result)
-    outside = fp[-1] if right is None else array(right).to(fp.dtype)
-    result = torch.where(x > xp[-1], outside, result)
-    return torch.where(x == xp[-1], fp[-1], result)
+    return torch.interpolate.interp(floating(x), floating(xp), floating(fp), left, right, period)
 
 
 # -- ranges whose ends are tensors -----------------------------------------------------------
