@@ -45,9 +45,18 @@ def _fused_float64(values: Float64, scale: float, shift: Any) -> Float64:
     products = values * scale
     lost = high * scale_high - products + high * scale_low + low * scale_high + low * scale_low
     sums = products + shift
-    exact_rest: Float64 = _lost_in_sum(products, shift, sums) + lost
-    fused: Float64 = sums + exact_rest
+    fused: Float64 = sums + _odd_sum(_lost_in_sum(products, shift, sums), lost)
     return fused
+
+
+def _odd_sum(x: Float64, y: Float64) -> Float64:
+    """``x + y``, rounded to the neighbour with an odd last bit where it is not exact, so that it is
+    on the right side of the middle when it is rounded again (Boldo and Melquiond)."""
+    total = np.asarray(x + y)
+    lost = _lost_in_sum(x, y, total)
+    even = (lost != 0.0) & ((total.view(np.int64) & 1) == 0)
+    odd: Float64 = np.where(even, np.nextafter(total, np.copysign(np.inf, lost)), total)
+    return odd
 
 
 def _halves(value: Any) -> tuple[Any, Any]:

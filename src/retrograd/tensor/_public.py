@@ -53,12 +53,12 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
     function = plain(face, name)
     takes_input = "input" in _parameters(function)  # by that name; if not, it is the first
     takes_out, me = face.out != "no", (name,)
-    intercepted = () if face.is_operation else switch.active  # an operation is by itself
+    composed = not face.is_operation  # an operation is intercepted by itself
 
     def called(*args: Any, **named: Any) -> Any:
         if INSTALLED and (found := INSTALLED[0].asked(args, named)) is not None:
             return INSTALLED[0].override(called, found, args, named)
-        if intercepted and modes.interceptors and calls.names[-1:] != me:
+        if composed and switch.active and modes.interceptors and calls.names[-1:] != me:
             return announced(name, called, args, named)
         try:
             if not named:

@@ -549,7 +549,7 @@ def embedding_bag(
                 f"padding_idx must be within the number of embeddings, {-count} through "
                 f"{count - 1}, but got {padding_idx}"
             )
-        padding_idx %= count
+        padding_idx = int(padding_idx) % count
     factors = None if per_sample_weights is None else raw(per_sample_weights)
     _check_arrays(raw(weight), raw(indices), raw(offsets), factors)
     if max_norm is not None:
