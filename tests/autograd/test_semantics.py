@@ -53,4 +53,7 @@ def test_retrograd_prints_what_pytorch_prints(title, code, expected):
 def test_the_document_is_true_of_pytorch(title, code, expected):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed to compare with")
     torch.set_warn_always(True)  # some warnings come once a process, and a test before had them
-    assert printed(code, torch) == expected
+    try:
+        assert printed(code, torch) == expected
+    finally:
+        torch.set_warn_always(False)

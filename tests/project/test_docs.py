@@ -102,7 +102,14 @@ def test_code_that_is_named_exists(document: Path) -> None:
         if path.startswith("tests/"):
             assert (ROOT / path).exists(), path
             continue
-        assert (ROOT / "src" / "retrograd" / path).exists(), path
+        file = ROOT / "src" / "retrograd" / path
+        assert file.exists(), path
+        if path.startswith("compiler/xla/"):  # which imports JAX, and that starts threads
+            source = file.read_text(encoding="utf-8")
+            for part in filter(None, name.split(".")):
+                defined = rf"^\s*(?:(?:def|class) {part}\b|{part}\b.*=)"
+                assert re.search(defined, source, re.MULTILINE), f"{path} has no {name}"
+            continue
         found: Any = importlib.import_module(f"retrograd.{path[:-3].replace('/', '.')}")
         for part in filter(None, name.split(".")):
             assert hasattr(found, part), f"{path} has no {name}"

@@ -137,6 +137,7 @@ def test_hooks_of_a_copied_module_are_given_the_copy() -> None:
     assert seen == [made, 7]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse (CSR|invariant)")  # PyTorch's, once a process
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 @pytest.mark.parametrize("ours_writes", [True, False])
 def test_sparse_matrices_in_files(torch: Any, layout: str, ours_writes: bool) -> None:
