@@ -141,7 +141,7 @@ def test_samples_are_the_same_as_programs(group: str) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("group", GROUPS)
 def test_more_samples_are_the_same_as_programs(group: str) -> None:

@@ -103,7 +103,7 @@ def test_training_on_xla() -> None:
 
 
 @needs_jax
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_more_samples_on_xla() -> None:
     every: Any = {"all": 1}.get(os.environ.get("COMPILE", ""), 64)
     samples(7 % every, every)

@@ -415,7 +415,7 @@ def test_stats_add_up() -> None:
     assert stats == pipeline.Stats()
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_benchmark_runs() -> None:
     _mpi.need_mpi()
     done = subprocess.run(

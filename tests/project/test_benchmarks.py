@@ -122,6 +122,7 @@ def test_hand_written_gradients_are_those_of_finite_differences(load: Any, name:
         assert (above - below) / (2 * step) == pytest.approx(slope, rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("size", ["SMALL", "LARGE"])
 def test_single_operations_compute_the_same_in_both_libraries(load: Any, size: str) -> None:

@@ -372,6 +372,7 @@ def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_the_benchmark_measures_and_writes(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     done = benchmarks("--programs", "mlp,conv,gpt", "--rounds", "1", "--json", str(file))
@@ -384,7 +385,7 @@ def test_the_benchmark_measures_and_writes(tmp_path: Path) -> None:
         assert all(row["median"] > 0 for row in rows)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_benchmark_compares_with_pytorch(torch: Any, tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     done = benchmarks("--programs", "digits,follow", "--rounds", "1", "--json", str(file))

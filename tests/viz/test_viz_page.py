@@ -162,7 +162,7 @@ def test_a_line_shows_its_nodes_and_a_node_its_line(opened: Open) -> None:
     assert page.get_attribute(".line.picked", "data-line") == "4"
     page.click(".node[data-id='1']")  # data: nothing flows to it
     assert read(page)["step"] == 3
-    assert "data, needs no gradient" in page.inner_text(".card.picked")
+    assert "data, no gradient" in page.inner_text(".card.picked")
     assert page.get_attribute(".line.picked", "data-line") == "3"
     page.keyboard.press("Escape")
     assert page.locator(".picked").count() == 0
