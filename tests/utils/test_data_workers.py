@@ -709,6 +709,25 @@ def test_the_program_ends(tmp_path, method, persistent):
     assert all_gone(map(int, out.split()), 0.5)
 
 
+def test_interrupted_while_a_spawned_worker_is_still_starting(tmp_path):
+    """The first one is ready, the second one is not: its module is imported slowly."""
+    slow = f"""
+    import os, time
+    if __name__ != "__main__":  # in a worker
+        try:
+            os.close(os.open({str(tmp_path / "first")!r}, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            time.sleep(1)
+    """
+    program = script(tmp_path, slow + PROGRAM.format(
+        pause=0.05, method="spawn", persistent=False, then="[None for _ in batches]"
+    ))  # fmt: skip
+    assert len(program.stdout.readline().split()) == 2
+    os.killpg(program.pid, signal.SIGINT)
+    _, err = program.communicate(timeout=20)
+    assert err.count("Traceback") == 1, err
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_interrupted_from_the_keyboard(tmp_path, method):
     then = "[None for _ in batches]"

@@ -15,6 +15,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -45,7 +46,7 @@ class WorkerPool:
         self.processes: list[Any] = []
         self.connections: list[Connection] = []
         try:
-            with _interrupts_held_back():
+            with _interrupts_held_back(context):
                 for worker_id in range(job.num_workers):
                     self._start(job, worker_id, context)
         except BaseException:
@@ -153,12 +154,16 @@ def _fate(code: int | None) -> str:
 
 
 @contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
+def _interrupts_held_back(context: Any) -> Iterator[None]:
     """No Ctrl-C in here. Processes started in here have it held back until they allow it: one that
     comes while Python is still starting up would only print a traceback."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    if context.get_start_method() != "fork":
+        # Python starts its resource tracker with the first such process, and unblocks interrupts
+        # when it has: let it do so before they are blocked here.
+        resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
