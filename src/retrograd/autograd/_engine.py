@@ -21,6 +21,7 @@ from retrograd.arrays import ndarray
 from retrograd.autograd._hooks import call_post_hooks, call_pre_hooks, call_tensor_hooks
 from retrograd.autograd._node import FREED, SECOND_BACKWARD, AccumulateGrad, Node
 from retrograd.autograd._operation_node import fit_all, run_rules
+from retrograd.autograd._passes import NONE
 from retrograd.autograd._passes import begin as begin_pass
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
@@ -47,6 +48,7 @@ class Task:
 
     __slots__ = (
         "__weakref__",
+        "begun",
         "call",
         "callbacks",
         "captured",
@@ -74,6 +76,7 @@ class Task:
         self.waiting: dict[Node, Any] = {}
         self.heap: list[tuple[int, Node]] = []  # the keys of waiting, newest first
         self.roots: Sequence[Root] = ()
+        self.begun = NONE  # when, and on which line of the user's code
         # The user's call of a pass that is recorded, and the same while a rule runs: what that
         # records belongs to the line of the call, which need not be looked for each time.
         self.call: Call | None = None
@@ -121,7 +124,7 @@ def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
     """Run a backward pass from ``roots``; returns the gradients that were wanted. Whatever modes
     it, or a hook in it, leaves on or off are as before afterwards."""
     task.roots = roots
-    begin_pass(roots[0][0].order if roots else 0, not task.keep_graph)
+    task.begun = begin_pass(roots[0][0].order if roots else 0, not task.keep_graph)
     if task.recorded and not modes.saved_tensor_hooks:  # hooks may be anywhere in the user's code
         frame = user_frame(sys._getframe(1))
         task.call = call_of_pass() or (None if frame is None else Call(frame))

@@ -23,7 +23,7 @@ from retrograd import _source, arrays
 from retrograd._modes import free_in_forks, let_go, recording_in, sealed
 from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
-from retrograd.autograd._passes import log
+from retrograd.autograd._passes import current as current_pass
 from retrograd.autograd._passes import orders as orders
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies
@@ -339,7 +339,7 @@ class AccumulateGrad(CallableNode):
                     have._data = have._data.plus(g)
                 else:
                     have._data = have._data + g
-                meta.last_pass = log[-1]
+                meta.last_pass = current_pass()
                 if not meta.added:
                     meta.first_pass = meta.last_pass
                 meta.added += 1
@@ -373,7 +373,7 @@ class AccumulateGrad(CallableNode):
             try:
                 _accumulating.acquire()
                 meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
-                meta.last_pass = log[-1]
+                meta.last_pass = current_pass()
                 if not meta.added:
                     meta.first_pass = meta.last_pass
                 meta.added += 1

@@ -12,6 +12,7 @@ from collections import deque
 from types import CodeType
 
 from retrograd import _source
+from retrograd._modes import modes
 from retrograd._records import Record
 from retrograd._source import known, user_frame
 
@@ -22,7 +23,8 @@ KEPT = 64
 Entry = tuple[int, int, bool, CodeType | None, int]
 
 orders = itertools.count(0, -1)  # of nodes, and of passes among them
-log: deque[Entry] = deque([(1, 1, False, None, 0)], maxlen=KEPT)
+NONE: Entry = (1, 1, False, None, 0)  # what is older than everything
+_log: deque[Entry] = deque([NONE], maxlen=KEPT)  # of all threads: one may free what others made
 
 
 class Pass(Record):
@@ -41,7 +43,7 @@ class Pass(Record):
         return line or "an unknown line"
 
 
-def begin(root: int, frees: bool) -> None:
+def begin(root: int, frees: bool) -> Entry:
     """Note a pass that begins. The usual call of it is five functions below the user's code."""
     try:
         frame = sys._getframe(5)
@@ -50,9 +52,17 @@ def begin(root: int, frees: bool) -> None:
     except ValueError:  # there are not that many
         frame = sys._getframe(2)
         frame = user_frame(frame) or frame
-    log.append((next(orders), root, frees, frame.f_code, frame.f_lasti))
+    entry = next(orders), root, frees, frame.f_code, frame.f_lasti
+    _log.append(entry)
+    return entry
+
+
+def current() -> Entry:
+    """The pass that this thread is in."""
+    tasks = modes.frame.tasks
+    return tasks[-1].begun if tasks else NONE
 
 
 def recent() -> list[Pass]:
     """The latest passes, the oldest first, without the one that runs."""
-    return [Pass(*entry) for entry in list(log)[:-1]]
+    return [Pass(*entry) for entry in list(_log)[:-1]]

@@ -18,7 +18,7 @@ from retrograd.func._reverse import vjp
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
-from retrograd.optimize._captures import Parameters, is_live
+from retrograd.optimize._captures import Parameters, is_live, outside
 from retrograd.optimize._equations import as_args, vector
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
@@ -48,16 +48,17 @@ class _Integral(Function):
 
     @staticmethod
     def forward(integrand: _Integrand, low: Tensor, high: Tensor, *values: Tensor) -> Tensor:
-        plain = [v.detach() for v in values]
+        def integral(low: Tensor, high: Tensor, *values: Tensor) -> Tensor:
+            def f(x: float) -> Any:
+                return arrays.asarray(raw(integrand.call(vector(x, low), values)), arrays.float64)
 
-        def f(x: float) -> Any:
-            return arrays.asarray(raw(integrand.call(vector(x, low), plain)), arrays.float64)
+            with integrand.parameters.plainly():
+                found, integrand.error = arrays.integration.integral(
+                    f, float(low), float(high), integrand.options
+                )
+            return vector(found, low)
 
-        with integrand.parameters.plainly():
-            found, integrand.error = arrays.integration.integral(
-                f, float(low.detach()), float(high.detach()), integrand.options
-            )
-        return vector(found, low)
+        return outside("quad", integral, low, high, *values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -11,6 +11,7 @@ from retrograd.func._jacobians import jacfwd
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._implicit import Problem, Solution
+from retrograd.tensor._limits import finfo
 from retrograd.tensor._tensor import Tensor
 
 Rate = Callable[[Tensor, Tensor, Sequence[Tensor]], Tensor]  # of time, state, parameters
@@ -85,6 +86,8 @@ class _Stages(Problem):
         def residual(x: Tensor) -> Tensor:
             return self.residual(x, values)
 
+        eps = finfo(x.dtype).eps
+        close, rounding = eps**0.83, eps**0.7  # 1e-13 and 1e-11 in double precision
         before = float("inf")
         factors: Any = None
         for _ in range(30):
@@ -95,7 +98,7 @@ class _Stages(Problem):
             change = factors.solved(raw(residual(x)), False)
             x = x - wrap(change)
             moved, size = float(abs(change).max()), float((y.abs().max() + x.abs().max()).item())
-            if moved <= 1e-13 * size or before <= moved <= 1e-11 * size:
+            if moved <= close * size or before <= moved <= rounding * size:
                 return x  # type: ignore[no-any-return]
             if moved > 0.1 * before:  # the matrix is out of date
                 factors = None

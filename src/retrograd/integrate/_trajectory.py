@@ -19,7 +19,7 @@ from retrograd.integrate._steps import Explicit, Implicit
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
-from retrograd.optimize._captures import Parameters
+from retrograd.optimize._captures import Parameters, outside
 from retrograd.optimize._equations import vector
 from retrograd.tensor._tensor import Tensor
 
@@ -236,11 +236,13 @@ class Replayed(Function):
 
     @staticmethod
     def forward(trajectory: Trajectory, function: Any, *args: Tensor) -> Tensor:
-        plain = [x.detach() for x in args]
-        with trajectory.parameters.plainly():
-            grid, _ = trajectory.solution(plain[: trajectory.count])
-            found: Tensor = function.value(grid, plain).detach()
-        return found
+        def replayed(*args: Tensor) -> Tensor:
+            with trajectory.parameters.plainly():
+                grid, _ = trajectory.solution(args[: trajectory.count])
+                found: Tensor = function.value(grid, args).detach()
+            return found
+
+        return outside("solve_ivp", replayed, *args)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -29,7 +29,7 @@ from retrograd.numpy_protocols._arguments import (
 
 
 def cbrt(x: Tensor) -> Any:
-    """The real cube root. At zero its derivative is infinite, as it is."""
+    """The real cube root. At zero, where its graph is vertical, its derivative is NaN."""
     x = floating(x)
     return torch.sgn(x) * torch.abs(x) ** (1 / 3)
 

@@ -18,7 +18,7 @@ from retrograd.autograd._variables import VariableEnd
 from retrograd.autograd._wrap import wrap
 from retrograd.func._trees import flatten, unflatten
 from retrograd.ops._batching import Batched
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops._operation import Operation, raw
 from retrograd.tensor._calls import apply
 from retrograd.tensor._tensor import Tensor
@@ -219,6 +219,17 @@ def depends(x: Any) -> bool:
 def representative(x: Any) -> Any:
     """A value without history and without transforms: of a batch, that of the first entry."""
     return wrap(_plain(value_of(x))) if isinstance(x, Tensor) else x
+
+
+def outside(name: str, solve: Callable[..., Tensor], *values: Any) -> Tensor:
+    """What a solver outside this library finds, from values without history. A program that is
+    being traced cannot contain it: the program notes that these values were looked at."""
+    level = tracer()
+    if level is None or not any(isinstance(raw(x), Lifted) for x in values):
+        return solve(*[x.detach() if isinstance(x, Tensor) else x for x in values]).detach()
+    level.look(f"{name}()")
+    found = solve(*[representative(x) for x in values])
+    return wrap(level.made(raw(found)))  # type: ignore[no-any-return]
 
 
 def _plain(data: Any) -> Any:

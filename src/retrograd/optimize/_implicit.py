@@ -26,7 +26,7 @@ from retrograd.func._vectorized import vmap
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
-from retrograd.optimize._captures import Parameters
+from retrograd.optimize._captures import Parameters, outside
 from retrograd.optimize._points import Point
 from retrograd.tensor._tensor import Tensor
 
@@ -80,8 +80,11 @@ class Problem:
     # -- what the operations below are made of -----------------------------------------------
 
     def plain_solution(self, x0: Any, values: Sequence[Tensor]) -> Tensor:
-        with self.parameters.plainly():
-            return self.solve(x0, [v.detach() for v in values]).detach()
+        def solve(x0: Any, *values: Tensor) -> Tensor:
+            with self.parameters.plainly():
+                return self.solve(x0, values)
+
+        return outside(self.name, solve, x0, *values)
 
     def product(
         self, transposed: bool, x: Tensor, values: Sequence[Tensor], v: Tensor
@@ -249,8 +252,8 @@ class LinearSolution(Function):
     def forward(
         problem: Problem, transposed: bool, right: Tensor, x: Tensor, *values: Tensor
     ) -> Tensor:
-        return problem.linear_solution(transposed, right.detach(), x.detach(),
-                                       [v.detach() for v in values])  # fmt: skip
+        solve = lambda right, x, *values: problem.linear_solution(transposed, right, x, values)
+        return outside(problem.name, solve, right, x, *values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
