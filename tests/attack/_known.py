@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from ._comparing import Difference
-from ._known_wrong import WRONG
+from ._known_wrong import EMPTY, WRONG
 from ._mending import MENDING
 
 
@@ -165,7 +165,7 @@ MEANT = [
           line=r"_is_view|output_nr", program=r"(gru|lstm|rnn_\w+)(_cell)?\(|view\(torch"),
     Known("which views in inference mode PyTorch makes inference tensors, by its own kernels",
           ("inference", "requires_grad"),
-          program=r"inference_mode[\s\S]*(view\(torch|unsafe_(split|chunk)|conj|adjoint|\.m?H\b)"),
+          program=r"inference_mode[\s\S]*(view\((dtype=)?torch|unsafe_(split|chunk)|conj|adjoint|\.m?H\b)"),
     Known("an inference tensor can be written outside where it was detached", ERROR,
           theirs="^no error", ours="Inplace update to inference tensor",
           program=r"detach|\.data\b"),
@@ -185,7 +185,21 @@ MEANT = [
           line=r"_is_view", program=r"func\."),
     Known(NO_MEMORY, ERROR, ours="^no error", theirs="a view of a leaf", program=r"func\."),
     Known(NO_MEMORY, ("values",), line=_WRITE, program=r"func\.grad|autograd\.grad|\.grad\b"),
-    Known("infinity times an alpha of 0", VALUES, ours="nan", program=r"inf[\s\S]*alpha=0\b"),
+    Known("what is not finite times a factor of 0", VALUES, ours="nan",
+          program=r"(inf|nan)[\s\S]*(alpha|value)=0\b"),
+    Known(CONJ, ("requires_grad",), theirs="^True, complex", ours="^False",
+          program=rf"(no_grad|set_grad_enabled)[\s\S]*({_CONJ})"),
+    Known("whether a derivative that is 0 by its rule has a history", ("requires_grad",),
+          theirs="^False", ours="^True", program=r"func\.\w*(grad|jvp|jac|hess)"),
+    Known("the logarithm of 0 rises on both sides of it, whichever sign 0 has", VALUES,
+          program=r"-0\.0[\s\S]*logit"),
+    Known("roots of -0 in half precision", ("values",), program=r"float16[\s\S]*\*\* -?0\.5"),
+    Known("a view of no elements does not know where it begins, as documented", ("values",),
+          program=rf"{EMPTY}[\s\S]*as_strided"),
+    Known("the rule of householder_product does not need its result", ERROR, ours="^no error",
+          theirs="modified by an inplace operation.*LinalgHouseholderProduct"),
+    Known("weights that do not have the shape they weigh are refused", ERROR, theirs="^no error",
+          ours="if weight tensor is provided", line="histogram"),
     Known("tangents of what as_strided shows beside its input, as documented", VALUES,
           program=r"as_strided[\s\S]*|as_strided", line=r"func\."),
     Known("the gradient of tanh where it is infinite, as documented", VALUES, ours="nan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _NO_WRITES = r"(?s)\A(?!.*((?<!requires_grad)_\(|\] [-+*/]*= |out=|[-+*/]= ))"
-_EMPTY = (
+EMPTY = (
     r"(?P<at>-?\b\d+):(?P=at)\b|(zeros\(|shape|expand|view|reshape)[^)]*\b0\b|:0\]|\[\d:0|"
     r"narrow\([^)]*\b0\)"
 )
@@ -81,23 +81,23 @@ WRONG: list[dict[str, Any]] = [
           "view size is not compatible", line=r"isin\(|kron\("),
     error("PyTorch fails where there are no elements",
           r"non-empty TensorList|of 0 elements|setStorage|stride 1|index 0 out of range|"
-          r"MKL FFT error|numel\(\) == 0|non-zero", "^(no error|IndexError)", program=_EMPTY),
+          r"MKL FFT error|numel\(\) == 0|non-zero", "^(no error|IndexError)", program=EMPTY),
     error("PyTorch takes an empty view that was written for a leaf", "leaf Variable",
-          program=_EMPTY),
+          program=EMPTY),
     error("PyTorch's index_add keeps its source, for its shape", "modified by an inplace operation",
           program="index_add"),
     error("the gradient of eigenvectors depends on their phase, which PyTorch notices or not",
           "specified up to multiplication"),
     # -- what it does not check
     taken("PyTorch does not reach its kernels, and refuses nothing, where there are no elements",
-          "not implemented for", program=_EMPTY),
+          "not implemented for", program=EMPTY),
     taken("PyTorch does not reach its kernels where there is one number", "not implemented for",
           line="cum(max|min|prod|sum)|sort|mode|kthvalue"),
     taken("PyTorch checks no dtypes, indices and dimensions where there are no elements",
           "expected scalar type|Dimension out of range|expanded size|same dtype|can't be cast|"
-          "out of bounds|modified by an inplace|cannot be multiplied", program=_EMPTY),
+          "out of bounds|modified by an inplace|cannot be multiplied", program=EMPTY),
     {"why": "PyTorch's dtype of what has no elements", "kinds": ("dtype",),
-     "line": "unravel_index", "program": _EMPTY},
+     "line": "unravel_index", "program": EMPTY},
     taken("PyTorch's transforms pass by its own refusals",
           "is not differentiable with|only for real scalar outputs", line=r"func\."),
     taken("PyTorch's vmap checks no index", "Index is supposed to be a vector", line="vmap"),
@@ -117,7 +117,7 @@ WRONG: list[dict[str, Any]] = [
           "leaf Variable|A view was created in|function that returns multiple views",
           line=r"logical_\w+_\("),
     taken("PyTorch's vmap of what has no elements is no batch", "inplace arithmetic",
-          line=r"func\.", program=_EMPTY),
+          line=r"func\.", program=EMPTY),
     taken("PyTorch's vmap checks no dtypes",
           "same dtype|expected scalar type|(type .* should|dtypes must) be the same", line="vmap"),
     taken("PyTorch checks no dtype of a bias where there is no batch", "bias type",
@@ -171,7 +171,7 @@ WRONG: list[dict[str, Any]] = [
      "line": r"qr\("},
     {"why": "PyTorch's derivatives of a product of one factor, and of what has no elements, are "
             "constants", "kinds": ("requires_grad",), "theirs": "False",
-     "program": rf"prod\(|det\(|{_EMPTY}"},
+     "program": rf"prod\(|det\(|{EMPTY}"},
     {"why": "PyTorch's median along a dimension reads beyond what is expanded",
      "kinds": ("values", "gradient"), "program": r"(expand|broadcast)[\s\S]*median\(-?\d"},
     taken("PyTorch's vmap checks no dimensions of addmm and its kind",
@@ -228,7 +228,7 @@ WRONG: list[dict[str, Any]] = [
     error("PyTorch's jacobian of what has no elements", "stack expects a non-empty TensorList",
           line=r"functional\.jacobian"),
     {"why": "what has no elements has no history in PyTorch's transforms",
-     "kinds": ("requires_grad",), "theirs": "False", "program": rf"(?s)({_EMPTY}).*func\."},
+     "kinds": ("requires_grad",), "theirs": "False", "program": rf"(?s)({EMPTY}).*func\."},
     values("PyTorch's second derivative of softplus at its threshold is 0",
            r"softplus[\s\S]*(create_graph|func\.)"),
     values("PyTorch's solve_triangular of a real matrix and complex numbers drops imaginary parts",
@@ -258,4 +258,29 @@ WRONG: list[dict[str, Any]] = [
     {"why": "PyTorch takes the tangent of a single number for double", "kinds": ("dtype",),
      "theirs": "float64|complex128|float32", "ours": "float32|float16|complex64",
      "program": r"jvp|jacfwd|hessian"},
+    values("PyTorch's second derivative of householder_product is wrong under vmap",
+           r"(orgqr|householder_product)[\s\S]*func\.jvp[\s\S]*(grad|backward)"),
+    values("PyTorch's gradient of index_copy sums over entries of a batch",
+           r"index_copy[\s\S]*func\.vmap"),
+    values("PyTorch's gradient of polar by a negative length has the wrong sign", "polar"),
+    values("PyTorch's nanmedian of an expanded tensor reads other memory",
+           r"expand[\s\S]*nanmedian"),
+    values("PyTorch's zeta of infinity is NaN", r"inf[\s\S]*zeta", theirs="nan"),
+    values("PyTorch's second derivative of logcumsumexp is NaN", "logcumsumexp", theirs="nan"),
+    error("PyTorch's gradient of clamp has the shape of its input only", "doesn't match the "
+          "broadcast shape", program="clamp"),
+    error("PyTorch's gradient of these wants operands of one dtype or rank", "same dtype|1-D arg",
+          program=r"addr|addmv"),
+    error("PyTorch's gradient of scatter_reduce wants an index of the same shape",
+          "must match the size", program="scatter_reduce"),
+    error("PyTorch's gradient of nll_loss wants memory in one piece", "must be contiguous"),
+    error("PyTorch cannot make tensors like a conjugate", "DispatchKey Conjugate"),
+    taken("PyTorch's transforms pass by its own refusals", "quantile\\(\\) q values",
+          line=r"func\."),
+    taken("PyTorch writes a result over the input it reads", "refer to a single memory location",
+          line=r"out="),
+    taken("PyTorch writes rows that share memory", "more than one element of the written-to",
+          line="max_norm|embedding"),
+    taken("PyTorch recomputes a checkpoint from values that have been written since",
+          "modified by an inplace operation", program="checkpoint"),
 ]  # fmt: skip

@@ -226,7 +226,7 @@ GROUPS = {
 }  # fmt: skip
 ERRORS = calls(f"""
     {_F}nll_loss(vec, iv); {_F}nll_loss(vec, iempty); {_F}cross_entropy(vec, iv)
-    {_F}nll_loss(mat, isc)
+    {_F}nll_loss(mat, isc); {_F}nll_loss(vec, vec.detach())
     {_F}ctc_loss(ls_frames, ls_ct, ls_ci.float(), ls_cl)
     {_F}ctc_loss(ls_frames, ls_ct, ls_ci, ls_cl.double())
     {_F}ctc_loss(ls_frames, ls_ct, ls_ci > 0, ls_cl)

@@ -256,7 +256,8 @@ def _check_nll_shapes(input: Any, target: Any, weight: Any) -> None:
             raise ValueError(
                 f"Expected input batch_size ({shape[0]}) to match target batch_size (0)."
             )
-        if len(shape) == 1 and sizes not in ((), (1,)):
+        classified = raw(target).dtype.kind in "iu"  # the operation refuses what is not
+        if len(shape) == 1 and sizes not in ((), (1,)) and classified:
             raise ValueError(
                 f"For 1D input, 1D target must have size 1, but got target size: {sizes[0]}"
             )
