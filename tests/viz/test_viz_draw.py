@@ -37,7 +37,6 @@ from retrograd.viz._facts import label_of
 from retrograd.viz._model import Graph
 from retrograd.viz._scene import scene_of
 
-pytest.importorskip("igraph", reason="pictures need the extra viz")
 pytest.importorskip("matplotlib", reason="pictures need the extra viz")
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -63,7 +62,6 @@ def test_structure_is_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_DOCUMENTS)
 def test_pictures_in_documents_show_what_is_drawn_now(name: str) -> None:
-    # Not the places: those may differ with the version of igraph.
     kept = (PICTURES / f"{name}.svg").read_text(encoding="utf-8")
     assert Counter(texts(kept)) == Counter(texts(picture(name).svg))
 
@@ -366,7 +364,7 @@ def test_a_picture_keeps_no_graph_alive() -> None:
 
 
 def test_the_package_does_not_load_pictures() -> None:
-    code = "import sys, retrograd; print([m for m in sys.modules if 'viz' in m or 'igraph' in m])"
+    code = "import sys, retrograd; print([m for m in sys.modules if 'viz' in m])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout == "[]\n", result.stderr
 
@@ -415,24 +413,13 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [p.name for p in tmp_path.iterdir()] == ["graph.svg"]
 
 
-@pytest.mark.parametrize(("module", "save"), [("igraph", "x.svg"), ("matplotlib.figure", "x.png")])
-def test_a_missing_extra_is_named(
-    module: str, save: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn = viz.draw(leaf(7) * 3)
-    if module != "igraph":
-        drawn.svg
-    monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("retrograd.viz._scene.lay_out", _uncached())
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=re.escape('pip install "retrograd[viz]"')):
-        drawn.save(tmp_path / save)
-    drawn.save(tmp_path / "x.dot")  # which needs neither
-
-
-def _uncached() -> Any:
-    from retrograd.viz._layout import lay_out
-
-    return lay_out.__wrapped__
+        drawn.save(tmp_path / "x.png")
+    for ending in ("svg", "html", "dot", "json"):  # which need nothing
+        drawn.save(tmp_path / f"x.{ending}")
 
 
 # -- hostile text --------------------------------------------------------------------------------

@@ -541,15 +541,6 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) 
     assert not list(tmp_path.glob("*.html"))
 
 
-def test_what_is_missing_is_said_before_the_script_runs(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "igraph.py").write_text("raise ImportError", encoding="utf-8")
-    result = explain(tmp_path, "program.py", PYTHONPATH=str(tmp_path / "broken"))
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.endswith('not installed: pip install "retrograd[viz]"\n')
-
-
 def test_a_pass_that_was_not_made(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     result = explain(tmp_path, "--pass", "4", "program.py")

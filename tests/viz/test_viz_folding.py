@@ -1,10 +1,7 @@
-"""Large graphs: what is folded is true, pictures stay small, and nothing hangs or recurses.
-
-And layouts of any graph: boxes beside each other, edges downwards."""
+"""Large graphs: what is folded is true, pictures stay small, and nothing hangs or recurses."""
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections import Counter
 from typing import Any
@@ -16,11 +13,8 @@ from hypothesis import strategies as st
 import retrograd as rg
 from retrograd import nn, viz
 from retrograd.viz._folding import Group, Operations, fold, repetitions
-from retrograd.viz._layout import lay_out
 from retrograd.viz._model import Graph
 from retrograd.viz._scene import contents
-
-pytest.importorskip("igraph", reason="pictures need the extra viz")
 
 
 def leaf(*shape: int) -> Any:
@@ -274,49 +268,3 @@ def test_abridged_repetitions_stand_for_each_other() -> None:
     for pair in nodes[1::97]:
         assert [graph.item_of(node) for node in pair] == first
     assert graph.items[graph.item_of(leaves[2000])].kind == "leaf"
-
-
-# -- layouts -------------------------------------------------------------------------------------
-
-
-@st.composite
-def layouts(draw: Any) -> tuple[Any, Any]:
-    count = draw(st.integers(1, 14))
-    side = st.integers(10, 120)
-    sizes = draw(st.lists(st.tuples(side, side), min_size=count, max_size=count))
-    pairs = [(a, b) for a in range(count) for b in range(a + 1, count)]
-    edges = draw(st.lists(st.sampled_from(pairs), max_size=24)) if pairs else []
-    return tuple(sizes), tuple(edges)
-
-
-@given(layouts())
-def test_boxes_keep_apart_and_edges_lead_down(case: tuple[Any, Any]) -> None:
-    sizes, edges = case
-    found = lay_out(sizes, edges)
-    boxes = [(x, y, x + w, y + h) for (x, y), (w, h) in zip(found.corners, sizes, strict=True)]
-    for a, b in itertools.combinations(boxes, 2):
-        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
-    for left, top, right, bottom in boxes:
-        assert left >= -1e-6
-        assert top >= -1e-6
-        assert right <= found.width + 1e-6
-        assert bottom <= found.height + 1e-6
-    for (source, target), route in zip(edges, found.routes, strict=True):
-        assert route[0][1] == pytest.approx(boxes[source][3])
-        assert route[-1][1] == pytest.approx(boxes[target][1])
-        assert boxes[source][0] < route[0][0] < boxes[source][2]
-        assert boxes[target][0] < route[-1][0] < boxes[target][2]
-        for (x, y), (to_x, below) in itertools.pairwise(route):
-            assert below >= y
-            for k, (left, top, right, bottom) in enumerate(boxes):
-                if x == to_x and k not in (source, target):  # straight down: past all boxes
-                    assert not (left < x < right and top < below and y < bottom)
-
-
-def test_a_cycle_is_refused() -> None:
-    with pytest.raises(ValueError, match="cycle"):
-        lay_out(((1, 1), (1, 1)), ((0, 1), (1, 0)))
-
-
-def test_an_empty_picture() -> None:
-    assert lay_out((), ()).routes == []

@@ -11,7 +11,6 @@ import retrograd as torch
 from retrograd import viz
 from retrograd.func import grad
 
-pytest.importorskip("igraph", reason="pictures need the extra viz")
 pytest.importorskip("matplotlib", reason="pictures need the extra viz")
 
 

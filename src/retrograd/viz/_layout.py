@@ -1,13 +1,12 @@
 """Positions of boxes: layers from inputs to results, with few crossings and short edges.
 
-Layers and coordinates are computed here, where the sizes of boxes are known. The order within
-layers, the hard part, comes from igraph: the layered method of Sugiyama, Tagawa and Toda, with its
-barycenters.
+This is the layered method of Sugiyama, Tagawa and Toda (1981). A layer is given by longest paths,
+an edge that passes a layer has a bend there, ``viz/_ordering.py`` puts the layers in an order with
+few crossings, and then each box moves as near to its neighbours as the order allows.
 """
 
 from __future__ import annotations
 
-import bisect
 import functools
 import importlib
 import itertools
@@ -15,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.viz._ordering import ordered
+
 Point = tuple[float, float]
 GAP, BEND_GAP, ROW_GAP = 24.0, 12.0, 25.0  # gaps beside boxes, beside edges, and between rows
 BEND = 2.0  # the width of an edge where it passes a row
 SWEEPS, STRAIGHTENINGS = 30, 8
-EXCHANGES = 20  # rounds
 MAX_BENDS = 4000
 PATIENCE = 30_000  # vertices times sweeps: large pictures get fewer
 CLOSE = 8.0  # a shorter distance than the head of an arrow
@@ -125,7 +125,7 @@ class _Grid:
         self.spine = self.longest_ways(depths)
         for number, upper, lower in self.links():
             bends = (upper >= self.boxes) + (lower >= self.boxes)
-            weight = 4.0 if number in self.spine and not bends else (1.0, 2.0, 8.0)[bends]
+            weight = 8.0 if number in self.spine and not bends else (1.0, 4.0, 32.0)[bends]
             self.below[upper].append((lower, weight))
             self.above[lower].append((upper, weight))
 
@@ -165,62 +165,11 @@ class _Grid:
         return set(longest.values())
 
     def order(self) -> None:
-        """Put the vertices of each row in an order with few crossings. The method improves on the
-        order that it is given: the one in which operations have their inputs."""
-        igraph = need("igraph")
-        given = self.by_operands()
-        number = [0] * len(given)
-        for k, v in enumerate(given):
-            number[v] = k
-        pairs = [(number[upper], number[lower]) for _, upper, lower in self.links()]
-        graph = igraph.Graph(len(given), pairs, directed=True)
-        result = graph.layout_sugiyama(layers=[self.level[v] for v in given], maxiter=100)
-        if isinstance(result, tuple):
-            result = result[0]
-        for row in self.rows:
-            row.sort(key=lambda v: (result[number[v]][0], number[v]))
-        self.reorder_operands(number)
-
-    def by_operands(self) -> list[int]:
-        """All vertices, in the order in which a walk from the results upwards reaches them that
-        goes to the first input of a box first."""
-        order: list[int] = []
-        seen = [False] * len(self.level)
-        for end in [v for v in range(len(self.level)) if not self.below[v]]:
-            todo = [end]
-            while todo:
-                v = todo.pop()
-                if not seen[v]:
-                    seen[v] = True
-                    order.append(v)
-                    todo += [u for u, _ in reversed(self.above[v])]
-        return order
-
-    def reorder_operands(self, number: list[int]) -> None:
-        """Exchange neighbours that are not in the given order, where no more edges cross then."""
-        position = {v: k for row in self.rows for k, v in enumerate(row)}
-        neighbours = [(row, k) for row in self.rows for k in range(len(row) - 1)]
-        for _ in range(EXCHANGES):
-            is_done = True
-            for row, k in neighbours:
-                left, right = row[k], row[k + 1]
-                if number[left] < number[right]:
-                    continue
-                now = self.crossings(left, right, position)
-                if self.crossings(right, left, position) <= now:
-                    row[k], row[k + 1] = right, left
-                    position[left], position[right] = k + 1, k
-                    is_done = False
-            if is_done:
-                break
-
-    def crossings(self, left: int, right: int, position: dict[int, int]) -> int:
-        """How often edges of two neighbours in a row cross, in this order."""
-        count = 0
-        for near in (self.above, self.below):
-            ends = sorted(position[u] for u, _ in near[right])
-            count += sum(bisect.bisect_left(ends, position[u]) for u, _ in near[left])
-        return count
+        """Put the vertices of each row in an order with few crossings."""
+        above, below = (
+            [[u for u, _ in near] for near in side] for side in (self.above, self.below)
+        )
+        self.rows = ordered(self.rows, above, below)
 
     def spacing(self, left: int, right: int) -> float:
         bends = (left >= self.boxes) + (right >= self.boxes)

@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     script = Path(options.words[0]).absolute()  # it may go to another folder
     code = compiled(script)
     out = _page_for(script, options.out)
-    recording = _recording()
+    from retrograd.viz._recording import recording
+
     more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
     with recording(title=script.name, threads=True, **more) as story:
         exit_code = outcome(script, code, arguments, options.as_torch)
@@ -93,18 +94,6 @@ def _page_for(script: Path, given: Path | None) -> Path:
     if out.is_dir():
         raise UserError(f"{short(out)} is a folder; give the name of a file")
     return out
-
-
-def _recording() -> Any:
-    """The recording. A missing library is reported before the script runs."""
-    from retrograd.viz._layout import need
-    from retrograd.viz._recording import recording
-
-    try:
-        need("igraph")
-    except ImportError as error:
-        raise UserError(one_line(error)) from None
-    return recording
 
 
 def _with_options_after(options: argparse.Namespace) -> list[str]:
