@@ -95,6 +95,8 @@ OF_PROGRAMS = {
     "recurrent": (RECURRENT, "loss", ""),
     "deep": (DEEP, "loss", "max_nodes=12"),
 }
+# The same graphs, looking different.
+LOOKS = {"network-compact": ("network", {"compact": True, "direction": "LR"})}
 COMPILED = """\
 import retrograd as torch
 from retrograd.func import grad
@@ -133,8 +135,14 @@ def run(name: str, replace: str = "retrograd") -> dict[str, Any]:
 
 def picture(name: str) -> Any:
     """The picture of a program's graph, drawn by the program itself."""
+    return drawn_as(name)
+
+
+def drawn_as(name: str, **look: Any) -> Any:
+    """The same with other arguments of ``draw`` as well."""
     _, what, how = source_of(name)
-    variables = run(name)
+    variables = run(name) | {"look": look}
+    how = f"{how}, **look" if how else "**look"
     exec(f"from retrograd import viz\nresult = viz.draw({what}, {how})", variables)
     return variables["result"]
 
@@ -165,6 +173,8 @@ def main() -> None:
             (GOLDEN / f"{name}.dot").write_text(drawn.dot, encoding="utf-8")
     for name in IN_DOCUMENTS:
         picture(name).save(PICTURES / f"{name}.svg")
+    for name, (of, look) in LOOKS.items():
+        drawn_as(of, **look).save(PICTURES / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,11 @@ import pytest
 from _viz_graphs import (
     GOLDEN,
     IN_DOCUMENTS,
+    LOOKS,
     NAMES,
     PICTURES,
     WITHOUT_VALUES,
+    drawn_as,
     picture,
     run,
     source_of,
@@ -64,6 +66,13 @@ def test_structure_is_as_it_was(name: str) -> None:
 def test_pictures_in_documents_show_what_is_drawn_now(name: str) -> None:
     kept = (PICTURES / f"{name}.svg").read_text(encoding="utf-8")
     assert Counter(texts(kept)) == Counter(texts(picture(name).svg))
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_other_looks_in_documents_are_drawn_now(name: str) -> None:
+    of, look = LOOKS[name]
+    kept = (PICTURES / f"{name}.svg").read_text(encoding="utf-8")
+    assert Counter(texts(kept)) == Counter(texts(drawn_as(of, **look).svg))
 
 
 def torch_graph(roots: list[Any]) -> Counter[Any]:

@@ -17,9 +17,11 @@ _SHAPES = {
 }
 
 
-def dot(boxes: list[Box], pairs: list[tuple[int, int]]) -> str:
+def dot(boxes: list[Box], pairs: list[tuple[int, int]], direction: str = "TB") -> str:
     """The text of a DOT file: boxes with the text that pictures show, and the edges between."""
     lines = ["digraph retrograd {", '  node [fontname="Helvetica" fontsize=11];']
+    if direction != "TB":
+        lines.append(f"  rankdir={direction};")
     for box in boxes:
         colours = LIGHT[box.kind]
         label = quoted("\n".join(line.text for line in box.lines))

@@ -11,6 +11,7 @@ from retrograd.viz._model import MAX_NODES, Graph
 from retrograd.viz._naming import Names
 from retrograd.viz._picture import Picture
 from retrograd.viz._programs import graph_of, program_of
+from retrograd.viz._scene import Look
 from retrograd.viz._text import SHOWS
 
 
@@ -20,6 +21,10 @@ def draw(
     max_nodes: int = MAX_NODES,
     show: str | Iterable[str] = (),
     title: str | None = None,
+    *,
+    compact: bool = False,
+    direction: str = "TB",
+    theme: str = "auto",
 ) -> Picture:
     """The graph behind a tensor, or behind several, from inputs to results; or a program.
 
@@ -40,6 +45,11 @@ def draw(
         show: what boxes say besides names, shapes and dtypes, any of "values", "gradients",
             "saved" (what operations keep for backward) and "source" (the lines that made them).
         title: the title of the picture.
+        compact: whether results are lines in the boxes of their operations, instead of boxes of
+            their own.
+        direction: "TB", from top to bottom, or "LR", from left to right.
+        theme: "light", "dark" or "auto": a PNG is light, and everything else is as the reader
+            prefers.
 
     Returns:
         A ``Picture``. A notebook shows it, and ``save`` writes it to a file.
@@ -66,11 +76,20 @@ def draw(
         raise ValueError(f"cannot show {unknown[0]!r}: choose from {', '.join(SHOWS)}")
     if not isinstance(max_nodes, int) or max_nodes < 2:
         raise ValueError(f"max_nodes must be an integer of at least 2, but is {max_nodes!r}")
+    _choose("direction", direction, ("TB", "LR"))
+    _choose("theme", theme, ("auto", "light", "dark"))
+    look = Look(shown, bool(compact), direction, theme)
     program = program_of(tensors)
     if program is not None:
         graph = graph_of(program, max_nodes)
-        return Picture(graph, shown, title if title is not None else f"Program {program.name}")
+        return Picture(graph, look, title if title is not None else f"Program {program.name}")
     names = Names.of(params, user_frame(sys._getframe(1)))
     graph = Graph.of(tensors, max_nodes=max_nodes, names=names)
     graph.let_go()
-    return Picture(graph, shown, title if title is not None else "The graph of a result")
+    return Picture(graph, look, title if title is not None else "The graph of a result")
+
+
+def _choose(name: str, given: object, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        known = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {known}, but is {given!r}")

@@ -16,7 +16,7 @@ p { color: GrayText; } svg { max-width: 100%; height: auto; }
 """
 
 
-def page(graph: Graph, scene: Scene, show: tuple[str, ...]) -> str:
+def page(graph: Graph, scene: Scene) -> str:
     """The text of an HTML file that needs nothing else."""
     title = text(scene.title)
     parts = [
@@ -32,7 +32,7 @@ def page(graph: Graph, scene: Scene, show: tuple[str, ...]) -> str:
         first = graph.abridged and item.times not in (None, 1)
         inside = f"Inside: {name}, the first" if first else f"Inside: {name}"
         parts.append(f"<h2>{text(inside)}</h2>")
-        parts.append(svg(scene_of(graph, item.id, show, legend=False, title=inside)))
+        parts.append(svg(scene_of(graph, item.id, scene.look, legend=False, title=inside)))
     if len(groups) > MAX_INSIDES:
         parts.append(f"<p>and {len(groups) - MAX_INSIDES} more groups</p>")
     return "\n".join([*parts, "</body></html>"]) + "\n"

@@ -35,6 +35,12 @@ class Layout:
     width: float
     height: float
 
+    def turned(self) -> Layout:
+        """The same from left to right."""
+        corners = [(y, x) for x, y in self.corners]
+        routes = [[(y, x) for x, y in route] for route in self.routes]
+        return Layout(corners, routes, self.height, self.width)
+
 
 def need(module: str) -> Any:
     """A module of the extra ``viz``, or an error that says how to get it."""

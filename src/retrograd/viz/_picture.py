@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -14,7 +15,7 @@ from retrograd.viz._dot import dot
 from retrograd.viz._html import page
 from retrograd.viz._model import Graph
 from retrograd.viz._png import png
-from retrograd.viz._scene import Scene, contents, scene_of
+from retrograd.viz._scene import Look, Scene, contents, scene_of
 from retrograd.viz._svg import svg
 
 _WORDS = {
@@ -39,15 +40,15 @@ class Picture:
     <Picture: 2 operations, 1 leaf, 2 results; a notebook shows it, .save("graph.svg") writes it>
     """
 
-    def __init__(self, graph: Graph, show: tuple[str, ...], title: str) -> None:
+    def __init__(self, graph: Graph, look: Look, title: str) -> None:
         self.graph = graph
-        self.show = show
+        self.look = look
         self.title = title
 
     @functools.cached_property
     def scene(self) -> Scene:
         """Boxes and edges with their positions."""
-        return scene_of(self.graph, None, self.show, title=self.title)
+        return scene_of(self.graph, None, self.look, title=self.title)
 
     @functools.cached_property
     def svg(self) -> str:
@@ -62,16 +63,16 @@ class Picture:
     @property
     def dot(self) -> str:
         """The graph in the DOT language."""
-        return dot(*contents(self.graph, None, self.show))
+        return dot(*contents(self.graph, None, self.look), self.look.direction)
 
     @property
     def html(self) -> str:
         """A page with the picture, and the contents of folded groups below it."""
-        return page(self.graph, self.scene, self.show)
+        return page(self.graph, self.scene)
 
     def to_json(self) -> dict[str, Any]:
         """Items, edges and positions in plain lists and dictionaries."""
-        return self.graph.to_json(show=self.show)
+        return self.graph.to_json(**dataclasses.asdict(self.look))
 
     def _repr_svg_(self) -> str:
         return self.svg

@@ -6,10 +6,10 @@ import io
 import warnings
 from typing import Any
 
-from retrograd.viz._colours import EDGE, LIGHT
+from retrograd.viz._colours import DARK, EDGE, LIGHT, PAPER, Palette
 from retrograd.viz._layout import need
-from retrograd.viz._scene import Arrow, Box, Scene
-from retrograd.viz._svg import corner, line_width
+from retrograd.viz._scene import Arrow, Box, Look, Scene, curves, turned
+from retrograd.viz._svg import HEAD, corner, line_width
 from retrograd.viz._text import LINE
 
 SHARPNESS = 2.0  # pixels for each point of the scene
@@ -23,14 +23,16 @@ def png(scene: Scene) -> bytes:
     need("matplotlib.patches"), need("matplotlib.path")
     sharpness = min(SHARPNESS, LARGEST / max(scene.width, scene.height))
     size = (scene.width / POINTS, scene.height / POINTS)
-    figure = figures.Figure(figsize=size, dpi=POINTS * sharpness, facecolor="white")
+    dark = scene.look.theme == "dark"
+    paper, palettes = PAPER["dark" if dark else "light"], DARK if dark else LIGHT
+    figure = figures.Figure(figsize=size, dpi=POINTS * sharpness, facecolor=paper)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, scene.width), ylim=(scene.height, 0))
     axes.axis("off")
     for arrow in scene.arrows:
-        _draw_arrow(axes, arrow)
+        _draw_arrow(axes, arrow, scene.look)
     for box in [*scene.boxes, *scene.legend]:
-        _draw_box(axes, box)
+        _draw_box(axes, box, palettes[box.kind])
     picture = io.BytesIO()
     with warnings.catch_warnings():  # letters that its typeface lacks are shown as boxes
         warnings.filterwarnings("ignore", message="Glyph .* missing")
@@ -38,26 +40,22 @@ def png(scene: Scene) -> bytes:
     return picture.getvalue()
 
 
-def _draw_arrow(axes: Any, arrow: Arrow) -> None:
+def _draw_arrow(axes: Any, arrow: Arrow, look: Look) -> None:
     patches, paths = need("matplotlib.patches"), need("matplotlib.path")
-    path = paths.Path
-    (x, y), *rest = arrow.points
-    tip_x, tip_y = rest[-1]
-    points, codes = [(x, y)], [path.MOVETO]
-    for next_x, next_y in [*rest[:-1], (tip_x, tip_y - 6)]:
-        middle = (y + next_y) / 2
-        points += [(x, middle), (next_x, middle), (next_x, next_y)]
-        codes += [path.CURVE4] * 3
-        x, y = next_x, next_y
+    points, codes = [arrow.points[0]], [paths.Path.MOVETO]
+    for curve in curves(arrow, look, HEAD):
+        points += curve
+        codes += [paths.Path.CURVE4] * 3
     line = paths.Path(points, codes)
     axes.add_patch(patches.PathPatch(line, fill=False, edgecolor=EDGE, linewidth=1.4))
-    head = [(tip_x, tip_y), (tip_x - 3.5, tip_y - 7), (tip_x + 3.5, tip_y - 7)]
-    axes.add_patch(patches.Polygon(head, closed=True, facecolor=EDGE, edgecolor="none"))
+    x, y = turned(arrow.points[-1], look)
+    head = [turned(point, look) for point in ((x, y), (x - 3.5, y - 7), (x + 3.5, y - 7))]
+    axes.add_patch(patches.Polygon(head, facecolor=EDGE, edgecolor="none"))
 
 
-def _draw_box(axes: Any, box: Box) -> None:
+def _draw_box(axes: Any, box: Box, palette: Palette) -> None:
     patches = need("matplotlib.patches")
-    palette, opacity = LIGHT[box.kind], 0.65 if box.stub else 1.0
+    opacity = 0.65 if box.stub else 1.0
     for offset in (6.0, 3.0, 0.0) if box.kind == "group" else (0.0,):
         style = f"round,pad=0,rounding_size={corner(box)}"
         shape = patches.FancyBboxPatch(

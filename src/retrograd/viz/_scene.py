@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from retrograd.viz._layout import Point, lay_out
 from retrograd.viz._model import Graph, Item
-from retrograd.viz._text import LINE, SMALL, STATEMENTS, Line, lines_of, shape_text, shortened
+from retrograd.viz._text import (
+    LINE,
+    SMALL,
+    STATEMENTS,
+    Line,
+    lines_of,
+    result_lines,
+    shape_text,
+    shortened,
+)
 
 MARGIN = 16.0
 MAX_STUBS = 40  # items outside a group that the picture of its contents shows
@@ -25,6 +34,19 @@ LEGEND = {
     "backward": "line of the backward pass",
     "group": "group",
 }
+
+
+@dataclass(frozen=True)
+class Look:
+    """How pictures are drawn, by the names of the arguments of ``draw``."""
+
+    show: tuple[str, ...] = ()
+    compact: bool = False
+    direction: str = "TB"
+    theme: str = "auto"
+
+
+PLAIN = Look()
 
 
 @dataclass
@@ -62,6 +84,7 @@ class Scene:
     arrows: list[Arrow]
     legend: list[Box]
     title: str = ""
+    look: Look = PLAIN
 
 
 def box_of(graph: Graph, item: Item, show: Iterable[str], stub: bool = False) -> Box:
@@ -97,15 +120,15 @@ def tip(graph: Graph, item: Item) -> str:
     return "\n".join(lines)
 
 
-def scene_of(graph: Graph, group: int | None = None, show: Iterable[str] = (),
+def scene_of(graph: Graph, group: int | None = None, look: Look = PLAIN,
              legend: bool = True, title: str = "") -> Scene:  # fmt: skip
     """The picture of the whole graph, or of the contents of a group."""
-    boxes, pairs = contents(graph, group, show)
-    return arranged(boxes, pairs, legend, title)
+    boxes, pairs = contents(graph, group, look)
+    return arranged(boxes, pairs, look, legend, title)
 
 
 def contents(
-    graph: Graph, group: int | None = None, show: Iterable[str] = ()
+    graph: Graph, group: int | None = None, look: Look = PLAIN
 ) -> tuple[list[Box], list[tuple[int, int]]]:
     """What a picture shows, without positions: boxes, and the edges between them."""
     views = graph.views
@@ -118,14 +141,41 @@ def contents(
             stubs |= outside
             pairs.append(pair)
     numbers = [*sorted(inside), *sorted(stubs)]
-    show = tuple(show)
-    return [box_of(graph, graph.items[n], show, n in stubs) for n in numbers], pairs
+    boxes = [box_of(graph, graph.items[n], look.show, n in stubs) for n in numbers]
+    return joined(graph, boxes, pairs, look.show) if look.compact else (boxes, pairs)
 
 
-def arranged(boxes: list[Box], pairs: list[tuple[int, int]], legend: bool, title: str) -> Scene:
+def joined(
+    graph: Graph, boxes: list[Box], pairs: list[tuple[int, int]], show: tuple[str, ...]
+) -> tuple[list[Box], list[tuple[int, int]]]:
+    """Results as a part of the boxes of their operations, which say what they are."""
+    by_id = {box.id: box for box in boxes}
+    maker = {
+        b: a for a, b in pairs
+        if by_id[b].kind == "intermediate" and not by_id[a].stub and not by_id[b].stub
+    }  # fmt: skip
+    results: dict[int, list[int]] = {}
+    for result, operation in maker.items():
+        results.setdefault(operation, []).append(result)
+    kept = []
+    for box in boxes:
+        if box.id in results:
+            made = [graph.items[number] for number in sorted(results[box.id])]
+            lines = [*box.lines, *(line for item in made for line in result_lines(item, show))]
+            box = measured(box.id, box.kind, lines, any(i.root for i in made), tip=box.tip)
+        if box.id not in maker:
+            kept.append(box)
+    return kept, [(maker.get(a, a), b) for a, b in pairs if b not in maker]
+
+
+def arranged(
+    boxes: list[Box], pairs: list[tuple[int, int]], look: Look, legend: bool, title: str
+) -> Scene:
     position = {box.id: k for k, box in enumerate(boxes)}
-    sizes = tuple((b.width, b.height) for b in boxes)
+    sizes = tuple(turned((b.width, b.height), look) for b in boxes)
     result = lay_out(sizes, tuple((position[a], position[b]) for a, b in pairs))
+    if look.direction == "LR":
+        result = result.turned()
     kinds = [kind for kind in LEGEND if any(b.kind == kind and not b.stub for b in boxes)]
     keys = legend_boxes(kinds, max(result.width, 400.0)) if legend else []
     top = max((key.y + key.height for key in keys), default=0.0)
@@ -141,7 +191,7 @@ def arranged(boxes: list[Box], pairs: list[tuple[int, int]], legend: bool, title
         for (a, b), points in zip(pairs, result.routes, strict=True)
     ]
     width, height = wide + 2 * MARGIN, result.height + top + 2 * MARGIN
-    return Scene(round(width), round(height), boxes, arrows, keys, title)
+    return Scene(round(width), round(height), boxes, arrows, keys, title, look)
 
 
 def legend_boxes(kinds: list[str], width: float) -> list[Box]:
@@ -158,11 +208,27 @@ def legend_boxes(kinds: list[str], width: float) -> list[Box]:
     return keys
 
 
-def pictures_of(graph: Graph, show: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """The picture of the whole graph and those of groups, as numbers."""
-    show = tuple(show)
+def turned(point: Point, look: Look) -> Point:
+    """A point with its coordinates exchanged, if data flows from left to right."""
+    return point[::-1] if look.direction == "LR" else point
+
+
+def curves(arrow: Arrow, look: Look, head: float) -> Iterator[tuple[Point, Point, Point]]:
+    """The cubic curves of an arrow, without its head: two control points and an end for each."""
+    (x, y), *rest = [turned(point, look) for point in arrow.points]
+    rest[-1] = (rest[-1][0], rest[-1][1] - head)
+    for to_x, to_y in rest:
+        middle = (y + to_y) / 2
+        one, other, end = (x, middle), (to_x, middle), (to_x, to_y)
+        yield turned(one, look), turned(other, look), turned(end, look)
+        x, y = to_x, to_y
+
+
+def pictures_of(graph: Graph, **look: Any) -> list[dict[str, Any]]:
+    """The picture of the whole graph and those of groups, as numbers. ``look``: of ``Look``."""
+    how = Look(**look)
     groups = [None, *groups_with_inside(graph)]
-    return [picture_json(scene_of(graph, group, show, legend=False), group) for group in groups]
+    return [picture_json(scene_of(graph, group, how, legend=False), group) for group in groups]
 
 
 def groups_with_inside(graph: Graph) -> list[int]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape, quoteattr
 
-from retrograd.viz._colours import DARK, EDGE, LIGHT, Palette
-from retrograd.viz._scene import Arrow, Box, Scene
+from retrograd.viz._colours import DARK, EDGE, LIGHT, PAPER, Palette
+from retrograd.viz._scene import Arrow, Box, Look, Scene, curves
 from retrograd.viz._text import LINE
 
 _FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FONT = "'Helvetica Neue', 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
+HEAD = 6.0  # how far before its tip the line of an arrow ends
 
 
 def svg(scene: Scene) -> str:
@@ -21,10 +22,14 @@ def svg(scene: Scene) -> str:
         f'height="{height}" viewBox="0 0 {width} {height}" role="img" '
         f'font-family="{escape(FONT)}">',
         f"<title>{text(scene.title)}</title>",
-        f"<style>{style()}</style>",
     ]
-    parts += map(arrow_svg, scene.arrows)
-    parts += map(box_svg, [*scene.boxes, *scene.legend])
+    theme, palettes = scene.look.theme, DARK if scene.look.theme == "dark" else LIGHT
+    if theme == "auto":
+        parts.append(f"<style>{style()}</style>")
+    else:
+        parts.append(f'<rect width="100%" height="100%" fill="{PAPER[theme]}"/>')
+    parts += [arrow_svg(arrow, scene.look) for arrow in scene.arrows]
+    parts += [box_svg(box, palettes[box.kind]) for box in [*scene.boxes, *scene.legend]]
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
 
@@ -45,28 +50,27 @@ def style() -> str:
     return "@media (prefers-color-scheme: dark){" + "".join(rules) + "}"
 
 
-def arrow_svg(arrow: Arrow) -> str:
+def arrow_svg(arrow: Arrow, look: Look) -> str:
     """A smooth line with a head."""
-    (x, y), *rest = arrow.points
-    tip_x, tip_y = rest[-1]
+    x, y = arrow.points[0]
     path = f"M{x:g},{y:g}"
-    *between, (last_x, last_y) = rest
-    for next_x, next_y in [*between, (last_x, last_y - 6)]:
-        if next_x == x:
-            path += f"V{next_y:g}"
+    for (a, b), (c, d), (to_x, to_y) in curves(arrow, look, HEAD):
+        if x == to_x and a == c == x:
+            path += f"V{to_y:g}"
+        elif y == to_y and b == d == y:
+            path += f"H{to_x:g}"
         else:
-            middle = (y + next_y) / 2
-            path += f"C{x:g},{middle:g} {next_x:g},{middle:g} {next_x:g},{next_y:g}"
-        x, y = next_x, next_y
-    head = f"M{tip_x:g},{tip_y:g}l-3.5,-7h7z"
+            path += f"C{a:g},{b:g} {c:g},{d:g} {to_x:g},{to_y:g}"
+        x, y = to_x, to_y
+    x, y = arrow.points[-1]
+    tip = f"M{x:g},{y:g}" + ("l-7,-3.5v7z" if look.direction == "LR" else "l-3.5,-7h7z")
     return (
         f'<g class="edge"><path d="{path}" fill="none" stroke="{EDGE}" stroke-width="1.4"/>'
-        f'<path d="{head}" fill="{EDGE}"/></g>'
+        f'<path d="{tip}" fill="{EDGE}"/></g>'
     )
 
 
-def box_svg(box: Box) -> str:
-    palette = LIGHT[box.kind]
+def box_svg(box: Box, palette: Palette) -> str:
     parts = [f'<g class="{box.kind}"{" opacity=" + quoteattr("0.65") if box.stub else ""}>']
     if box.tip:
         parts.append(f"<title>{text(box.tip)}</title>")

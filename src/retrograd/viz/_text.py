@@ -159,6 +159,16 @@ def lines_of(graph: Graph, item: Item, show: Iterable[str]) -> list[Line]:
     return lines
 
 
+def result_lines(item: Item, show: Iterable[str]) -> list[Line]:
+    """What the box of an operation says about one of its results: ``h: [2, 3] float32``."""
+    lines = [Line(shortened(": ".join(filter(None, [item.name, shape_text(item)]))))]
+    if "values" in show and (text := value_text(item.value)):
+        lines.append(Line(f"= {text}"))
+    if "gradients" in show and (text := value_text(item.grad)):
+        lines.append(Line(f"grad {text}"))
+    return [line for line in lines if line.text]
+
+
 def _operation_lines(item: Item) -> list[Line]:
     lines = [Line(shortened(item.label), True, LARGE)]
     if item.kind == "group" and item.name and item.name != item.label:
