@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from retrograd.arrays import dtypes
+from retrograd.ops._sections import complete
 from retrograd.tensor._tensor import Tensor
 
 __all__ = ["amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp",
@@ -13,8 +15,19 @@ __all__ = ["amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax
            "sum", "var"]  # fmt: skip
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+_MEANINGS = {
+    "input": "The input tensor.",
+    "keepdim": "Whether the reduced dimensions remain, with size 1.",
+    "dtype": "The dtype to compute in; by default, that of ``input``.",
+    "mask": "A tensor of bool, which is broadcast with ``input``; by default, all elements count.",
+}
+_OF_REDUCTIONS = {**_MEANINGS, "dim": "The dimensions to reduce; by default, all of them."}
+_ALONG_DIMENSION = {**_MEANINGS, "dim": "The dimension."}
+
+
 def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    """The input with a value in the place of what the mask leaves out."""
+    """The input with a value in place of what the mask leaves out."""
     filled: Tensor = input if mask is None else input.masked_fill(~mask, value)
     return filled
 
@@ -23,6 +36,10 @@ def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
     if dim is None or (isinstance(dim, tuple) and not dim):
         return tuple(range(input.dim()))
     return tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+
+
+def _converted(name: str, input: Tensor, dtype: Any) -> Tensor:
+    return input if dtype is None else input.to(dtype)
 
 
 def _floats(name: str, input: Tensor, dtype: Any) -> Tensor:
@@ -37,30 +54,21 @@ def _floats(name: str, input: Tensor, dtype: Any) -> Tensor:
     return input
 
 
-def _accumulated(input: Tensor, dtype: Any) -> Tensor:
+def _accumulated(name: str, input: Tensor, dtype: Any) -> Tensor:
     """The input in the dtype that sums and products are computed in."""
-    if dtype is None:
-        kept = input.is_floating_point() or input.is_complex()
-        return input if kept else input.to(dtypes.int64)
-    return input.to(dtype)
+    kept = input.is_floating_point() or input.is_complex()
+    return _converted(name, input, dtypes.int64 if dtype is None and not kept else dtype)
 
 
-def _least(dtype: Any) -> Any:
-    """The number that no element of a dtype is less than."""
+def _extreme(dtype: Any, largest: bool) -> Any:
+    """The number that no element of a dtype is larger than, or less than."""
     from retrograd.tensor._limits import iinfo
 
     if dtype.is_floating_point:
-        return -math.inf
-    return False if dtype is dtypes.bool_ else iinfo(dtype).min
-
-
-def _largest(dtype: Any) -> Any:
-    """The number that no element of a dtype is larger than."""
-    from retrograd.tensor._limits import iinfo
-
-    if dtype.is_floating_point:
-        return math.inf
-    return True if dtype is dtypes.bool_ else iinfo(dtype).max
+        return math.inf if largest else -math.inf
+    if dtype is dtypes.bool_:
+        return largest
+    return iinfo(dtype).max if largest else iinfo(dtype).min
 
 
 def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
@@ -69,228 +77,180 @@ def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | N
     return counted
 
 
-def sum(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Adds up the elements that a mask is true for.
+class Reduction(Protocol):
+    """How reductions are called."""
 
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The sum; 0 where there is no element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.sum(x, mask=mask)
-        tensor(3.)
-    """
-    input = _accumulated(input, dtype)
-    result: Tensor = _filled(input, mask, 0).sum(_dims(input, dim), keepdim=keepdim)
-    return result
+    def __call__(
+        self, input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
+        mask: Tensor | None = None,
+    ) -> Tensor: ...  # fmt: skip
 
 
-def prod(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Multiplies the elements that a mask is true for.
+class AlongDimension(Protocol):
+    """How functions are called that work along a dimension and keep the shape."""
 
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
+    def __call__(
+        self, input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
+    ) -> Tensor: ...
 
-    Returns:
-        The product; 1 where there is no element.
 
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.prod(x, mask=mask)
-        tensor(2.)
-    """
-    result = _filled(_accumulated(input, dtype), mask, 1)
+_EXAMPLE = """{summary}
+
+Returns:
+    {returns}
+
+Example:
+    >>> import retrograd as torch
+    >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
+    >>> torch.masked.{call}
+    {shown}
+"""
+
+
+def _declared(function: Any, name: str, meanings: dict[str, str], **words: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _EXAMPLE.format(**words)
+    return complete(function, meanings)
+
+
+def _reduction(
+    name: str, summary: str, returns: str, shown: str, convert: Callable[..., Tensor],
+    kernel: Callable[..., Any],
+) -> Reduction:  # fmt: skip
+    """A reduction. The kernel is called with the input in the dtype that ``convert`` gives, with
+    ``dim``, ``keepdim`` and the mask; ``shown`` is what the example prints."""
+
+    def reduce(
+        input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        result: Tensor = kernel(convert(name, input, dtype), dim, keepdim, mask)
+        return result
+
+    call = f"{name}(x, mask=mask)"
+    declared: Reduction = _declared(
+        reduce, name, _OF_REDUCTIONS, summary=summary, returns=returns, call=call, shown=shown
+    )
+    return declared
+
+
+def _along_dimension(
+    name: str, summary: str, returns: str, shown: str, kernel: Callable[..., Any]
+) -> AlongDimension:
+    """The same for a function that works along a dimension and keeps the shape."""
+
+    def apply(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+        result: Tensor = kernel(_converted(name, input, dtype), dim, mask)
+        return result
+
+    call = f"{name}(x, 0, mask=mask)"
+    declared: AlongDimension = _declared(
+        apply, name, _ALONG_DIMENSION, summary=summary, returns=returns, call=call, shown=shown
+    )
+    return declared
+
+
+def _documented(function: Function) -> Function:
+    return complete(function, _OF_REDUCTIONS)
+
+
+def _product(input: Tensor, dim: Any, keepdim: bool, mask: Any) -> Any:
+    result = _filled(input, mask, 1)
     for d in sorted([d % input.dim() for d in _dims(input, dim)], reverse=True):
         result = result.prod(d, keepdim=keepdim)
     return result
 
 
-def amax(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Computes the largest of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The largest element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.amax(x, mask=mask)
-        tensor(2.)
-    """
-    input = input if dtype is None else input.to(dtype)
-    filled = _filled(input, mask, _least(input.dtype))
-    result: Tensor = filled.amax(_dims(input, dim), keepdim=keepdim)
-    return result
-
-
-def amin(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Computes the smallest of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The smallest element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.amin(x, mask=mask)
-        tensor(1.)
-    """
-    input = input if dtype is None else input.to(dtype)
-    filled = _filled(input, mask, _largest(input.dtype))
-    result: Tensor = filled.amin(_dims(input, dim), keepdim=keepdim)
-    return result
-
-
-def argmax(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Finds the index of the largest element that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The index, in the dtype of ``input``, as in PyTorch.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.argmax(x, mask=mask)
-        tensor(1.)
-    """
-    input = input if dtype is None else input.to(dtype)
-    found = _filled(input, mask, _least(input.dtype)).argmax(dim, keepdim=keepdim)
-    result: Tensor = found.to(input.dtype)
-    return result
-
-
-def argmin(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Finds the index of the smallest element that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The index, in the dtype of ``input``, as in PyTorch.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.argmin(x, mask=mask)
-        tensor(0.)
-    """
-    input = input if dtype is None else input.to(dtype)
-    found = _filled(input, mask, _largest(input.dtype)).argmin(dim, keepdim=keepdim)
-    result: Tensor = found.to(input.dtype)
-    return result
-
-
-def mean(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Computes the mean of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The mean; NaN where there is no element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.mean(x, mask=mask)
-        tensor(1.5000)
-    """
-    input = _floats("mean", input, dtype)
+def _mean(input: Tensor, dim: Any, keepdim: bool, mask: Any) -> Any:
     dims = _dims(input, dim)
-    result: Tensor = _filled(input, mask, 0).sum(dims, keepdim=keepdim)
-    return result / _count(input, dims, keepdim, mask)
+    total = _filled(input, mask, 0).sum(dims, keepdim=keepdim)
+    return total / _count(input, dims, keepdim, mask)
 
 
-def logsumexp(
-    input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Computes the logarithm of the sum of exponentials under a mask.
+def _arg(name: str) -> Callable[..., Any]:
+    """The kernel of ``argmax`` or ``argmin``."""
 
-    Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
+    def kernel(input: Tensor, dim: Any, keepdim: bool, mask: Any) -> Any:
+        filled = _filled(input, mask, _extreme(input.dtype, largest=name == "argmin"))
+        return getattr(filled, name)(dim, keepdim=keepdim).to(input.dtype)
 
-    Returns:
-        The logarithm; minus infinity where there is no element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.logsumexp(x, mask=mask)
-        tensor(2.3133)
-    """
-    input = _floats("logsumexp", input, dtype)
-    result: Tensor = _filled(input, mask, -math.inf).logsumexp(_dims(input, dim), keepdim=keepdim)
-    return result
+    return kernel
 
 
+sum = _reduction(
+    "sum", "Adds up the elements that a mask is true for.",
+    "The sum; 0 where there is no element.", "tensor(3.)", _accumulated,
+    lambda input, dim, keepdim, mask: _filled(input, mask, 0).sum(
+        _dims(input, dim), keepdim=keepdim
+    ),
+)  # fmt: skip
+prod = _reduction(
+    "prod", "Multiplies the elements that a mask is true for.",
+    "The product; 1 where there is no element.", "tensor(2.)", _accumulated, _product,
+)  # fmt: skip
+amax = _reduction(
+    "amax", "Computes the largest of the elements that a mask is true for.",
+    "The largest element.", "tensor(2.)", _converted,
+    lambda input, dim, keepdim, mask: _filled(input, mask, _extreme(input.dtype, False)).amax(
+        _dims(input, dim), keepdim=keepdim
+    ),
+)  # fmt: skip
+amin = _reduction(
+    "amin", "Computes the smallest of the elements that a mask is true for.",
+    "The smallest element.", "tensor(1.)", _converted,
+    lambda input, dim, keepdim, mask: _filled(input, mask, _extreme(input.dtype, True)).amin(
+        _dims(input, dim), keepdim=keepdim
+    ),
+)  # fmt: skip
+argmax = _reduction(
+    "argmax", "Finds the index of the largest element that a mask is true for.",
+    "The index, in the dtype of ``input``, as in PyTorch.", "tensor(1.)", _converted,
+    _arg("argmax"),
+)  # fmt: skip
+argmin = _reduction(
+    "argmin", "Finds the index of the smallest element that a mask is true for.",
+    "The index, in the dtype of ``input``, as in PyTorch.", "tensor(0.)", _converted,
+    _arg("argmin"),
+)  # fmt: skip
+mean = _reduction(
+    "mean", "Computes the mean of the elements that a mask is true for.",
+    "The mean; NaN where there is no element.", "tensor(1.5000)", _floats, _mean,
+)  # fmt: skip
+logsumexp = _reduction(
+    "logsumexp", "Computes the logarithm of the sum of exponentials under a mask.",
+    "The logarithm; minus infinity where there is no element.", "tensor(2.3133)", _floats,
+    lambda input, dim, keepdim, mask: _filled(input, mask, -math.inf).logsumexp(
+        _dims(input, dim), keepdim=keepdim
+    ),
+)  # fmt: skip
+softmax = _along_dimension(
+    "softmax", "Computes the softmax of the elements that a mask is true for.",
+    "The result; NaN along a dimension without any element.", "tensor([0.2689, 0.7311, 0.0000])",
+    lambda input, dim, mask: _filled(input, mask, -math.inf).softmax(dim),
+)  # fmt: skip
+log_softmax = _along_dimension(
+    "log_softmax", "Computes the logarithm of softmax of the elements that a mask is true for.",
+    "The result; NaN along a dimension without any element.", "tensor([-1.3133, -0.3133,    -inf])",
+    lambda input, dim, mask: _filled(input, mask, -math.inf).log_softmax(dim),
+)  # fmt: skip
+softmin = _along_dimension(
+    "softmin", "Computes the softmin of the elements that a mask is true for.",
+    "The result; NaN along a dimension without any element.", "tensor([0.7311, 0.2689, 0.0000])",
+    lambda input, dim, mask: (-_filled(input, mask, math.inf)).softmax(dim),
+)  # fmt: skip
+cumsum = _along_dimension(
+    "cumsum", "Computes cumulative sums of the elements that a mask is true for.",
+    "The sums.", "tensor([1., 3., 3.])",
+    lambda input, dim, mask: _filled(input, mask, 0).cumsum(dim, dtype=input.dtype),
+)  # fmt: skip
+cumprod = _along_dimension(
+    "cumprod", "Computes cumulative products of the elements that a mask is true for.",
+    "The products.", "tensor([1., 2., 2.])",
+    lambda input, dim, mask: _filled(input, mask, 1).cumprod(dim, dtype=input.dtype),
+)  # fmt: skip
+
+
+@_documented
 def var(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, *,
     correction: float | None = None, keepdim: bool = False, dtype: Any = None,
@@ -299,13 +259,8 @@ def var(
     """Computes the variance of the elements that a mask is true for.
 
     Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
         unbiased: Whether ``correction`` is 1, the default, or 0.
         correction: What is subtracted from the number of elements to divide by.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
 
     Returns:
         The variance; NaN where there is no element.
@@ -316,10 +271,10 @@ def var(
         >>> torch.masked.var(x, mask=mask)
         tensor(0.5000)
     """
-    found: Tensor = _variance("var", input, dim, unbiased, correction, keepdim, dtype, mask)
-    return found
+    return _variance("var", input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
+@_documented
 def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, *,
     correction: float | None = None, keepdim: bool = False, dtype: Any = None,
@@ -328,13 +283,8 @@ def std(
     """Computes the standard deviation of the elements that a mask is true for.
 
     Args:
-        input: The input tensor.
-        dim: The dimensions to reduce; by default, all of them.
         unbiased: Whether ``correction`` is 1, the default, or 0.
         correction: What is subtracted from the number of elements to divide by.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
 
     Returns:
         The standard deviation; NaN where there is no element.
@@ -345,8 +295,8 @@ def std(
         >>> torch.masked.std(x, mask=mask)
         tensor(0.7071)
     """
-    found: Tensor = _variance("std", input, dim, unbiased, correction, keepdim, dtype, mask)
-    return found.sqrt()
+    variance = _variance("std", input, dim, unbiased, correction, keepdim, dtype, mask)
+    return variance.sqrt()
 
 
 def _variance(
@@ -367,6 +317,7 @@ def _variance(
     return total / (_count(input, dims, keepdim, mask) - correction).clamp(min=0)
 
 
+@_documented
 def norm(
     input: Tensor, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool = False,
     dtype: Any = None, mask: Tensor | None = None,
@@ -374,12 +325,7 @@ def norm(
     """Computes a norm of the elements that a mask is true for.
 
     Args:
-        input: The input tensor.
         ord: The order of the norm.
-        dim: The dimensions to reduce; by default, all of them.
-        keepdim: Whether they remain, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
 
     Returns:
         The norm; 0 where there is no element.
@@ -399,123 +345,7 @@ def norm(
     return result
 
 
-def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Computes the softmax of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimension.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The result; NaN along a dimension without any element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.softmax(x, 0, mask=mask)
-        tensor([0.2689, 0.7311, 0.0000])
-    """
-    filled = _filled(input if dtype is None else input.to(dtype), mask, -math.inf)
-    result: Tensor = (filled).softmax(dim)
-    return result
-
-
-def log_softmax(
-    input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
-) -> Tensor:
-    """Computes the logarithm of softmax of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimension.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The result; NaN along a dimension without any element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.log_softmax(x, 0, mask=mask)
-        tensor([-1.3133, -0.3133,    -inf])
-    """
-    filled = _filled(input if dtype is None else input.to(dtype), mask, -math.inf)
-    result: Tensor = (filled).log_softmax(dim)
-    return result
-
-
-def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Computes the softmin of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimension.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The result; NaN along a dimension without any element.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.softmin(x, 0, mask=mask)
-        tensor([0.7311, 0.2689, 0.0000])
-    """
-    filled = _filled(input if dtype is None else input.to(dtype), mask, math.inf)
-    result: Tensor = (-filled).softmax(dim)
-    return result
-
-
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Computes cumulative sums of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimension.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The sums.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.cumsum(x, 0, mask=mask)
-        tensor([1., 3., 3.])
-    """
-    input = input if dtype is None else input.to(dtype)
-    result: Tensor = _filled(input, mask, 0).cumsum(dim, dtype=input.dtype)
-    return result
-
-
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Computes cumulative products of the elements that a mask is true for.
-
-    Args:
-        input: The input tensor.
-        dim: The dimension.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
-
-    Returns:
-        The products.
-
-    Example:
-        >>> import retrograd as torch
-        >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
-        >>> torch.masked.cumprod(x, 0, mask=mask)
-        tensor([1., 2., 2.])
-    """
-    input = input if dtype is None else input.to(dtype)
-    result: Tensor = _filled(input, mask, 1).cumprod(dim, dtype=input.dtype)
-    return result
-
-
+@_documented
 def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
     mask: Tensor | None = None,
@@ -523,12 +353,9 @@ def normalize(
     """Divides the elements that a mask is true for by their norm.
 
     Args:
-        input: The input tensor.
         ord: The order of the norm.
         dim: The dimension.
         eps: The least number to divide by.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
 
     Returns:
         The quotients; 0 for the other elements.
@@ -545,6 +372,7 @@ def normalize(
     return result
 
 
+@_documented
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None,
     mask: Tensor | None = None,
@@ -552,11 +380,8 @@ def median(
     """Computes the median of the elements that a mask is true for.
 
     Args:
-        input: The input tensor.
         dim: The dimension.
         keepdim: Whether the dimension remains, with size 1.
-        dtype: The dtype to compute in; by default, that of ``input``.
-        mask: A tensor of bool, which is broadcast with ``input``; by default, all elements count.
 
     Returns:
         The median, the lower one of two; NaN where there is no element.
@@ -572,6 +397,7 @@ def median(
     return result
 
 
+@_documented
 def logaddexp(
     input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
@@ -581,7 +407,6 @@ def logaddexp(
     Args:
         input: The first tensor.
         other: The second tensor.
-        dtype: The dtype to compute in; by default, that of ``input``.
         input_mask: A tensor of bool: which elements of ``input`` count.
         other_mask: A tensor of bool: which elements of ``other`` count.
 

@@ -3,13 +3,16 @@
 ``@sections(text)`` merges the sections of ``text`` into a docstring: what stands under ``Args:`` in
 ``text`` is appended to the ``Args:`` of the docstring, and a section that the docstring lacks is
 inserted where it belongs.
+
+``complete`` adds the arguments that mean the same in a whole family of functions or classes to the
+``Args:`` of those that take them and do not document them.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -17,6 +20,7 @@ SPATIAL = {1: ["L"], 2: ["H", "W"], 3: ["D", "H", "W"]}
 SIZES = {1: "an int", 2: "an int, or a tuple of 2", 3: "an int, or a tuple of 3"}
 _ORDER = ("", "Args", "Shape", "Returns", "Raises", "Example")
 _TITLE = re.compile(rf"^({'|'.join(_ORDER[1:])}):\n", re.MULTILINE)
+_ENTRY = re.compile(r"^ {4}(?=\S)", re.MULTILINE)  # where the text about an argument begins
 
 
 def sections(text: str, spatial: int = 0, **words: str) -> Callable[[T], T]:
@@ -54,3 +58,56 @@ def _parsed(text: str) -> dict[str, str]:
     first, *rest = _TITLE.split(text)
     parsed = dict(zip(rest[::2], rest[1::2], strict=True))
     return {title: lines.strip("\n") for title, lines in {"": first, **parsed}.items() if lines}
+
+
+def complete(target: T, meanings: Mapping[str, str]) -> T:
+    """Document the arguments of a function or class that its docstring does not mention, but
+    ``meanings`` does, under one name or several: ``"a"`` or ``"a, b"``. The ``Args:`` section comes
+    to be in the order of the signature."""
+    doc = target.__doc__  # None under python -OO
+    if not doc:
+        return target
+    if isinstance(target, type):
+        order = _arguments(target.__init__)  # type: ignore[misc]
+    else:
+        order = _arguments(target)
+        if "self" in order:  # a method, which users may call as a function of ``input``
+            order["input"] = order["self"]
+    missing = [key for key in meanings if f" {key}: " not in doc]
+    missing = [key for key in missing if not order.keys().isdisjoint(key.split(", "))]
+    if not missing:
+        return target
+    text, title, rest = inspect.cleandoc(doc).partition("\nArgs:\n")
+    own, gap, rest = rest.partition("\n\n")
+    if not title:
+        next_section = _TITLE.search(text)
+        end = next_section.start() if next_section else len(text)
+        text, gap, rest = f"{text[:end].rstrip()}\n", "\n\n", text[end:]
+    entries = [entry.rstrip() for entry in _ENTRY.split(own)[1:]]
+    documented = {name for entry in entries for name in _names(entry)}
+    capital = not entries or entries[0].partition(": ")[2][:1].isupper()
+    for key in missing:
+        if documented.isdisjoint(key.split(", ")):
+            meaning = meanings[key]
+            entries.append(f"{key}: {meaning[0].upper() if capital else meaning[0]}{meaning[1:]}")
+    entries.sort(key=lambda entry: min(order.get(name, len(order)) for name in _names(entry)))
+    args = "\n".join(f"    {entry}" for entry in entries)
+    target.__doc__ = f"{text}\nArgs:\n{args}{gap}{rest}".rstrip()
+    return target
+
+
+def _names(entry: str) -> list[str]:
+    return re.findall(r"\w+", entry.partition(":")[0])
+
+
+def _arguments(function: Callable[..., Any]) -> dict[str, int]:
+    """The position of every argument by its name."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or hasattr(function, "__signature__"):
+        return {name: i for i, name in enumerate(inspect.signature(function).parameters)}
+    names, plain = code.co_varnames, code.co_argcount  # which is a hundred times faster
+    named = plain + code.co_kwonlyargcount
+    rest = named + bool(code.co_flags & inspect.CO_VARARGS)
+    end = rest + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    ordered = (*names[:plain], *names[named:rest], *names[plain:named], *names[rest:end])
+    return {name: i for i, name in enumerate(ordered)}
