@@ -151,8 +151,8 @@ _MODULES = (
     "accelerator", "amp", "array_api", "backends", "compiler", "cuda", "distributed",
     "distributions", "fft", "files", "func", "functional", "fx", "hub", "integrate", "interpolate",
     "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim",
-    "optimize", "overrides", "pipeline", "quasirandom", "random", "serialization", "signal",
-    "sparse", "special", "testing", "types", "utils", "version", "viz", "xpu",
+    "optimize", "overrides", "pipeline", "profiler", "quasirandom", "random", "serialization",
+    "signal", "sparse", "special", "testing", "types", "utils", "version", "viz", "xpu",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 

@@ -34,6 +34,7 @@ from retrograd import optim as optim
 from retrograd import optimize as optimize
 from retrograd import overrides as overrides
 from retrograd import pipeline as pipeline
+from retrograd import profiler as profiler
 from retrograd import quasirandom as quasirandom
 from retrograd import random as random
 from retrograd import serialization as serialization

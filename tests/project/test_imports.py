@@ -20,7 +20,7 @@ LAYERS = (
     ("__main__.py", "the command line"),
     ("tour/ training/", "what it runs: a tour, and models to train"),
     ("distributions/", "probability distributions"),
-    ("pipeline/ viz/", "models split across processes; pictures of graphs and passes"),
+    ("pipeline/ profiler/ viz/", "models split across processes; time and memory; pictures"),
     ("array_api/", "the array API standard's namespace"),
     ("numpy_protocols/", "NumPy's functions, called with tensors"),
     ("_alias.py _scripts.py", "programs that import torch, run with this package in its place"),

@@ -14,7 +14,7 @@ from retrograd.autograd.grad_mode import (
 )
 
 if TYPE_CHECKING:
-    from retrograd.autograd import anomaly_mode, forward_ad, function, functional, graph
+    from retrograd.autograd import anomaly_mode, forward_ad, function, functional, graph, profiler
     from retrograd.autograd._explaining import explain
     from retrograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
     from retrograd.autograd.function import Function
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from retrograd.autograd.variable import Variable
 
 
-_MODULES = ("anomaly_mode", "forward_ad", "function", "functional", "graph", "variable")
+_MODULES = (
+    "anomaly_mode", "forward_ad", "function", "functional", "graph", "profiler", "variable"
+)  # fmt: skip
 _LATER = {
     "Function": "function", "Variable": "variable", "detect_anomaly": "anomaly_mode",
     "explain": "_explaining", "set_detect_anomaly": "anomaly_mode",
@@ -50,5 +52,5 @@ def __getattr__(name: str) -> Any:
 __all__ = ["Function", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
            "explain", "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck",
            "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "no_grad",
-           "set_detect_anomaly", "set_grad_enabled",
+           "profiler", "set_detect_anomaly", "set_grad_enabled",
            "set_multithreading_enabled"]  # fmt: skip

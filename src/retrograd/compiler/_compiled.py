@@ -76,6 +76,9 @@ class Compiled:
             self.eager_because is not None or state.levels or state.interceptors
             or state.saved_tensor_hooks or modes.running is not None or modes.observer is not None
         ):  # fmt: skip
+            profiled = getattr(modes.observer, "compiled", None)
+            if profiled is not None and self.eager_because is None:
+                return profiled(self, args, named)  # which calls this with less that watches
             return self.function(*args, **named)
         last = self.last
         if last is not None:
