@@ -9,7 +9,7 @@ import linecache
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -98,10 +98,11 @@ def compiled(script: Path) -> Any:
 
 
 def outcome(
-    script: Path, code: Any, arguments: Sequence[str], as_torch: bool, module: str = ""
-) -> int:
+    script: Path, code: Any, arguments: Sequence[str], as_torch: bool, module: str = "",
+    failed: Callable[[Exception], None] | None = None,
+) -> int:  # fmt: skip
     """Run the script, show the error that ends it, and wait for its threads. The exit code that it
-    has by itself. ``module``: its name, if it is run by that."""
+    has by itself. ``module``: its name, if it is run by that. ``failed`` is told of the error."""
     with installed() if as_torch else nullcontext():
         try:
             _run_as_main(script, code, arguments, module)
@@ -111,6 +112,8 @@ def outcome(
             exit_code = INTERRUPTED
         except Exception as error:
             _print_traceback(error, str(script))
+            if failed is not None:
+                failed(error)
             exit_code = 1
         else:
             exit_code = 0

@@ -43,6 +43,14 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def depth_of_user() -> int:
+    """The ``stacklevel`` of a warning that points at the user's code."""
+    depth = 1
+    while is_own(sys._getframe(depth).f_code.co_filename):
+        depth += 1
+    return depth
+
+
 class Call:
     """A call in the user's code, as a frame shows it, without what a frame keeps alive."""
 

@@ -130,6 +130,7 @@ def test_what_happens_in_every_pass_is_said_once() -> None:
     with viz.recording() as story:
         for _ in range(3):
             (w.relu() * 2).sum().backward()
+            w.grad = None
     (mark,) = document(story)["marks"]
     assert mark["text"] == "The gradient of w is exactly zero. The same happens in 2 later passes."
     assert mark["step"] == [0, 3]
@@ -222,6 +223,7 @@ def test_a_nan_of_a_later_pass_is_found_though_another_graph_is_shown() -> None:
     with viz.recording() as story:
         for start in (4.0, 1.0, -1.0):
             ((w * start).sqrt() * 2).backward()
+            w.grad = None
     doc = document(story)
     assert len([i for i in doc["graph"]["items"] if i["label"] == "Sqrt"]) == 1
     forward, backward = doc["marks"]
@@ -243,6 +245,7 @@ def diverging() -> Story:
             loss.backward()
             with torch.no_grad():
                 w -= 0.1 * w.grad
+            w.grad = None
     return story
 
 

@@ -446,3 +446,15 @@ def test_long_chains_are_no_problem() -> None:
         y.backward()
     assert story.passes[0].count == 20_001
     assert x.grad.item() == 1.0
+
+
+def test_a_recording_and_a_profiler_observe_the_same_pass() -> None:
+    w = torch.tensor([0.0, 4.0], requires_grad=True)
+    with viz.recording() as story, torch.profiler.profile():
+        y = torch.where(w > 0, w.sqrt(), torch.zeros(2))
+        y.sum().backward()
+        with pytest.warns(UserWarning, match="not a leaf"):
+            assert y.grad is None
+    why = {mark["kind"]: mark["why"] for mark in story.to_json()["marks"]}
+    assert why["nan"][0] == "0/0 at element [0]: sqrt has infinite slope at 0."
+    assert why["no_gradient"][-1].startswith("What to do: Call y.retain_grad() before backward()")

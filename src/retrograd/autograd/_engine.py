@@ -319,6 +319,8 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
         task.recording_for = None
     if modes.anomaly and modes.check_nan:
         check_nan(task, node, received, grads)
+    if observer is not None:
+        observer.gave(node, grads, received)
     if not task.keep_graph:
         node.release()
     if extras is not None and extras.post_hooks:

@@ -227,6 +227,8 @@ class Variable(TensorLike):
         """The gradient accumulated so far; None before there is one."""
         meta = self._meta
         if self._node is not None and (meta is None or (meta.grad is None and not meta.retains)):
+            if modes.observer is not None:
+                modes.observer.asked_for_grad(self)
             warnings.warn(_NON_LEAF_GRAD, UserWarning, stacklevel=2)
         return meta.grad if meta is not None else None
 

@@ -146,6 +146,9 @@ class TraceLevel(Level):
     def begins(self, node: Any, grads: Any) -> None:
         self.node = node
 
+    def gave(self, node: Any, grads: Any, received: Any) -> None:
+        """The rules of a node have run, which ``ends`` says again."""
+
     def ends(self, node: Any, grads: Any, received: Any) -> None:
         """What is done from here on is done for the next node."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from retrograd._source import is_own
+from retrograd._source import depth_of_user
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.tensor._conversion import from_dlpack
 from retrograd.tensor._tensor import Tensor
@@ -49,14 +48,6 @@ def _without_parameters() -> ValueError:
     from retrograd.autograd._explaining._hints import no_parameters
 
     return no_parameters(ValueError("optimizer got an empty parameter list"))
-
-
-def _depth_of_user() -> int:
-    """The ``stacklevel`` of a warning that points at the user's code."""
-    depth = 1
-    while is_own(sys._getframe(depth).f_code.co_filename):
-        depth += 1
-    return depth
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,7 +232,7 @@ class Optimizer:
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
                 "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
                 "information",
-                stacklevel=_depth_of_user(),
+                stacklevel=depth_of_user(),
             )
         for other in self.param_groups:
             if ("param_names" in group) != ("param_names" in other):

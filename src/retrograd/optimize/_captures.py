@@ -81,6 +81,9 @@ class _Observer(Interceptor):
         self.after(result)
         return result
 
+    def asked_for_grad(self, tensor: Any) -> None:
+        """That has no part in what is computed."""
+
     def left(self, source: Any, result: Any) -> None:
         """Is told of a tensor without history, which no operation makes."""
         self.after(result)

@@ -188,6 +188,10 @@ class Recorder:
         self.ledger.go_on()
         return result
 
+    def asked_for_grad(self, tensor: Tensor) -> None:
+        if self._outer[0] is not None:
+            self._outer[0].asked_for_grad(tensor)
+
     def left(self, source: Tensor, result: Tensor) -> None:
         """``detach`` takes no time worth an event."""
         if self._outer[0] is not None:
@@ -292,6 +296,10 @@ class PassWatcher:
             event.shapes = [[] if g is None else list(g.shape) for g in grads]
         self._events.append((node, event))
         recorder.ledger.begin(event)
+
+    def gave(self, node: Node, grads: Any, received: Any) -> None:
+        if self._other is not None:
+            self._other.gave(node, grads, received)
 
     def ends(self, node: Node, grads: Any, received: Any) -> None:
         if self._events and self._events[-1][0] is node:

@@ -33,8 +33,10 @@ MUCH = 10**6  # bytes kept by a graph that are worth a mark
 SEVERITY = (
     ("error",),
     ("nan", "inf"),
+    ("not_stepped", "warning"),
     ("exploding",),
-    ("unused",),
+    ("unused", "no_gradient"),
+    ("summed",),
     ("vanishing",),
     ("detached", "no_grad"),
 )
@@ -52,6 +54,7 @@ class Mark:
     about: Any = None  # what is the same in every pass that it happens in
     passes: list[int] = field(default_factory=list)  # that it is about; none: about all
     later: list[tuple[int, int]] = field(default_factory=list)  # steps of later passes, as ``step``
+    why: list[str] = field(default_factory=list)  # the cause, and what to do, in sentences
 
     @property
     def steps(self) -> list[tuple[int, int]]:
@@ -76,7 +79,10 @@ def marks_of(story: Story) -> list[Mark]:
         in_passes += sizes(story, number, record)
     later = {id(m) for kind in WORDS for m in [m for m in in_forward if m.kind == kind][1:]}
     first = [mark for mark in once(bad_numbers) if id(mark) not in later]
-    marks = [*errors(story), *first, *cuts(story), *once(in_passes), *unused(story), *memory(story)]
+    marks = [
+        *errors(story), *first, *cuts(story), *once(in_passes), *unused(story), *memory(story),
+        *story.answers.all_marks(),
+    ]  # fmt: skip
     return sorted(marks, key=severity)
 
 
@@ -116,7 +122,8 @@ def errors(story: Story) -> Iterator[Mark]:
             at = (number, last)
         node = None if error.node is NOWHERE else error.node
         place = next(iter(error.changed), error.raised) or record.place
-        yield Mark("error", text, node, at, place, passes=[number])
+        why = [line.strip() for note in error.notes for line in note.splitlines()]
+        yield Mark("error", text, node, at, place, passes=[number], why=why)
 
 
 def called(story: Story, node: Node) -> str:
@@ -165,6 +172,7 @@ def forward_not_numbers(
                 text = f"{word} first appears in {text}."
                 start = _when(story, number, "forward")
                 mark = Mark(kind, f"{start}: {text}", node, None, place, (text, place), [number])
+                mark.why = record.causes.get(node, [])
                 result.append((at, mark))
                 break
     return [mark for _, mark in sorted(result, key=lambda entry: entry[0])]
@@ -231,6 +239,7 @@ def not_numbers(story: Story, number: int, record: PassRecord) -> list[Mark]:
             continue
         place, start = _place(node), _when(story, number, "backward")
         mark = Mark(kind, f"{start}: {word} {text}.", node, at, place, (text, place), [number])
+        mark.why = record.why.get(kind, [])
         result.append((when, mark))
     return [mark for _, mark in sorted(result, key=lambda entry: entry[0])]
 
@@ -335,18 +344,13 @@ def _cut(story: Story, node: Node, given: Described) -> Mark:
 
 
 def unused(story: Story) -> list[Mark]:
-    """Parameters that no graph of the story leads to."""
-    reached = {id(leaf.variable) for leaf in story.leaves}
-    names = [
-        name
-        for name, tensor in story.parameters()
-        if tensor.requires_grad and tensor.is_leaf and id(tensor) not in reached
-    ]
-    if not names:
+    """Parameters that no pass has come to."""
+    lost = {name: one for name, one in story.answers.expected.items() if not one.reached}
+    if not lost:
         return []
-    require, them = ("requires", "it") if len(names) == 1 else ("require", "them")
-    text = f"{listed(names)} {require} grad, but no backward pass reaches {them}."
-    return [Mark("unused", text)]
+    require, them = ("requires", "it") if len(lost) == 1 else ("require", "them")
+    text = f"{listed(list(lost))} {require} grad, but no backward pass reaches {them}."
+    return [Mark("unused", text, why=next(iter(lost.values())).why)]
 
 
 # -- memory --------------------------------------------------------------------------------------

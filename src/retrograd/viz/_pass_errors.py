@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,3 +74,9 @@ def raised_at(error: BaseException) -> Place | None:
         if not is_own(frame.f_code.co_filename):
             place = frame.f_code, frame.f_lasti
     return place
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file belongs to a library, and not to the program."""
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    return is_own(path) or any(path.startswith(place + os.sep) for place in paths if place)

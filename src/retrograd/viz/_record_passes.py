@@ -15,6 +15,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._source import Place
 from retrograd.autograd._engine import Root, Task
+from retrograd.autograd._explaining._singular import cause_in_pass, note_infinity
 from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._operation_node import OperationNode
@@ -71,6 +72,8 @@ class PassRecord:
         self.count = 0
         # Of the steps that are not kept, the first that passed on a nan or an inf: node and number.
         self.first_late: dict[str, tuple[Node, int]] = {}
+        self.why: dict[str, list[str]] = {}  # the causes of the first nan and the first inf
+        self.causes: dict[Node, list[str]] = {}  # those of values of the forward run
         self.memory: list[tuple[Node, int]] = []  # the bytes that each node kept before the pass
         self.leaf_values: dict[Node, Value | None] = {}  # as the forward run had them
         self.error: PassError | None = None
@@ -81,6 +84,7 @@ class PassRecord:
         self._operations = 0
         self._parts: dict[Node, list[Part]] = {}
         self._step: Step | None = None  # the one that is running; None if it is not kept
+        self._gave: tuple[Any, list[Value | None]] = (None, [])  # what it gave, and the values
         self._users_code_ran = False
         self._undo: list[Callable[[], None]] = []
         for node, number, g in roots:
@@ -116,6 +120,20 @@ class PassRecord:
                 self._watch_saved(step, node)
         self._count(step)
 
+    def gave(self, node: Node, grads: list[Any], received: Sequence[Any]) -> None:
+        """The rules of a node have run; what it has saved is still there."""
+        values = [self._value(g) for g in received] if self._step is not None else []
+        self._gave = received, values
+        if len(self.why) == 2 or node is NOWHERE or all(v is None or v.finite for v in values):
+            return
+        given = [raw(g) for g in grads]
+        for g in filter(arrays.is_raw, map(raw, received)):
+            if "nan" not in self.why and arrays.isnan(g).any():
+                self.why["nan"] = cause_in_pass(self, node, g, given)
+            if "inf" not in self.why and arrays.isinf(g).any():
+                note_infinity(self, node, [g], given)
+                self.why["inf"] = cause_in_pass(self, node, g, given)
+
     def ends(self, node: Node, grads: list[Any], received: Sequence[Any] | None) -> None:
         """A node and its hooks have run; None: gradients were only captured there."""
         if node is NOWHERE:
@@ -132,9 +150,12 @@ class PassRecord:
             self._pass_on(node, received)
         else:
             step.ran = True
+            gave, values = self._gave
+            if gave is not received or _has_hooks(node):
+                values = [self._value(g) for g in received]
             step.outgoing = [
-                (to, self._send(node, to, number, self._value(g)))
-                for to, number, g in sent(node, received)
+                (to, self._send(node, to, number, value))
+                for (to, number, _), value in zip(sent(node, received), values, strict=False)
             ]
             if isinstance(node, AccumulateGrad) and step.after is None:
                 step.after = self._value(node.variable._meta.grad)
@@ -143,7 +164,7 @@ class PassRecord:
         """The pass is over, completed or not."""
         self._undo_all()
         self._parts.clear()
-        self._step, self.running, self.wanted = None, None, {}
+        self._step, self.running, self.wanted, self._gave = None, None, {}, (None, [])
 
     # -- keeping it --------------------------------------------------------------------------
 

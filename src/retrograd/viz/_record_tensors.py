@@ -71,6 +71,7 @@ class Tensors:
 
         self._forget = forget
         self._numbers: dict[int, Number] = {}  # what item() gave, by id
+        self.models: dict[int, tuple[weakref.ref[Module], str]] = {}  # held by variables
         self._count = 0
         self._unnamed: list[tuple[Seen | Number, Described]] = []
 
@@ -172,6 +173,10 @@ class Tensors:
         seen = self.of(tensor)
         seen.name = seen.name or name
 
+    def name_of(self, tensor: Tensor) -> str | None:
+        """The name of a tensor, if it has one."""
+        return self.of(tensor).name
+
     def name_by_frames(self, frame: FrameType | None) -> None:
         """Take names from the variables of the running user code, the innermost frame first, and
         give them to tensors that were described without a name."""
@@ -191,6 +196,7 @@ class Tensors:
         shown = [(name, value) for name, value in variables if not name.startswith("_")]
         for prefix, module in modules_in(shown):
             self.name_by_module(module, prefix)
+            self.models.setdefault(id(module), (weakref.ref(module), prefix))
         for name, tensor in tensors_in(shown):
             self.name(tensor, name)
         for name, value in shown:

@@ -17,6 +17,7 @@ from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import apply
 from retrograd.tensor._tensor import Tensor
 from retrograd.utils.checkpoint._interception import Interceptor
+from retrograd.viz._answers import Answers
 from retrograd.viz._node_info import Described, NodeInfo, note, recorded_info
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_tensors import Tensors
@@ -26,8 +27,9 @@ class Recorder(Interceptor):
     """Observes the operations of a thread, and records on their nodes what they received and
     returned."""
 
-    def __init__(self, tensors: Tensors, modules: Modules) -> None:
+    def __init__(self, tensors: Tensors, modules: Modules, answers: Answers | None = None) -> None:
         super().__init__()
+        self.answers = answers
         self.tensors = tensors
         self.modules = modules
         self.paused = False  # whether recording has ended
@@ -169,6 +171,11 @@ class Recorder(Interceptor):
             self.tensors.cut(result, "detach", user_place(2))
         elif (known := self.tensors.is_cut(source)) is not None:
             self.tensors.cut(result, *known)
+
+    def asked_for_grad(self, tensor: Tensor) -> None:
+        """The program has looked at the ``.grad`` of a result, which is None."""
+        if self._is_outside() and self.answers is not None:
+            self.answers.asked_for_grad(tensor)
 
     def number(self, source: Tensor, value: Any) -> Any:
         """``item`` has taken a number out of a tensor."""

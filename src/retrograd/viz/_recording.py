@@ -16,7 +16,9 @@ from retrograd.autograd._engine import Task
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
 from retrograd.autograd._wrap import wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
+from retrograd.optim.optimizer import register_optimizer_step_pre_hook
 from retrograd.viz import _facts
+from retrograd.viz._answers import forward_causes
 from retrograd.viz._model import walk
 from retrograd.viz._pass_values import leaf_values
 from retrograd.viz._record_modules import Modules
@@ -71,7 +73,7 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         self.tensors = Tensors(max_elements)
         self.modules = Modules(self.tensors.name_by_module)
         self.story = Story(self.tensors, self.modules, params, title=title)
-        self._recorders = [Recorder(self.tensors, self.modules)]  # the first: of this thread
+        self._recorders = [self._recorder()]  # the first: of this thread
         self._adding = threading.Lock()
         self._with_threads = threads
         self._max_steps = max_steps
@@ -94,9 +96,13 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
+            register_optimizer_step_pre_hook(self._before_step),
         ]
         self._state = self._enter(self._modes_with(self._recorders[0]))
         return self.story
+
+    def _recorder(self) -> Recorder:
+        return Recorder(self.tensors, self.modules, self.story.answers)
 
     def _modes_with(self, recorder: Recorder) -> dict[str, Any]:
         """The modes of a thread that is recorded."""
@@ -110,7 +116,7 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         """Record a thread that has just been started; its modes end with it."""
         sys.setprofile(self._profile)
         if self._is_open():
-            recorder = Recorder(self.tensors, self.modules)
+            recorder = self._recorder()
             recorder.paused = self._recorders[0].paused
             self._recorders.append(recorder)
             self._threads.add(threading.get_ident())
@@ -129,17 +135,24 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         if self._is_open() and threading.get_ident() in self._threads:
             self.modules.leave(module)
 
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorded = self._is_open() and threading.get_ident() in self._threads
+        if recorded and not self._recorders[0].paused:
+            self.story.answers.before_step(self.story, optimizer)
+
     def _remove_hooks(self) -> None:
         for hook in self._hooks:
             hook.remove()
 
     def _finish(self, *exc: object) -> None:
         self._remove_hooks()
+        if len(exc) > 1 and isinstance(exc[1], Exception):
+            self.story.answers.failed(self.story, exc[1])
         if self._with_threads:
             threading.setprofile(self._profile)
         self._pause()  # threads that outlive the block
         self._threads.clear()
-        self._recorders = [Recorder(self.tensors, self.modules)]
+        self._recorders = [self._recorder()]
         self.tensors.name_by_frames(sys._getframe(1))
         self.story.ends()
 
@@ -165,6 +178,7 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
             return loop(task)
         with observed(task, record):
             captured = loop(task)
+        self.story.answers.after_pass(self.story, [node for node, _ in record.roots], leaves)
         if len(self.story.passes) >= self._max_passes:
             self._pause()  # later computations are not part of a pass that is kept
         return captured
@@ -177,6 +191,7 @@ def new_record(
     values of ``leaves``, which later passes may find changed."""
     record = PassRecord(task.roots, user_place(2), max_elements, max_steps)
     record.leaf_values = leaf_values(nodes, leaves, max_elements)
+    record.causes = forward_causes(nodes)
     sizes = zip(nodes, _facts.memory(nodes), strict=True)
     record.memory = [(node, size) for node, size in sizes if size]
     return record
@@ -218,7 +233,9 @@ def record_pass(
         record = new_record(task, nodes, leaves, max_elements, max_steps)
         story.add(record)
         with untouched([*nodes, *leaves]), observed(task, record):
-            return loop(task)
+            captured = loop(task)
+        story.answers.after_pass(story, [node for node, _ in record.roots], leaves)
+        return captured
 
     with within(pass_observer=observe):
         differentiate(roots, keep_graph=True, recorded=False)

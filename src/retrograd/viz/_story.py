@@ -19,7 +19,9 @@ The document has the keys that ``to_json`` puts together below. Beside what the 
   Its rule has ``source`` where the user wrote it.
 - A mark has ``passes`` (numbers of the passes in which it is true; null: of the whole program),
   ``step`` (the pass, and the number of the step in its list: the first; null if it is about the
-  forward run) and ``steps`` (those of all these passes).
+  forward run), ``steps`` (those of all these passes) and ``why`` (sentences: the cause, and what to
+  do).
+- ``wrong``: lines that the error which ended the program is about, as those of a pass.
 - ``limits``: the most elements of which all are given, and how many passes were left out.
 """
 
@@ -27,7 +29,6 @@ from __future__ import annotations
 
 import linecache
 import os
-import sysconfig
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -35,10 +36,11 @@ from typing import Any
 from retrograd._source import Place, is_own, line_number
 from retrograd.autograd._backward import GradientEdge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
+from retrograd.viz._answers import Answers
 from retrograd.viz._marks import Mark, marks_of
 from retrograd.viz._model import Graph, walk
 from retrograd.viz._naming import Names, named
-from retrograd.viz._pass_errors import PassError
+from retrograd.viz._pass_errors import PassError, is_installed
 from retrograd.viz._pass_values import differing_values, use_first_values
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_passes import PassRecord, Step
@@ -66,6 +68,7 @@ class Story:
         self.title = title
         self.tensors = tensors
         self.modules = modules
+        self.answers = Answers()
         self.params = None if params is None else list(named(params))
         for name, tensor in self.params or ():
             tensors.name(tensor, name)
@@ -87,6 +90,8 @@ class Story:
         """The graph of all nodes that passes began with; of graphs of the same structure, the
         first."""
         if not self.passes:
+            if self.answers.has_cure:  # what went wrong is shown without a picture
+                return Graph()
             raise RuntimeError(
                 "nothing was recorded that could be shown: no backward pass was run in the "
                 "recording. Call backward() or autograd.grad() inside it."
@@ -130,12 +135,28 @@ class Story:
         if self.params is not None:
             yield from self.params
             return
-        for reference in self.modules.roots:
+        for prefix, module in self.models():
+            for name, tensor in module.named_parameters():
+                yield prefix + name, tensor
+
+    def models(self) -> Iterator[tuple[str, Any]]:
+        """The outermost modules that were called, or that hold one which was and are held by a
+        variable; and what comes before the names of their parameters. None if parameters were
+        given."""
+        if self.params is not None:
+            return
+        called = {id(module): module for r in self.modules.roots if (module := r()) is not None}
+        for reference, prefix in list(self.tensors.models.values()):
             module = reference()
-            if module is not None:
-                prefix = self.modules.path_of(module)
-                for name, tensor in module.named_parameters():
-                    yield (f"{prefix}.{name}" if prefix else name), tensor
+            if module is None or id(module) in called:
+                continue
+            inside = called.keys() & {id(part) for part in module.modules()}
+            if inside:
+                yield prefix, module
+                called = {key: part for key, part in called.items() if key not in inside}
+        for module in called.values():
+            path = self.modules.path_of(module)
+            yield (f"{path}." if path else ""), module
 
     def kept(self) -> list[tuple[Node, int]]:
         """How many bytes each node kept before the pass with the largest total."""
@@ -191,6 +212,7 @@ class Writer:
             "graph": graph,
             "passes": passes,
             "marks": shown,
+            "wrong": self.wrong_lines(),
             "memory": {
                 "total": sum(size for _, size in story.kept()),
                 "items": [list(entry) for entry in kept[:MOST_MEMORY]],
@@ -316,7 +338,21 @@ class Writer:
             "passes": mark.passes or None,
             "place": None if mark.place is None else self.place(mark.place),
             "text": mark.text,
+            "why": mark.why,
         }
+
+    def wrong_lines(self) -> list[dict[str, Any]]:
+        """The lines that ended the program, and those that its error names."""
+        answers = self.story.answers
+        mark = answers.marks.get("error")
+        ended = None if mark is None or mark.place is None else self.place(mark.place)
+        lines = [] if ended is None else [{"what": "raised the error", "place": ended}]
+        names = [os.path.basename(path) for path in self.paths]
+        for what, file, line in answers.wrong:
+            if os.path.basename(file) in names:
+                place = [names.index(os.path.basename(file)), line]
+                lines.append({"what": what, "place": place})
+        return lines
 
     def memory(self) -> list[tuple[int, int]]:
         """Items and the bytes that they keep, the largest first."""
@@ -350,12 +386,6 @@ def source_of(path: str, used: set[int]) -> dict[str, Any]:
         first = max(min(used, default=1) - 50, 1)
         lines = lines[first - 1 : first - 1 + MOST_LINES]
     return {"name": os.path.basename(path), "first_line": first, "lines": lines}
-
-
-def is_installed(path: str) -> bool:
-    """Whether a file belongs to a library, and not to the program."""
-    paths = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-    return is_own(path) or any(path.startswith(place + os.sep) for place in paths if place)
 
 
 def limit_for(story: Story, differing: list[dict[int, Value | None]]) -> int:

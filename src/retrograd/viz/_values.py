@@ -100,6 +100,13 @@ class Value:
         return int(self.summary["inf"])
 
     @property
+    def finite(self) -> bool:
+        """Whether there is neither nan nor inf."""
+        if self._summary is not None:
+            return not (self._summary["nan"] or self._summary["inf"])
+        return self._kept.dtype.kind not in "fc" or bool(arrays.isfinite(self._kept).all())
+
+    @property
     def size(self) -> int:
         """How many elements there were."""
         return math.prod(self.shape)

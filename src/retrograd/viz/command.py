@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +72,11 @@ def run(options: argparse.Namespace) -> int:
     from retrograd.viz._recording import recording
 
     more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
-    with recording(title=script.name, threads=True, **more) as story:
-        exit_code = outcome(script, code, arguments, options.as_torch)
+    with recording(title=script.name, threads=True, **more) as story, _warnings_of(story):
+        failed = partial(story.answers.failed, story)
+        exit_code = outcome(script, code, arguments, options.as_torch, failed=failed)
     sys.stdout.flush()
-    if story.passes:
+    if story.passes or story.answers.has_cure:
         _write(story.to_json(), out, options.first_pass or 1)
     elif exit_code == 0:
         raise UserError(
@@ -84,6 +88,21 @@ def run(options: argparse.Namespace) -> int:
     if exit_code == INTERRUPTED:
         raise KeyboardInterrupt
     return exit_code
+
+
+@contextmanager
+def _warnings_of(story: Any) -> Iterator[None]:
+    """Note warnings that say what to do; all are shown as ever."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def noted(message: Any, *more: Any, **named: Any) -> None:
+            if "What to do: " in str(message):
+                story.answers.warned(str(message))
+            show(message, *more, **named)
+
+        warnings.showwarning = noted
+        yield
 
 
 def _page_for(script: Path, given: Path | None) -> Path:
@@ -120,7 +139,7 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
     from retrograd.viz._page import Page
 
     passes = told["passes"]
-    first = min(wanted, len(passes))
+    first = max(min(wanted, len(passes)), 1)
     try:
         Page(told, first_pass=first - 1).save(out)
     except OSError as error:
@@ -128,7 +147,7 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
     print(summary(told))
     print(f"\nThe page is {short(out)}", flush=True)
     if wanted > first:
-        count = "1 backward pass was" if first == 1 else f"{first} backward passes were"
+        count = f"{len(passes) or 'no'} backward {'pass was' if first == 1 else 'passes were'}"
         raise UserError(
             f"there is no pass {wanted}: {count} recorded; the page opens at pass {first}"
         )
@@ -150,7 +169,10 @@ def summary(told: dict[str, Any]) -> str:
         lines.append(f"the graph keeps {bytes_text(total)} for the backward pass")
     marks = told["marks"]
     for mark in marks[:LISTED]:
-        lines.append(f"{mark['kind']}: {mark['text']}{_place(told, mark.get('place'))}")
+        kind = mark["kind"].replace("_", " ")
+        lines.append(f"{kind}: {mark['text']}{_place(told, mark.get('place'))}")
+        if mark["kind"] != "error":  # whose hints stand below the traceback
+            lines += [f"  {sentence}" for sentence in mark["why"]]
     if len(marks) > LISTED:
         lines.append(f"... {counted(len(marks) - LISTED, 'more mark')} in the page")
     return "\n".join(lines)

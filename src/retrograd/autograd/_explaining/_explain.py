@@ -130,8 +130,7 @@ def _alone(case: Case) -> Explanation:
         added = reasons.added_by(case.tensor)
         result.known.extend(added)
         if added:
-            result.todo.insert(0, case.say("Set {x}.grad = None before each backward(), as"))
-            result.todo.insert(1, "optimizer.zero_grad() does, unless the sum is meant.")
+            result.todo[:0] = map(case.say, reasons.ZERO_FIRST)
         result.known.extend(reasons.hooks(case))
     node = case.tensor._node
     if node is not None and node.saved is FREED:

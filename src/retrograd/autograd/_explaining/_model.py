@@ -99,7 +99,7 @@ class Model:
         ratio = None if moved is None or not size else moved / size
         outside = self.optimizer is not None and not any(p is q for q in self.stepped)
         if grad is None:
-            why = self._why_none(name, p)
+            why = self.why_none(name, p)
             if outside and p.requires_grad:
                 why += "; not in the optimizer"
             return Row(name, None, why, 0, ratio)
@@ -116,14 +116,10 @@ class Model:
             yield "NaN or infinity"
             self._do(0, f"The gradient of {name} is not finite: explain({self.name}.{name}, loss) "
                         "says where that comes from.")  # fmt: skip
-        if outside and self._was_replaced(p):
-            yield "replaced since the optimizer was made"
-            self._do(0, f"{self.name}.{name} was replaced since the optimizer was made, which "
-                        "still updates the old tensor: make the optimizer after that.")  # fmt: skip
-        elif outside:
-            yield "not in the optimizer"
-            self._do(1, f"{self.name}.{name} is not in the optimizer, so no step changes it: make "
-                        f"the optimizer with {self.name}.parameters().")  # fmt: skip
+        if outside:
+            urgency, remark, to_do = self.outside(name, p)
+            yield remark
+            self._do(urgency, to_do)
         if norm == 0:
             yield "zero"
         if passes > 1:
@@ -140,7 +136,20 @@ class Model:
             yield "a tiny step"
             self._do(5, f"A step hardly changes {name}: try a larger learning rate.")
 
-    def _why_none(self, name: str, p: Any) -> str:
+    def outside(self, name: str, p: Any) -> tuple[int, str, str]:
+        """A parameter that is not in the optimizer: how urgent, what is the matter, what to do."""
+        whole = f"{self.name}.{name}"
+        if self._was_replaced(p):
+            return 0, "replaced since the optimizer was made", (
+                f"{whole} was replaced since the optimizer was made, which still updates the old "
+                "tensor: make the optimizer after that."
+            )  # fmt: skip
+        return 1, "not in the optimizer", (
+            f"{whole} is not in the optimizer, so no step changes it: make the optimizer with "
+            f"{self.name}.parameters()."
+        )  # fmt: skip
+
+    def why_none(self, name: str, p: Any) -> str:
         """Why a parameter has no gradient."""
         whole = f"{self.name}.{name}"
         if not p.requires_grad:

@@ -87,6 +87,9 @@ class _Watcher:
     def begins(self, node: Node, grads: list[Any]) -> None:
         """A node is about to run."""
 
+    def gave(self, node: Node, grads: list[Any], received: Sequence[Any]) -> None:
+        """The rules of a node have run."""
+
     def ends(self, node: Node, grads: list[Any], received: Sequence[Any] | None) -> None:
         """A node has run, or is an end of the pass."""
         measured, met = self.measured, self.met

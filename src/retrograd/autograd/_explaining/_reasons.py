@@ -388,6 +388,12 @@ def compared(case: Case, gradient: Any) -> tuple[Finding, float | None]:
     return result, times
 
 
+ZERO_FIRST = (
+    "Set {x}.grad = None before each backward(), as",
+    "optimizer.zero_grad() does, unless the sum is meant.",
+)
+
+
 def added_by(tensor: Any) -> list[str]:
     """Which passes have added to the ``.grad`` of a leaf, if more than one has."""
     meta = tensor._meta

@@ -86,6 +86,11 @@ def cause(
     return []
 
 
+def points_of_values(node: Node) -> list[str]:
+    """Why a node gives a value that is not finite, and what to do; empty if it is not known."""
+    return next((_sentences(point, None) for point in points(node)), [])
+
+
 # The infinity that a pass has met first, with its cause: a NaN may follow from it.
 _infinities: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
 

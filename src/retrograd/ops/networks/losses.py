@@ -11,6 +11,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
+from retrograd._source import depth_of_user
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare, checked_by_line
@@ -80,7 +81,7 @@ def _expanded(input: Any, target: Any) -> tuple[Any, Any]:
         f"Using a target size ({_size(target)}) that is different to the input size "
         f"({_size(input)}). This will likely lead to incorrect results due to broadcasting. "
         f"Please ensure they have the same size.{broadcast_hint(*shapes)}",
-        stacklevel=4,
+        stacklevel=depth_of_user(),
     )
     shape = broadcast(*shapes)
     first, second = (

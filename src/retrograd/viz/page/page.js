@@ -73,7 +73,7 @@ class Page {
     byId("pass").value = number;
     byId("slider").max = this.steps.length;
     this.panel.prepareGrads(number);
-    this.source.warn(this.story.passes[number]?.wrong);
+    this.source.warn([...this.story.data.wrong ?? [], ...this.story.passes[number]?.wrong ?? []]);
     showNorms(byId("norms"), this.steps, this.story.marks.flatMap((mark) =>
       stepsOf(mark).filter(([pass]) => pass === number).map(([, at]) => [mark.kind, at])));
     this.show(this.graph.group ?? null, true);
@@ -283,6 +283,8 @@ class Page {
     else if (step === undefined) {
       this.unpick();
       this.picked = { ids: [], place: null };
+    }
+    if (step === undefined && (this.panel.hasAnswer(index) || !mark.place)) {
       this.panel.showMark(index);
       this.panel.root.scrollTop = 0;
     }

@@ -3,13 +3,16 @@
 const MARK_WORDS = {
   error: "error",
   nan: "NaN", inf: "infinite", exploding: "exploding", vanishing: "vanishing", detached: "detached",
-  no_grad: "no_grad", unused: "unused", memory: "memory",
+  no_grad: "no_grad", unused: "unused", memory: "memory", warning: "warning", summed: "added up",
+  not_stepped: "not trained", no_gradient: "no gradient",
 };
 const KIND_WORDS = {
   operation: "operation", leaf: "leaf", data: "data, no gradient", intermediate: "result",
   group: "group",
 };
 const MOST_PARTS = 20; // of a sum that are listed
+const MOST_ANSWERS = 3; // that are shown before the first step
+const TO_DO = "What to do: ";
 
 class Panel {
   constructor(story, on) {
@@ -80,7 +83,9 @@ class Panel {
     const item = this.story.items.get(step.item);
     return [
       this.head(item, step.name ? h("p", { class: "quiet" }, h("code", null, h("bdi", null, step.name))) : null,
-        h("div", { class: "chips" }, this.marksAt(step).map((i) => this.chip(i)))),
+        h("div", { class: "chips" }, this.marksAt(step).filter((i) => !this.hasAnswer(i))
+          .map((i) => this.chip(i)))),
+      ...this.marksAt(step).filter((i) => this.hasAnswer(i)).map((i) => this.answer(i)),
       step.done === false ? this.trouble("An error ended the pass here.", pass.error) : null,
       lost > 0 ? h("p", { class: "quiet lost" }, `${plural(lost, "step", "steps")} before this one `
         + `${lost === 1 ? "was" : "were"} not kept.`) : null,
@@ -191,13 +196,46 @@ class Panel {
         h("div", null, h("span", { class: "which" }, "after"), valueView(after, "after"))));
   }
 
+  // -- causes and cures --------------------------------------------------------------------------
+
+  hasAnswer(index) {
+    return this.story.marks[index].why?.length > 0;
+  }
+
+  /** What is the matter, where, why, and what to do about it. */
+  answer(index) {
+    const { kind, text, why, place } = this.story.marks[index];
+    return h("section", { class: `card answer ${kind}`, data: { mark: index } },
+      h("h3", null, h("span", { class: "sign", "aria-hidden": "true" }, `${MARK_SIGNS[kind] ?? "!"} `),
+        MARK_WORDS[kind] ?? kind, place ? [" at ", this.placeLink(place)] : null),
+      h("p", { class: "matter" }, h("bdi", null, text)),
+      (why ?? []).map((line) => (line.startsWith(TO_DO)
+        ? h("p", { class: "cure" }, h("b", null, TO_DO), this.linked(line.slice(TO_DO.length)))
+        : h("p", null, this.linked(line)))));
+  }
+
+  /** The answers that are worth most: of this pass, or of all of the program. */
+  answers(pass) {
+    const indices = this.story.marks.keys().filter((i) => this.hasAnswer(i)).toArray();
+    const shown = indices.filter((i) => !(pass?.error && this.story.marks[i].kind === "error"
+      && passesOf(this.story.marks[i])?.includes(this.pass)));
+    const same = new Set(); // an infinity and the NaN that it leads to have one cause
+    return shown.filter((i) => {
+      const cure = this.story.marks[i].why.at(-1);
+      return !same.has(cure) && same.add(cure);
+    }).slice(0, MOST_ANSWERS).map((i) => this.answer(i));
+  }
+
   // -- before the first step ---------------------------------------------------------------------
 
   overview(pass) {
     const { memory, limits } = this.story.data;
     return [
-      pass ? this.welcome(pass) : h("header", { class: "head" }, h("h2", null, "The graph"),
-        h("p", { class: "quiet" }, "No backward pass was recorded.")),
+      ...this.answers(pass),
+      pass ? this.welcome(pass) : h("header", { class: "head" },
+        h("h2", null, this.story.items.size ? "The graph" : "No backward pass"),
+        h("p", { class: "quiet" }, this.story.items.size ? "No backward pass was recorded."
+          : "The program ran no backward pass, so there is no graph to step through.")),
       pass?.left_out ? this.trouble(`The pass took ${plural(pass.count, "step", "steps")}; `
         + `${plural(pass.left_out, "was", "were")} not kept.`) : null,
       pass?.error ? this.trouble("The pass ended in an error.", pass.error) : null,
@@ -229,12 +267,13 @@ class Panel {
   }
 
   linked(line) {
-    const match = /^(.*\bat )(\S+):(\d+)(?:: (.*))?$/.exec(line);
+    const match = /^(.*?\b[aA]t )([^\s:]+):(\d+)(.*)$/.exec(line);
     const name = match?.[2].split(/[\\/]/).at(-1);
     const file = this.story.files.findIndex((one) => one.name === name);
     if (!match || file < 0) return h("bdi", null, line);
+    const rest = match[4];
     return [h("bdi", null, match[1]), this.placeLink([file, Number(match[3])]),
-      match[4] ? [": ", code(match[4])] : null];
+      rest.startsWith(": ") ? [": ", code(rest.slice(2))] : this.linked(rest)];
   }
 
   /** What tells an operation from others of its kind: its Module and its line. */
@@ -335,9 +374,8 @@ class Panel {
   /** A mark that belongs to no node and no line. */
   showMark(index) {
     this.shown = null;
-    const { kind, text } = this.story.marks[index];
     this.pickedCard.replaceChildren(h("section", { class: "card picked" }, this.closeButton(),
-      h("h3", null, MARK_WORDS[kind] ?? kind), h("p", null, h("bdi", null, text))));
+      this.answer(index)));
   }
 
   closeButton() {
