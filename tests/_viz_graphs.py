@@ -96,7 +96,10 @@ OF_PROGRAMS = {
     "deep": (DEEP, "loss", "max_nodes=12"),
 }
 # The same graphs, looking different.
-LOOKS = {"network-compact": ("network", {"compact": True, "direction": "LR"})}
+LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "network-compact": ("network", {"compact": True, "direction": "LR"}),
+    "network-frames": ("network", {"compact": True, "direction": "LR", "frames": True}),
+}
 COMPILED = """\
 import retrograd as torch
 from retrograd.func import grad

@@ -92,7 +92,7 @@ def crossings(grid: Any) -> int:
     at = {v: k for row in grid.rows for k, v in enumerate(row)}
     total = 0
     for row in grid.rows:
-        links = [(at[v], at[u]) for v in row for u, _ in grid.below[v]]
+        links = [(at[v], at[u]) for v in row for u, _, _ in grid.below[v]]
         total += sum((a - c) * (b - d) < 0 for (a, b), (c, d) in itertools.combinations(links, 2))
     return total
 
@@ -123,7 +123,7 @@ def test_few_edges_cross(name: str) -> None:
 @given(layouts())
 def test_crossings_are_counted_and_avoided(case: tuple[Any, Any]) -> None:
     grid = ordered_grid(case)
-    above, below = ([[u for u, _ in near] for near in side] for side in (grid.above, grid.below))
+    above, below = ([[u for u, _, _ in near] for near in side] for side in (grid.above, grid.below))
     order = _ordering.Order(grid.rows, above, below, range(len(grid.level)))
     assert order.crossings() == crossings(grid)
     for row in grid.rows:  # no exchange of neighbours would help

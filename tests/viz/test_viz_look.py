@@ -155,3 +155,117 @@ def test_all_looks_of_all_formats(tmp_path: Path) -> None:
             drawn = drawn_as(name, compact=True, direction="LR", theme="dark")
             drawn.save(tmp_path / f"x.{ending}")
             assert (tmp_path / f"x.{ending}").stat().st_size > 100
+
+
+# -- frames around Modules -----------------------------------------------------------------------
+
+
+def inside(a: Any, frame: Any) -> bool:
+    beside = frame.x < a.x and a.x + a.width < frame.x + frame.width
+    return bool(beside and frame.y < a.y and a.y + a.height < frame.y + frame.height)
+
+
+FRAMED = {"network": "model", "transformer": "layer", "deep": "model", "nested": "model"}
+NESTED = """\
+import retrograd as torch
+from retrograd import nn
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.second(torch.relu(self.first(x)))
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = Residual(), Residual()
+
+    def forward(self, x):
+        return self.left(x) * self.right(x)
+
+model = nn.Sequential(Two(), nn.Linear(4, 1))
+data = torch.ones(3, 4)
+with viz.recording():
+    loss = model(data).sum()
+result = viz.draw(loss, params=model, **look)
+"""
+
+
+def framed(name: str, **look: Any) -> Any:
+    if name != "nested":
+        return drawn_as(name, frames=True, **look)
+    variables: dict[str, Any] = {"look": {"frames": True, **look}, "viz": viz}
+    exec(NESTED, variables)
+    return variables["result"]
+
+
+@pytest.mark.parametrize("look", [{}, {"compact": True, "direction": "LR"}])
+@pytest.mark.parametrize("name", FRAMED)
+def test_frames_contain_their_boxes_and_no_others(name: str, look: dict[str, Any]) -> None:
+    drawn = framed(name, **look)
+    scene, items = drawn.scene, drawn.graph.items
+    assert scene.frames
+    for a, b in itertools.combinations(scene.boxes, 2):
+        assert is_apart(a, b)
+    around = {frame.id: set(drawn.graph.views.around(frame.id)) for frame in scene.frames}
+    for frame in scene.frames:
+        for box in scene.boxes:
+            group, members = items[box.id].group, []
+            while group is not None:
+                members.append(group)
+                group = items[group].group
+            assert inside(box, frame) if frame.id in members else is_apart(box, frame)
+        for other in scene.frames:
+            if other is not frame:
+                nested = frame.id in around[other.id] or other.id in around[frame.id]
+                assert nested or is_apart(frame, other)
+                assert frame.id not in around[other.id] or inside(other, frame)
+    boxes = {box.id: box for box in scene.boxes}
+    for arrow in scene.arrows:
+        across = look.get("direction") == "LR"
+        points = [point[::-1] if across else point for point in arrow.points]
+        assert all(below >= y for (_, y), (_, below) in itertools.pairwise(points))
+        start, end = boxes[arrow.source], boxes[arrow.target]
+        first, last = (start.x + start.width, end.x) if across else (start.y + start.height, end.y)
+        assert points[0][1] == pytest.approx(first, abs=0.2)
+        assert points[-1][1] == pytest.approx(last, abs=0.2)
+        for (x, y), (to_x, to_y) in itertools.pairwise(arrow.points):
+            for box in scene.boxes:  # straight pieces pass by
+                if box not in (start, end) and (x == to_x or y == to_y):
+                    beside = max(x, to_x) <= box.x or min(x, to_x) >= box.x + box.width
+                    assert beside or max(y, to_y) <= box.y or min(y, to_y) >= box.y + box.height
+
+
+def test_frames_show_the_same_graph() -> None:
+    whole, drawn = drawn_as("transformer"), framed("transformer")
+
+    def named(picture: Any) -> list[Any]:
+        boxes = {box.id: [line.text for line in box.lines] for box in picture.scene.boxes}
+        return sorted((boxes[a.source], boxes[a.target]) for a in picture.scene.arrows)
+
+    assert named(drawn) == named(whole)
+    assert drawn.dot.count("->") == whole.dot.count("->")
+
+
+def test_frames_are_nested_as_modules_are() -> None:
+    drawn = framed("nested")
+    titles = [frame.title.text for frame in drawn.scene.frames]
+    assert titles == [
+        "0 · Two", "1 · Linear", "0.left · Residual", "0.right · Residual", "0.left.first · Linear",
+        "0.left.second · Linear", "0.right.first · Linear", "0.right.second · Linear",
+    ]  # fmt: skip
+    assert set(titles) <= set(texts(drawn.svg))
+    assert drawn.dot.count("subgraph cluster_") == 8
+    assert drawn.dot.count("{") == drawn.dot.count("}")
+    assert len(drawn.to_json()["pictures"][0]["frames"]) == 8
+
+
+def test_frames_that_do_not_fit_are_groups() -> None:
+    drawn = framed("nested", max_nodes=8)
+    operations = [box for box in drawn.scene.boxes if box.kind in ("operation", "group")]
+    assert len(operations) <= 8
+    assert [frame.title.text for frame in drawn.scene.frames] == ["0 · Two", "1 · Linear"]
+    assert sum(box.kind == "group" for box in drawn.scene.boxes) == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from retrograd.viz._colours import LIGHT
-from retrograd.viz._scene import Box
+from retrograd.viz._scene import Box, Frame
 
 _SHAPES = {
     "operation": 'shape=box style="rounded,filled"',
@@ -17,8 +19,13 @@ _SHAPES = {
 }
 
 
-def dot(boxes: list[Box], pairs: list[tuple[int, int]], direction: str = "TB") -> str:
-    """The text of a DOT file: boxes with the text that pictures show, and the edges between."""
+def dot(
+    boxes: list[Box], pairs: list[tuple[int, int]], direction: str,
+    frames: list[Frame], around: Callable[[int], int | None],
+) -> str:  # fmt: skip
+    """The text of a DOT file: boxes with the text that pictures show, and the edges between.
+    Frames, the outer ones first, become clusters; ``around`` gives the frame around a box or
+    frame."""
     lines = ["digraph retrograd {", '  node [fontname="Helvetica" fontsize=11];']
     if direction != "TB":
         lines.append(f"  rankdir={direction};")
@@ -30,6 +37,15 @@ def dot(boxes: list[Box], pairs: list[tuple[int, int]], direction: str = "TB") -
             f"  n{box.id} [label={label} {_SHAPES[box.kind]} "
             f'fillcolor="{colours.fill}" color="{colours.line}"{peripheries}];'
         )
+    clusters: dict[int | None, list[str]] = {frame.id: [] for frame in frames} | {None: []}
+    for box in boxes:
+        if (number := around(box.id)) is not None:
+            clusters[number].append(f"n{box.id};")
+    for frame in reversed(frames):
+        inside = " ".join(clusters[frame.id])
+        text = f"subgraph cluster_{frame.id} {{ label={quoted(frame.title.text)}; {inside} }}"
+        clusters[around(frame.id)].append(text)
+    lines += [f"  {cluster}" for cluster in clusters[None]]
     lines += [f"  n{source} -> n{target};" for source, target in pairs]
     return "\n".join([*lines, "}"]) + "\n"
 

@@ -25,6 +25,7 @@ def draw(
     compact: bool = False,
     direction: str = "TB",
     theme: str = "auto",
+    frames: bool = False,
 ) -> Picture:
     """The graph behind a tensor, or behind several, from inputs to results; or a program.
 
@@ -50,6 +51,8 @@ def draw(
         direction: "TB", from top to bottom, or "LR", from left to right.
         theme: "light", "dark" or "auto": a PNG is light, and everything else is as the reader
             prefers.
+        frames: whether to draw frames around Modules. They are known where the graph was made in
+            ``viz.recording()``, or by the names of parameters.
 
     Returns:
         A ``Picture``. A notebook shows it, and ``save`` writes it to a file.
@@ -84,7 +87,7 @@ def draw(
         graph = graph_of(program, max_nodes)
         return Picture(graph, look, title if title is not None else f"Program {program.name}")
     names = Names.of(params, user_frame(sys._getframe(1)))
-    graph = Graph.of(tensors, max_nodes=max_nodes, names=names)
+    graph = Graph.of(tensors, max_nodes=max_nodes, names=names, frames=frames)
     graph.let_go()
     return Picture(graph, look, title if title is not None else "The graph of a result")
 

@@ -44,11 +44,12 @@ class Operations:
         return len(self.strict)
 
 
-def fold(operations: Operations, limit: int, detail: int) -> Group:
+def fold(operations: Operations, limit: int, detail: int, keep_modules: bool = False) -> Group:
     """All operations as one group of at most ``limit`` children, and those likewise. With more than
-    ``detail`` operations, of a repeated structure only the first repetition is kept."""
+    ``detail`` operations, of a repeated structure only the first repetition is kept. A small group
+    is shown by its contents, unless it is a Module and these are to be kept."""
     top, groups = by_module(operations)
-    folder = _Folder(operations, max(limit, 2), abridged=len(operations) > detail)
+    folder = _Folder(operations, max(limit, 2), len(operations) > detail, keep_modules)
     for group in reversed(groups):  # the inner ones first
         folder.shorten(group)
     return top
@@ -86,10 +87,13 @@ def by_module(operations: Operations) -> tuple[Group, list[Group]]:
 class _Folder:
     """Shortens the lists of children of groups."""
 
-    def __init__(self, operations: Operations, limit: int, abridged: bool) -> None:
+    def __init__(
+        self, operations: Operations, limit: int, abridged: bool, keep_modules: bool
+    ) -> None:
         self.operations = operations
         self.limit = limit
         self.abridged = abridged
+        self.keep_modules = keep_modules
         self.numbers: dict[tuple[int, ...], int] = {}
 
     def shorten(self, group: Group) -> None:
@@ -115,7 +119,9 @@ class _Folder:
         the same structure, or of none."""
         alike: dict[tuple[int, int], list[Group]] = defaultdict(list)
         for child in group.children:
-            if isinstance(child, Group) and child.times == 1 and child.part is None:
+            if not isinstance(child, Group) or child.times > 1 or child.part is not None:
+                continue
+            if not (self.keep_modules and child.module and len(child) > 1):
                 alike[len(child.children), self.strict(child)].append(child)
         total = len(group.children)
         gone: set[int] = set()

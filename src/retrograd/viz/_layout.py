@@ -17,12 +17,14 @@ from typing import Any
 from retrograd.viz._ordering import ordered
 
 Point = tuple[float, float]
+Ports = tuple[float | None, float | None]
 GAP, BEND_GAP, ROW_GAP = 24.0, 12.0, 25.0  # gaps beside boxes, beside edges, and between rows
 BEND = 2.0  # the width of an edge where it passes a row
 SWEEPS, STRAIGHTENINGS = 30, 8
 MAX_BENDS = 4000
 PATIENCE = 30_000  # vertices times sweeps: large pictures get fewer
 CLOSE = 8.0  # a shorter distance than the head of an arrow
+FAR = 80.0  # much more than the height of a usual box
 LARGE = 1e9
 
 
@@ -54,12 +56,28 @@ def need(module: str) -> Any:
 
 
 @functools.lru_cache(maxsize=32)  # the repetitions of a structure look the same
-def lay_out(sizes: tuple[tuple[float, float], ...], edges: tuple[tuple[int, int], ...]) -> Layout:
-    """Lay boxes out in rows, so that all edges lead downwards. There must be no cycle."""
+def lay_out(
+    sizes: tuple[tuple[float, float], ...], edges: tuple[tuple[int, int], ...],
+    ports: tuple[Ports, ...] = (), first: frozenset[int] = frozenset(),
+    last: frozenset[int] = frozenset(),
+) -> Layout:  # fmt: skip
+    """Lay boxes out in rows, so that all edges lead downwards. There must be no cycle.
+
+    Args:
+        sizes: width and height of each box.
+        edges: pairs of boxes.
+        ports: where each edge leaves its box and arrives at the other, from the left; None where
+            that may be chosen. Without any, all may be chosen.
+        first: boxes in a row of their own, above the others.
+        last: likewise, below the others.
+    """
     if not sizes:
         return Layout([], [], 0.0, 0.0)
     depths, levels = layers(len(sizes), edges)
-    grid = _Grid(sizes, edges, depths, levels)
+    levels = [0 if v in first else level + bool(first) for v, level in enumerate(levels)]
+    lowest = max((level for v, level in enumerate(levels) if v not in last), default=0) + 1
+    levels = [lowest if v in last else level for v, level in enumerate(levels)]
+    grid = _Grid(sizes, edges, depths, levels, ports, first)
     grid.order()
     grid.find_columns()
     grid.straighten()
@@ -103,10 +121,12 @@ class _Grid:
 
     def __init__(
         self, sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]],
-        depths: list[int], levels: list[int],
+        depths: list[int], levels: list[int], ports: Sequence[Ports] = (),
+        first: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         self.sizes = sizes
         self.edges = edges
+        self.given = ports or [(None, None)] * len(edges)
         self.level = list(levels)
         self.widths = [w for w, _ in sizes]
         self.boxes = len(sizes)
@@ -125,15 +145,27 @@ class _Grid:
         for v, row in enumerate(self.level):
             self.rows[row].append(v)
         self.x = [0.0] * len(self.level)
-        # Neighbours above and below, and how much each counts: long edges should be straight.
-        self.above: list[list[tuple[int, float]]] = [[] for _ in self.level]
-        self.below: list[list[tuple[int, float]]] = [[] for _ in self.level]
-        self.spine = self.longest_ways(depths)
+        # Neighbours above and below, how much each counts (long edges should be straight), and how
+        # far to the right of it a vertex should be.
+        self.above: list[list[tuple[int, float, float]]] = [[] for _ in self.level]
+        self.below: list[list[tuple[int, float, float]]] = [[] for _ in self.level]
+        self.spine = self.longest_ways(depths, first)
         for number, upper, lower in self.links():
             bends = (upper >= self.boxes) + (lower >= self.boxes)
             weight = 8.0 if number in self.spine and not bends else (1.0, 4.0, 32.0)[bends]
-            self.below[upper].append((lower, weight))
-            self.above[lower].append((upper, weight))
+            aside = self.aside(number, upper, lower)
+            self.below[upper].append((lower, weight, -aside))
+            self.above[lower].append((upper, weight, aside))
+
+    def aside(self, number: int, upper: int, lower: int) -> float:
+        """How far to the right of the upper one the lower one is if a piece of an edge between them
+        leads straight down."""
+        return self.port(number, upper, 0) - self.port(number, lower, 1)
+
+    def port(self, number: int, v: int, end: int) -> float:
+        """How far from the middle of a vertex the port of an edge is, if it is given."""
+        port = self.given[number][end] if v == self.edges[number][end] else None
+        return 0.0 if port is None else port - self.widths[v] / 2
 
     def too_long(self) -> set[int]:
         """The longest edges, if there would be too many bends: they are drawn behind the boxes.
@@ -153,13 +185,14 @@ class _Grid:
                 for upper, lower in itertools.pairwise(chain):
                     yield number, upper, lower
 
-    def longest_ways(self, depths: list[int]) -> set[int]:
+    def longest_ways(self, depths: list[int], first: frozenset[int]) -> set[int]:
         """The edges on longest paths: one into each box, and no two from the same box. They form
-        the backbone of a picture."""
-        best: dict[int, tuple[int, int]] = {}
+        the backbone of a picture. What is in the first row comes from afar."""
+        best: dict[int, tuple[tuple[bool, int], int]] = {}
         for number, (source, target) in enumerate(self.edges):
-            if target not in best or depths[source] > best[target][0]:
-                best[target] = (depths[source], number)
+            depth = source in first, depths[source]
+            if target not in best or depth > best[target][0]:
+                best[target] = (depth, number)
         longest: dict[int, int] = {}
         below = [0] * self.boxes  # the length of the rest of the path
         for v in sorted(range(self.boxes), key=lambda v: -depths[v]):
@@ -173,7 +206,7 @@ class _Grid:
     def order(self) -> None:
         """Put the vertices of each row in an order with few crossings."""
         above, below = (
-            [[u for u, _ in near] for near in side] for side in (self.above, self.below)
+            [[u for u, _, _ in near] for near in side] for side in (self.above, self.below)
         )
         self.rows = ordered(self.rows, above, below)
 
@@ -204,8 +237,9 @@ class _Grid:
         for v in row:
             near = self.above[v] if down else self.below[v]
             near = [*self.above[v], *self.below[v]] if both or not near else near
-            weight = sum(w for _, w in near)
-            wanted.append(sum(self.x[u] * w for u, w in near) / weight if near else self.x[v])
+            weight = sum(w for _, w, _ in near)
+            total = sum((self.x[u] + aside) * w for u, w, aside in near)
+            wanted.append(total / weight if near else self.x[v])
             weights.append(max(weight, 0.1))
         offsets = [0.0]
         for left, right in itertools.pairwise(row):
@@ -229,10 +263,12 @@ class _Grid:
         connected only with each other, and the backbone. The most important come last and take
         precedence."""
         following: dict[int, int] = {}
+        self.shift = [0.0] * len(self.level)  # from the column of its line
         taken: set[int] = set()
-        for _, upper, lower in sorted(self.straight_pairs(), reverse=True):
+        for _, upper, lower, aside in sorted(self.straight_pairs(), reverse=True):
             if upper not in following and lower not in taken:
                 following[upper] = lower
+                self.shift[lower] = aside
                 taken.add(lower)
         lines = []
         for start in range(len(self.level)):
@@ -241,16 +277,18 @@ class _Grid:
             line = [start]
             while line[-1] in following:
                 line.append(following[line[-1]])
+                self.shift[line[-1]] += self.shift[line[-2]]
             lines.append(line)
         return sorted(lines, key=len)
 
-    def straight_pairs(self) -> Iterator[tuple[int, int, int]]:
-        """Neighbours that should be aligned vertically, and with what weight."""
+    def straight_pairs(self) -> Iterator[tuple[int, int, int, float]]:
+        """Neighbours that should be aligned vertically, with what weight, and how far aside."""
         for number, upper, lower in self.links():
             bends = (upper >= self.boxes) + (lower >= self.boxes)
             alone = len(self.below[upper]) == len(self.above[lower]) == 1
             if bends == 2 or alone or number in self.spine:
-                yield (3 if bends == 2 else 2 if number in self.spine else 1), upper, lower
+                weight = 3 if bends == 2 else 2 if number in self.spine else 1
+                yield weight, upper, lower, self.aside(number, upper, lower)
 
     def straighten_line(self, line: list[int], position: dict[int, tuple[list[int], int]]) -> None:
         """Give as many vertices of a line as possible the same column, from the top."""
@@ -271,43 +309,52 @@ class _Grid:
         row, k = position[v]
         low = self.x[row[k - 1]] + self.spacing(row[k - 1], v) if k else -LARGE
         high = self.x[row[k + 1]] - self.spacing(v, row[k + 1]) if k + 1 < len(row) else LARGE
-        return low, max(low, high)
+        return low - self.shift[v], max(low, high) - self.shift[v]
 
     def move(self, members: list[int], low: float, high: float) -> None:
         inside = set(members)
         total = weight = 0.0
         for v in members:
-            for u, w in (*self.above[v], *self.below[v]):
+            for u, w, aside in (*self.above[v], *self.below[v]):
                 if u not in inside:
-                    total, weight = total + self.x[u] * w, weight + w
-        own = sum(self.x[v] for v in members) / len(members)
+                    total += (self.x[u] + aside - self.shift[v]) * w
+                    weight += w
+        own = sum(self.x[v] - self.shift[v] for v in members) / len(members)
         wanted = total / weight if weight else own
         x = min(max(wanted, low), high)
         for v in members:
-            self.x[v] = x
+            self.x[v] = x + self.shift[v]
 
     def layout(self) -> Layout:
         heights = [0.0] * len(self.rows)
         for v in range(self.boxes):
             heights[self.level[v]] = max(heights[self.level[v]], self.sizes[v][1])
         widest = [0.0] * len(self.rows)  # the largest shift between a row and the next
-        for _, upper, lower in self.links():
-            row = self.level[upper]
-            widest[row] = max(widest[row], abs(self.x[upper] - self.x[lower]))
+        for number, upper, lower in self.links():
+            row, aside = self.level[upper], self.aside(number, upper, lower)
+            widest[row] = max(widest[row], abs(self.x[upper] + aside - self.x[lower]))
         tops, at = [], 0.0
-        for height, aside in zip(heights, widest, strict=True):
+        for row, (height, aside) in enumerate(zip(heights, widest, strict=True)):
             tops.append(at)
-            at += height + ROW_GAP + min(aside * 0.06, 50.0)
+            is_border = 0.0 in heights[row : row + 2]  # the first or the last row, of ends of edges
+            at += height + (ROW_GAP / 2 if is_border else ROW_GAP) + min(aside * 0.06, 50.0)
         left = min(x - w / 2 for x, w in zip(self.x, self.widths, strict=True))
         right = max(x + w / 2 for x, w in zip(self.x, self.widths, strict=True))
         corners = []
         for v in range(self.boxes):
             row = self.level[v]
-            y = tops[row] + (heights[row] - self.sizes[v][1]) / 2
+            y = tops[row] + self.down(v, heights[row] - self.sizes[v][1])
             corners.append((self.x[v] - self.widths[v] / 2 - left, y))
         routes = self.routes(corners, tops, heights, left)
         bottom = tops[-1] + heights[-1]
         return Layout(corners, routes, right - left, bottom)
+
+    def down(self, v: int, room: float) -> float:
+        """How far down in its row a box is: in the middle, or near its only neighbours if the row
+        is much higher."""
+        if room > FAR and not (self.above[v] and self.below[v]):
+            return room if self.below[v] else 0.0
+        return room / 2
 
     def routes(
         self, corners: list[Point], tops: list[float], heights: list[float], left: float
@@ -315,8 +362,8 @@ class _Grid:
         """The routes of edges, from the lower side of a box to the upper side of another: straight
         down within rows, where other boxes are, and sideways only between rows. Edges that meet at
         a box are kept apart."""
-        leaving = self.ports(self.below, lower=True)
-        arriving = self.ports(self.above, lower=False)
+        leaving = self.ports(lower=True)
+        arriving = self.ports(lower=False)
         routes = []
         for number, chain in enumerate(self.chains):
             source, target = chain[0], chain[-1]
@@ -334,13 +381,14 @@ class _Grid:
             routes.append(points)
         return routes
 
-    def ports(self, near: list[list[tuple[int, float]]], lower: bool) -> list[float]:
+    def ports(self, lower: bool) -> list[float]:
         """Where each edge leaves its box (or arrives at it): side by side in the order of the other
         ends."""
         at_box: dict[int, list[tuple[float, int]]] = {}
         for number, chain in enumerate(self.chains):
             box, neighbour = (chain[0], chain[1]) if lower else (chain[-1], chain[-2])
-            at_box.setdefault(box, []).append((self.x[neighbour], number))
+            at = self.x[neighbour] + self.port(number, neighbour, int(lower))
+            at_box.setdefault(box, []).append((at, number))
         centers = [0.0] * len(self.chains)
         for box, ends in at_box.items():
             ends.sort()
@@ -349,6 +397,10 @@ class _Grid:
             step = min(16.0, self.widths[box] * 0.38 / max(reach, 1))
             for k, (_, number) in enumerate(ends):
                 centers[number] = self.x[box] + (k - middle) * step
+        for number, chain in enumerate(self.chains):
+            if self.given[number][not lower] is not None:
+                box = chain[0] if lower else chain[-1]
+                centers[number] = self.x[box] + self.port(number, box, int(not lower))
         return centers
 
     def middle_port(self, box: int, ends: list[tuple[float, int]]) -> float:

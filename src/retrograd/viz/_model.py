@@ -118,6 +118,7 @@ class Graph:
         self.nodes: list[Node] = []  # of operations, in the order they were made
         self.leaves: list[Node] = []  # the ends of the graph
         self.roots: list[int] = []  # items of the tensors asked for
+        self.framed: frozenset[int] = frozenset()  # groups that are open in the whole picture
         self.abridged = False  # whether there are operations without an item of their own
         self.stand_ins: dict[Node, Node] = {}  # for operations of graphs that look the same
         self._index: dict[Node, int] = {}  # of operations
@@ -136,8 +137,10 @@ class Graph:
         max_nodes: int = MAX_NODES,
         names: Names | None = None,
         detail: int = DETAIL,
+        frames: bool = False,
     ) -> Graph:
-        """The graph of a tensor, of several, or of gradient edges."""
+        """The graph of a tensor, of several, or of gradient edges. ``frames``: Modules are groups
+        that are open in the picture of the whole, as far as ``max_nodes`` allows."""
         from retrograd.viz._items import Maker
 
         roots = checked(tensors)
@@ -145,8 +148,10 @@ class Graph:
         graph.nodes, graph.leaves = walk([locate(root)[0] for root in roots])
         graph._index = {node: i for i, node in enumerate(graph.nodes)}
         names = names if names is not None else Names.of(params)
-        top = folded(graph, names, max_nodes, detail)
+        top = folded(graph, names, max_nodes, detail, frames)
         Maker(graph, names, roots, top, detail).run()
+        if frames:
+            graph.framed = opened(graph, max_nodes)
         return graph
 
     def item_of(self, node: Node) -> int:
@@ -290,14 +295,32 @@ def _age(node: Node) -> int:
 # -- folding -------------------------------------------------------------------------------------
 
 
-def folded(graph: Graph, names: Names, max_nodes: int, detail: int) -> Group:
+def folded(graph: Graph, names: Names, max_nodes: int, detail: int, frames: bool) -> Group:
     """The operations in groups, so that no picture has more than ``max_nodes`` of them."""
     nodes = graph.nodes
-    if len(nodes) <= max_nodes:
+    if len(nodes) <= max_nodes and not frames:
         return Group(0, len(nodes), list(range(len(nodes))))
     strict, loose = signatures(nodes, graph._index)
     modules, kinds = modules_of(nodes, graph._index, names)
-    return fold(Operations(strict, loose, modules, kinds), max_nodes, detail)
+    return fold(Operations(strict, loose, modules, kinds), max_nodes, detail, frames)
+
+
+def opened(graph: Graph, max_nodes: int) -> frozenset[int]:
+    """The Modules that can be open in one picture of at most ``max_nodes`` operations and groups,
+    the outer ones first."""
+    items, inside = graph.items, graph.views.inside
+    contents = {g: [n for n in inside[g] if items[n].kind in ("operation", "group")]
+                for g in (None, *(item.id for item in graph.groups()))}  # fmt: skip
+    room = max_nodes - len(contents[None])
+    result = set()
+    todo = list(contents[None])
+    for number in todo:  # grows during the iteration
+        added = len(contents.get(number, ())) - 1
+        if items[number].kind == "group" and items[number].module and 0 <= added <= room:
+            result.add(number)
+            room -= added
+            todo += contents[number]
+    return frozenset(result)
 
 
 def signatures(nodes: list[Node], index: dict[Node, int]) -> tuple[list[int], list[int]]:

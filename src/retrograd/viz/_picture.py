@@ -15,7 +15,7 @@ from retrograd.viz._dot import dot
 from retrograd.viz._html import page
 from retrograd.viz._model import Graph
 from retrograd.viz._png import png
-from retrograd.viz._scene import Look, Scene, contents, scene_of
+from retrograd.viz._scene import Look, Scene, contents, frames_of, scene_of
 from retrograd.viz._svg import svg
 
 _WORDS = {
@@ -63,7 +63,9 @@ class Picture:
     @property
     def dot(self) -> str:
         """The graph in the DOT language."""
-        return dot(*contents(self.graph, None, self.look), self.look.direction)
+        boxes, pairs = contents(self.graph, None, self.look)
+        items, frames = self.graph.items, frames_of(self.graph)
+        return dot(boxes, pairs, self.look.direction, frames, lambda n: items[n].group)
 
     @property
     def html(self) -> str:

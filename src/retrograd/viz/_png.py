@@ -8,7 +8,7 @@ from typing import Any
 
 from retrograd.viz._colours import DARK, EDGE, LIGHT, PAPER, Palette
 from retrograd.viz._layout import need
-from retrograd.viz._scene import Arrow, Box, Look, Scene, curves, turned
+from retrograd.viz._scene import TITLE_GAP, Arrow, Box, Frame, Look, Scene, curves, turned
 from retrograd.viz._svg import HEAD, corner, line_width
 from retrograd.viz._text import LINE
 
@@ -29,6 +29,8 @@ def png(scene: Scene) -> bytes:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, scene.width), ylim=(scene.height, 0))
     axes.axis("off")
+    for frame in scene.frames:
+        _draw_frame(axes, frame, palettes["group"])
     for arrow in scene.arrows:
         _draw_arrow(axes, arrow, scene.look)
     for box in [*scene.boxes, *scene.legend]:
@@ -38,6 +40,20 @@ def png(scene: Scene) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         canvases.FigureCanvasAgg(figure).print_png(picture)
     return picture.getvalue()
+
+
+def _draw_frame(axes: Any, frame: Frame, palette: Palette) -> None:
+    patches = need("matplotlib.patches")
+    for line, alpha in (("none", 0.09), (EDGE, 1.0)):
+        shape = patches.FancyBboxPatch(
+            (frame.x, frame.y), frame.width, frame.height, boxstyle="round,pad=0,rounding_size=8",
+            facecolor=EDGE, edgecolor=line, alpha=alpha, fill=line == "none", linewidth=1.0,
+        )  # fmt: skip
+        axes.add_patch(shape)
+    axes.text(
+        frame.x + TITLE_GAP, frame.y + 16, frame.title.text, fontsize=frame.title.size,
+        color=palette.text, fontfamily="DejaVu Sans", parse_math=False, zorder=3,
+    )  # fmt: skip
 
 
 def _draw_arrow(axes: Any, arrow: Arrow, look: Look) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.viz._layout import Point, lay_out
+from retrograd.viz._frames import Border, Framed
+from retrograd.viz._layout import Layout, Point, lay_out
 from retrograd.viz._model import Graph, Item
 from retrograd.viz._text import (
     LINE,
@@ -23,6 +24,8 @@ from retrograd.viz._text import (
 MARGIN = 16.0
 MAX_STUBS = 40  # items outside a group that the picture of its contents shows
 MAX_BOXES = 1000  # in a picture; the contents of a larger group of tensors are left out
+FRAME_GAP, TITLE, TITLE_GAP = 12.0, 24.0, 8.0  # inside frames: the gap, the title's height and gap
+LONGEST_TITLE = 60  # characters
 PADDING = (14.0, 6.0)  # beside and above the text of a box
 LEGEND = {
     "data": "data",
@@ -66,6 +69,18 @@ class Box:
 
 
 @dataclass
+class Frame:
+    """A frame around the boxes of a group."""
+
+    id: int
+    title: Line
+    width: float
+    height: float
+    x: float = 0.0
+    y: float = 0.0
+
+
+@dataclass
 class Arrow:
     """An edge, from the side of a box to the side of another."""
 
@@ -85,6 +100,7 @@ class Scene:
     legend: list[Box]
     title: str = ""
     look: Look = PLAIN
+    frames: list[Frame] = field(default_factory=list)
 
 
 def box_of(graph: Graph, item: Item, show: Iterable[str], stub: bool = False) -> Box:
@@ -124,7 +140,8 @@ def scene_of(graph: Graph, group: int | None = None, look: Look = PLAIN,
              legend: bool = True, title: str = "") -> Scene:  # fmt: skip
     """The picture of the whole graph, or of the contents of a group."""
     boxes, pairs = contents(graph, group, look)
-    return arranged(boxes, pairs, look, legend, title)
+    frames = frames_of(graph) if group is None else []
+    return arranged(graph, boxes, pairs, frames, look, legend, title)
 
 
 def contents(
@@ -135,7 +152,11 @@ def contents(
     inside = set(views.inside[group])
     stubs: set[int] = set()
     pairs: list[tuple[int, int]] = []
-    for pair in views.pairs[group]:
+    edges = views.pairs[group]
+    if group is None and graph.framed:
+        shown, edges = views.opened(graph.edges, graph.framed)
+        inside = set(shown)
+    for pair in edges:
         outside = {number for number in pair if number not in inside} - stubs
         if len(stubs) + len(outside) <= MAX_STUBS:
             stubs |= outside
@@ -168,14 +189,43 @@ def joined(
     return kept, [(maker.get(a, a), b) for a, b in pairs if b not in maker]
 
 
-def arranged(
-    boxes: list[Box], pairs: list[tuple[int, int]], look: Look, legend: bool, title: str
-) -> Scene:
+def frames_of(graph: Graph) -> list[Frame]:
+    """The frames of open groups, the outer ones first, as large as their titles."""
+    frames = []
+    for number in sorted(graph.framed, key=lambda n: (len(graph.views.around(n)), n)):
+        item = graph.items[number]
+        words = dict.fromkeys(filter(None, [item.name, item.label]))
+        title = Line(shortened(" · ".join(words), LONGEST_TITLE))
+        frames.append(Frame(number, title, title.width + 2 * TITLE_GAP, 0.0))
+    return frames
+
+
+def positioned(
+    graph: Graph, boxes: list[Box], pairs: list[tuple[int, int]], frames: list[Frame], look: Look
+) -> Layout:
+    """The layout of boxes, in which the frames get their positions and sizes too."""
     position = {box.id: k for k, box in enumerate(boxes)}
-    sizes = tuple(turned((b.width, b.height), look) for b in boxes)
-    result = lay_out(sizes, tuple((position[a], position[b]) for a, b in pairs))
-    if look.direction == "LR":
-        result = result.turned()
+    sizes = {box.id: turned((box.width, box.height), look) for box in boxes}
+    if not frames:
+        edges = tuple((position[a], position[b]) for a, b in pairs)
+        result = lay_out(tuple(sizes.values()), edges)
+        return result.turned() if look.direction == "LR" else result
+    around = {number: graph.items[number].group for number in (*sizes, *(f.id for f in frames))}
+    least = {frame.id: turned((frame.width, 0.0), look) for frame in frames}
+    left, top = turned((FRAME_GAP, TITLE), look)
+    framed = Framed(sizes, pairs, around, least, Border(left, top, FRAME_GAP, FRAME_GAP))
+    result = framed.run()
+    for frame in frames:
+        frame.x, frame.y = turned(framed.corners[frame.id], look)
+        frame.width, frame.height = turned(framed.frames[frame.id], look)
+    return result.turned() if look.direction == "LR" else result
+
+
+def arranged(
+    graph: Graph, boxes: list[Box], pairs: list[tuple[int, int]], frames: list[Frame], look: Look,
+    legend: bool, title: str,
+) -> Scene:  # fmt: skip
+    result = positioned(graph, boxes, pairs, frames, look)
     kinds = [kind for kind in LEGEND if any(b.kind == kind and not b.stub for b in boxes)]
     keys = legend_boxes(kinds, max(result.width, 400.0)) if legend else []
     top = max((key.y + key.height for key in keys), default=0.0)
@@ -186,12 +236,14 @@ def arranged(
         key.x, key.y = key.x + MARGIN, key.y + MARGIN
     for box, (x, y) in zip(boxes, result.corners, strict=True):
         box.x, box.y = round(x + left, 1), round(y + top + MARGIN, 1)
+    for frame in frames:
+        frame.x, frame.y = round(frame.x + left, 1), round(frame.y + top + MARGIN, 1)
     arrows = [
         Arrow(a, b, [(round(x + left, 1), round(y + top + MARGIN, 1)) for x, y in points])
         for (a, b), points in zip(pairs, result.routes, strict=True)
     ]
     width, height = wide + 2 * MARGIN, result.height + top + 2 * MARGIN
-    return Scene(round(width), round(height), boxes, arrows, keys, title, look)
+    return Scene(round(width), round(height), boxes, arrows, keys, title, look, frames)
 
 
 def legend_boxes(kinds: list[str], width: float) -> list[Box]:
@@ -248,4 +300,5 @@ def picture_json(scene: Scene, group: int | None) -> dict[str, Any]:
             {"from": a.source, "to": a.target, "points": [list(p) for p in a.points]}
             for a in scene.arrows
         ],
+        "frames": {str(f.id): [f.x, f.y, f.width, f.height] for f in scene.frames},
     }

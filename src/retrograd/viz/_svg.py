@@ -6,7 +6,7 @@ import re
 from xml.sax.saxutils import escape, quoteattr
 
 from retrograd.viz._colours import DARK, EDGE, LIGHT, PAPER, Palette
-from retrograd.viz._scene import Arrow, Box, Look, Scene, curves
+from retrograd.viz._scene import TITLE_GAP, Arrow, Box, Frame, Look, Scene, curves
 from retrograd.viz._text import LINE
 
 _FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -28,7 +28,9 @@ def svg(scene: Scene) -> str:
         parts.append(f"<style>{style()}</style>")
     else:
         parts.append(f'<rect width="100%" height="100%" fill="{PAPER[theme]}"/>')
+    parts += [frame_svg(frame) for frame in scene.frames]
     parts += [arrow_svg(arrow, scene.look) for arrow in scene.arrows]
+    parts += [title_svg(frame, palettes["group"]) for frame in scene.frames]
     parts += [box_svg(box, palettes[box.kind]) for box in [*scene.boxes, *scene.legend]]
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
@@ -48,6 +50,22 @@ def style() -> str:
         rules.append(f"{of_kind} .shape{{fill:{palette.fill};stroke:{palette.line}}}")
         rules.append(f"{of_kind} text{{fill:{palette.text}}}")
     return "@media (prefers-color-scheme: dark){" + "".join(rules) + "}"
+
+
+def frame_svg(frame: Frame) -> str:
+    """A frame; where several lie over each other, it is darker."""
+    return (
+        f'<rect class="frame" x="{frame.x:g}" y="{frame.y:g}" width="{frame.width:g}" '
+        f'height="{frame.height:g}" rx="8" fill="{EDGE}" fill-opacity="0.09" stroke="{EDGE}"/>'
+    )
+
+
+def title_svg(frame: Frame, palette: Palette) -> str:
+    return (
+        f'<g class="group"><text x="{frame.x + TITLE_GAP:g}" y="{frame.y + 16:g}" '
+        f'font-size="{frame.title.size:g}" fill="{palette.text}">'
+        f"{text(frame.title.text)}</text></g>"
+    )
 
 
 def arrow_svg(arrow: Arrow, look: Look) -> str:

@@ -37,9 +37,28 @@ class Views:
                     if folded:
                         once.add((group, start, end))
 
+    def opened(self, edges: Sequence[Pair], open_: frozenset[int]) -> tuple[list[int], list[Pair]]:
+        """The items in the picture of the whole if some groups in it are open, and the edges."""
+        shown = [n for group in (None, *sorted(open_)) for n in self.inside[group]]
+        pairs: list[Pair] = []
+        once: set[Pair] = set()
+        for edge in edges:
+            source, target = (self._outermost(end, open_) for end in edge)
+            folded = (source, target) != edge
+            if source != target and not (folded and (source, target) in once):
+                pairs.append((source, target))
+                if folded:
+                    once.add((source, target))
+        return sorted(n for n in shown if n not in open_), pairs
+
+    def _outermost(self, number: int, open_: frozenset[int]) -> int:
+        """The outermost closed group around an item, or the item."""
+        closed = [g for g in self.around(number) if g is not None and g not in open_]
+        return closed[0] if closed else number
+
     def _showing(self, source: int, target: int) -> list[tuple[int | None, int, int]]:
         """The pictures that an edge is in, and between which boxes."""
-        up, down = [*self._way(source), source], [*self._way(target), target]
+        up, down = [*self.around(source), source], [*self.around(target), target]
         shared = 1
         while shared < min(len(up), len(down)) and up[shared] == down[shared]:
             shared += 1
@@ -51,11 +70,11 @@ class Views:
         result += [(down[k], start, down[k + 1]) for k in range(shared, len(down) - 1)]
         return result  # type: ignore[return-value]  # only the first of a way is None
 
-    def _way(self, number: int) -> list[int | None]:
+    def around(self, number: int) -> list[int | None]:
         """The groups around an item, outermost first, beginning with the whole."""
         group = self._items[number].group
         known = self._ways.get(group)
         if known is None:
             assert group is not None
-            known = self._ways[group] = [*self._way(group), group]
+            known = self._ways[group] = [*self.around(group), group]
         return known
