@@ -1,4 +1,5 @@
-"""Writes docs/pictures/page.png and page-dark.png: the page of ``retrograd explain`` at one step.
+"""Writes docs/pictures/page.png and page-dark.png, the page of ``retrograd explain`` at one step,
+and profile.png, the timeline of ``retrograd profile``.
 
 ``python tests/page_screenshots.py`` needs playwright, matplotlib and Chromium. Run it again when
 the page, or what it says about a step, has changed.
@@ -32,24 +33,38 @@ loss = error + penalty
 loss.backward()
 '''
 STEP = "#step=12"  # tanh
+TRAINED = PROGRAM.replace("out = net(x)", """\
+net = nn.Sequential(nn.Linear(200, 300), nn.Tanh(), nn.Linear(300, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+x, target = torch.randn(500, 200), torch.randn(500, 1)
+for _ in range(4):
+    error = ((net(x) - target) ** 2).mean()
+    error.backward()
+    optimizer.step()
+out = net(x)""")
+SHOTS = (
+    ("explain", PROGRAM, STEP, "page", "light"),
+    ("explain", PROGRAM, STEP, "page-dark", "dark"),
+    ("profile", TRAINED, "#timeline", "profile", "light"),
+)
 
 
 def main() -> None:
     from PIL import Image  # comes with matplotlib
 
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "network.py").write_text(PROGRAM, encoding="utf-8")
-        command = [sys.executable, "-m", "retrograd", "explain", "network.py", "--out", "page.html"]
-        environment = {**os.environ, "BROWSER": "true"}
-        subprocess.run(command, cwd=folder, check=True, env=environment)
-        address = (Path(folder) / "page.html").as_uri() + STEP
-        for browser in started():
-            for name, scheme in (("page", "light"), ("page-dark", "dark")):
+    for command, program, place, name, scheme in SHOTS:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "network.py").write_text(program, encoding="utf-8")
+            arguments = [command, "network.py", "--out", "page.html"]
+            arguments += ["--memory"] * (command == "profile")
+            run = [sys.executable, "-m", "retrograd", *arguments]
+            subprocess.run(run, cwd=folder, check=True, env={**os.environ, "BROWSER": "true"})
+            for browser in started():
                 page = browser.new_page(
                     viewport={"width": 1280, "height": 760}, color_scheme=scheme,
                     reduced_motion="reduce",
                 )  # fmt: skip
-                page.goto(address)
+                page.goto((Path(folder) / "page.html").as_uri() + place)
                 page.wait_for_selector("html[data-ready]", state="attached")
                 shot = Image.open(io.BytesIO(page.screenshot()))
                 shot.convert("RGB").quantize(256).save(PICTURES / f"{name}.png", optimize=True)

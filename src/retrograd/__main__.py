@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from retrograd import __version__, _scripts, tour
 from retrograd._errors import InterruptedRunError, UserError
 from retrograd.pipeline import command as pipeline
+from retrograd.profiler import command as profiling
 from retrograd.training import command as training
 from retrograd.viz import command as explaining
 
@@ -53,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     training.add_to(commands)
     _scripts.add_to(commands)
     explaining.add_to(commands)
+    profiling.add_to(commands)
     pipeline.add_to(commands)
     return top
 

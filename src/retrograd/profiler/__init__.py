@@ -6,15 +6,26 @@ nothing costs anything, outside of such a block.
 
 from __future__ import annotations
 
-from retrograd.profiler._record_function import record_function
-from retrograd.profiler.profiler import (
-    ProfilerAction,
-    ProfilerActivity,
-    profile,
-    schedule,
-    supported_activities,
-    tensorboard_trace_handler,
-)
+from typing import TYPE_CHECKING
+
+from retrograd._later import later
+
+if TYPE_CHECKING:
+    from retrograd.profiler._record_function import record_function
+    from retrograd.profiler.profiler import (
+        ProfilerAction,
+        ProfilerActivity,
+        profile,
+        schedule,
+        supported_activities,
+        tensorboard_trace_handler,
+    )
+
+_NAMES = ("ProfilerAction", "ProfilerActivity", "profile", "schedule", "supported_activities",
+          "tensorboard_trace_handler")  # fmt: skip
+__getattr__, __dir__ = later(__name__, ["profiler"], {
+    "record_function": "profiler._record_function", **dict.fromkeys(_NAMES, "profiler.profiler"),
+})  # fmt: skip
 
 
 def kineto_available() -> bool:

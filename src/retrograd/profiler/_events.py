@@ -137,9 +137,9 @@ class FunctionEvent(_Measured):
         self.cpu_children: list[FunctionEvent] = []
         self.input_shapes = event.shapes or []
         self.stack = [frame_text(place) for place in event.stack]
-        self.scope = {"backward": 1, "range": 7}.get(event.kind, 0)
+        self.scope = {"backward": 1, "range": 7, "step": 7}.get(event.kind, 0)
         self.sequence_nr = -1 if event.order is None else event.order
-        self.is_user_annotation = event.kind == "range"
+        self.is_user_annotation = event.kind in ("range", "step")
         self.is_async = self.is_remote = False
         self.module = event.module
         self.source = frame_text(event.place)

@@ -14,7 +14,7 @@ from retrograd.profiler._ledger import Event, Ledger
 
 CATEGORIES = {
     "operation": "cpu_op", "backward": "cpu_op", "pass": "cpu_op", "module": "python_function",
-    "range": "user_annotation",
+    "range": "user_annotation", "step": "user_annotation",
 }  # fmt: skip
 
 

@@ -30,7 +30,8 @@ class Event:
 
     def __init__(self, name: str, kind: str, parent: Event | None) -> None:
         self.name = name
-        # "operation", "backward" (a node), "pass", "module", "range", "outside"
+        # "operation", "backward" (a node), "pass", "module", "range", "step" (of an optimizer) or
+        # "outside"
         self.kind = kind
         self.parent = parent
         self.start = self.end = 0  # nanoseconds by the clock, with the profiler's own in between

@@ -261,7 +261,7 @@ class Recorder:
     def _enter_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._is_ours():
             kind = type(optimizer).__name__
-            self._enter(optimizer, self.begin(f"Optimizer.step#{kind}.step", "range"))
+            self._enter(optimizer, self.begin(f"Optimizer.step#{kind}.step", "step"))
 
     def _leave_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._is_ours():

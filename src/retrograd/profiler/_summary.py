@@ -12,6 +12,7 @@ from retrograd.profiler._tables import PROFILER, laid_out, shortened
 
 KINDS = ("operation", "line", "module")
 PASSES = ("forward", "backward")
+AROUND = ("module", "range")  # what is in these and in no operation is Python
 NO_MODULE = "outside of Modules"
 
 
@@ -134,7 +135,7 @@ Key = tuple[Any, Callable[[], Row]] | None
 def _by_operation(ledger: Ledger) -> Callable[[Event], Key]:
     def key(event: Event) -> Key:
         """The operation; for a node the one that made it."""
-        if event.kind == "module":
+        if event.kind in AROUND:
             return None
         name = event.name
         if event.kind == "backward" and event.order in ledger.by_node:
@@ -148,7 +149,7 @@ def _by_line(ledger: Ledger) -> Callable[[Event], Key]:
     lines: dict[Any, tuple[str, int] | None] = {}
 
     def key(event: Event) -> Key:
-        if event.kind == "module":
+        if event.kind in AROUND:
             return None
         place = event.place
         if place not in lines:

@@ -9,7 +9,7 @@ import tracemalloc
 import warnings
 from _thread import get_ident
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from retrograd._modes import Scope
 from retrograd.profiler._events import EventList, function_events
@@ -18,6 +18,9 @@ from retrograd.profiler._ledger import Ledger
 from retrograd.profiler._record_function import RECORDERS, record_function
 from retrograd.profiler._recorder import Recorder
 from retrograd.profiler._summary import Summary, summary
+
+if TYPE_CHECKING:
+    from retrograd.viz._profile_page import ProfilePage
 
 
 class ProfilerActivity(enum.Enum):
@@ -392,6 +395,27 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
             ['Linear']
         """
         return summary(self._results("adding up"), by)
+
+    def page(self, title: str = "Profile") -> ProfilePage:
+        """Makes a page with tables, a flame graph, a timeline and memory over time.
+
+        Args:
+            title: the title of the page.
+
+        Returns:
+            The page: a notebook shows it, ``save(path)`` writes it as one file that works offline,
+            and ``show()`` opens it.
+
+        Example:
+            >>> import retrograd as torch
+            >>> with torch.profiler.profile() as prof:
+            ...     y = torch.ones(3).exp()
+            >>> prof.page("An exponential").title
+            'An exponential'
+        """
+        from retrograd.viz._profile_page import ProfilePage
+
+        return ProfilePage(self._results("making a page"), title)
 
     def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
         """Writes the events as a file for chrome://tracing, ui.perfetto.dev or TensorBoard.

@@ -78,7 +78,14 @@ class Page:
 
 def page_of(story: dict[str, Any], title: str, first_pass: int = 0) -> str:
     """The HTML of a story."""
-    style, script = _style(), _script()
+    return filled("page", SCRIPTS, title, story, {"pass": str(first_pass)})
+
+
+def filled(
+    name: str, scripts: tuple[str, ...], title: str, data: dict[str, Any], more: dict[str, str]
+) -> str:
+    """The HTML file of a name with its style, scripts and data."""
+    style, script = _file("base.css") + _file(f"{name}.css"), _script(scripts)
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -88,11 +95,11 @@ def page_of(story: dict[str, Any], title: str, first_pass: int = 0) -> str:
         "title": html.escape(title),
         "style": style,
         "script": script,
-        "story": as_data(story),
-        "pass": str(first_pass),
+        "story": as_data(data),
+        **more,
     }
     # In one pass: inserted text is not searched for placeholders.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file(f"{name}.html"))
 
 
 def as_data(story: dict[str, Any]) -> str:
@@ -123,15 +130,11 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _style() -> str:
-    return _file("page.css")
+def _script(names: tuple[str, ...]) -> str:
+    """All scripts as one, in a scope of its own."""
+    return '(() => {\n"use strict";\n' + "\n".join(_file(f"{s}.js") for s in names) + "})();\n"
 
 
 @cache
-def _script() -> str:
-    """All scripts as one, in a scope of its own."""
-    return '(() => {\n"use strict";\n' + "\n".join(_file(f"{s}.js") for s in SCRIPTS) + "})();\n"
-
-
 def _file(name: str) -> str:
     return (resources.files("retrograd.viz") / "page" / name).read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -65,10 +65,10 @@ def run(options: argparse.Namespace) -> int:
     """Run a script under recording. The exit code is the script's."""
     if not options.words:
         raise UserError("say which script to run: retrograd explain program.py")
-    arguments = _with_options_after(options)
+    arguments = options_after(options, _add_options, "retrograd explain")
     script = Path(options.words[0]).absolute()  # it may go to another folder
     code = compiled(script)
-    out = _page_for(script, options.out)
+    out = page_for(script, options.out, "explained")
     from retrograd.viz._recording import recording
 
     more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
@@ -105,9 +105,9 @@ def _warnings_of(story: Any) -> Iterator[None]:
         yield
 
 
-def _page_for(script: Path, given: Path | None) -> Path:
+def page_for(script: Path, given: Path | None, ending: str) -> Path:
     """The path of the page. Not script.html, which may exist and be something else."""
-    out = (script.with_name(f"{script.stem}-explained.html") if given is None else given).absolute()
+    out = (script.with_name(f"{script.stem}-{ending}.html") if given is None else given).absolute()
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {short(out.parent)} to write the page to")
     if out.is_dir():
@@ -115,20 +115,23 @@ def _page_for(script: Path, given: Path | None) -> Path:
     return out
 
 
-def _with_options_after(options: argparse.Namespace) -> list[str]:
-    """Take options of this command right after the script; the rest belongs to the script."""
+def options_after(
+    options: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None], prog: str
+) -> list[str]:
+    """Take options of a command right after the script; the rest belongs to the script."""
+    parser = argparse.ArgumentParser(
+        prog=prog, add_help=False, allow_abbrev=False, exit_on_error=False
+    )
+    add_options(parser)
+    known = parser._option_string_actions
     rest: list[str] = options.words[1:]
     own = 0
-    while own < len(rest) and rest[own].split("=")[0] in ("--out", "--pass", "--as-torch"):
-        own += 1 if "=" in rest[own] or rest[own] == "--as-torch" else 2
-    parser = argparse.ArgumentParser(
-        prog="retrograd explain", add_help=False, allow_abbrev=False, exit_on_error=False
-    )
-    _add_options(parser)
+    while own < len(rest) and (action := known.get(rest[own].split("=")[0])) is not None:
+        own += 1 if "=" in rest[own] or action.nargs == 0 else 2
     try:
         parser.parse_args(rest[:own], options)
     except argparse.ArgumentError as error:
-        raise UserError(f"{error}; see retrograd explain --help") from None
+        raise UserError(f"{error}; see {prog} --help") from None
     return rest[own + 1 :] if rest[own : own + 1] == ["--"] else rest[own:]
 
 
