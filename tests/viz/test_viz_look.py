@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _viz_browser import started
 from _viz_graphs import NAMES, drawn_as
 
 import retrograd as rg
@@ -269,3 +270,42 @@ def test_frames_that_do_not_fit_are_groups() -> None:
     assert len(operations) <= 8
     assert [frame.title.text for frame in drawn.scene.frames] == ["0 · Two", "1 · Linear"]
     assert sum(box.kind == "group" for box in drawn.scene.boxes) == 2
+
+
+# -- groups that open ----------------------------------------------------------------------------
+
+
+def test_every_group_is_a_link_to_what_is_inside() -> None:
+    html = drawn_as("deep").html
+    assert "<script" not in html
+    links, sections = (
+        re.findall(rf'{what}="#?group-(\d+)"', html) for what in ("<a href", "<section id")
+    )
+    assert len(sections) == 13  # twelve blocks, and all of them
+    assert set(links) == set(sections)
+    body = html.partition("</head>")[2].rpartition("</html>")[0]
+    ElementTree.fromstring(body)  # well formed
+
+
+def test_groups_open_and_close(tmp_path: Path) -> None:
+    drawn_as("deep").save(tmp_path / "deep.html")
+    for browser in started():
+        page = browser.new_page()
+        page.goto((tmp_path / "deep.html").as_uri())
+
+        def headings(page: Any = page) -> list[str]:
+            shown = "[...document.querySelectorAll('h2')].filter((h) => h.offsetParent)"
+            return list(page.evaluate(f"{shown}.map((h) => h.textContent)"))
+
+        assert headings() == []
+        page.click("main svg a")
+        assert headings() == ["1 … 12 · Block ×12"]
+        page.click("section:target svg a >> nth=2")
+        assert headings() == ["3 · Block"]
+        page.click("section:target nav a >> nth=1")
+        assert headings() == ["1 … 12 · Block ×12"]
+        page.go_back()
+        assert headings() == ["3 · Block"]
+        page.click("section:target nav a >> nth=0")
+        assert headings() == []
+        page.close()

@@ -25,6 +25,7 @@ MAX_BENDS = 4000
 PATIENCE = 30_000  # vertices times sweeps: large pictures get fewer
 CLOSE = 8.0  # a shorter distance than the head of an arrow
 FAR = 80.0  # much more than the height of a usual box
+TOLERANCE = 1.05  # how much longer edges may get if the backbone is straight then
 LARGE = 1e9
 
 
@@ -257,6 +258,28 @@ class _Grid:
         for _ in range(min(STRAIGHTENINGS, max(3, PATIENCE // len(self.level) // 2))):
             for line in lines:
                 self.straighten_line(line, position)
+        before, sideways = list(self.x), sum(self.sideways())
+        self.make_way(lines[-1], position)
+        for line in lines[:-1]:
+            self.straighten_line(line, position)
+        if sum(self.sideways()) > sideways * TOLERANCE:
+            self.x = before
+
+    def sideways(self) -> Iterator[float]:
+        """How far to the side the pieces of edges go."""
+        for number, upper, lower in self.links():
+            yield abs(self.x[upper] + self.aside(number, upper, lower) - self.x[lower])
+
+    def make_way(self, line: list[int], position: dict[int, tuple[list[int], int]]) -> None:
+        """Give all vertices of the longest line the same column, and push others aside."""
+        columns = sorted(self.x[v] - self.shift[v] for v in line)
+        for v in line:
+            row, k = position[v]
+            self.x[v] = columns[len(columns) // 2] + self.shift[v]
+            for left, right in itertools.pairwise(row[k:]):
+                self.x[right] = max(self.x[right], self.x[left] + self.spacing(left, right))
+            for right, left in itertools.pairwise(row[k::-1]):
+                self.x[left] = min(self.x[left], self.x[right] - self.spacing(left, right))
 
     def lines(self) -> list[list[int]]:
         """Vertices that should be aligned vertically: the bends of an edge, boxes that are
@@ -330,9 +353,8 @@ class _Grid:
         for v in range(self.boxes):
             heights[self.level[v]] = max(heights[self.level[v]], self.sizes[v][1])
         widest = [0.0] * len(self.rows)  # the largest shift between a row and the next
-        for number, upper, lower in self.links():
-            row, aside = self.level[upper], self.aside(number, upper, lower)
-            widest[row] = max(widest[row], abs(self.x[upper] + aside - self.x[lower]))
+        for (_, upper, _), aside in zip(self.links(), self.sideways(), strict=True):
+            widest[self.level[upper]] = max(widest[self.level[upper]], aside)
         tops, at = [], 0.0
         for row, (height, aside) in enumerate(zip(heights, widest, strict=True)):
             tops.append(at)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from xml.sax.saxutils import escape, quoteattr
 
 from retrograd.viz._colours import DARK, EDGE, LIGHT, PAPER, Palette
@@ -14,8 +16,8 @@ FONT = "'Helvetica Neue', 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
 HEAD = 6.0  # how far before its tip the line of an arrow ends
 
 
-def svg(scene: Scene) -> str:
-    """The text of an SVG file."""
+def svg(scene: Scene, links: Mapping[int, str] = MappingProxyType({})) -> str:
+    """The text of an SVG file. ``links``: where a click on a box leads, by the box's number."""
     width, height = f"{scene.width:g}", f"{scene.height:g}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="retrograd-graph" width="{width}" '
@@ -31,7 +33,11 @@ def svg(scene: Scene) -> str:
     parts += [frame_svg(frame) for frame in scene.frames]
     parts += [arrow_svg(arrow, scene.look) for arrow in scene.arrows]
     parts += [title_svg(frame, palettes["group"]) for frame in scene.frames]
-    parts += [box_svg(box, palettes[box.kind]) for box in [*scene.boxes, *scene.legend]]
+    for box in (*scene.boxes, *scene.legend):
+        drawn = box_svg(box, palettes[box.kind])
+        parts.append(
+            f"<a href={quoteattr(links[box.id])}>{drawn}</a>" if box.id in links else drawn
+        )
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
 
