@@ -57,6 +57,8 @@ class Compiled:
     Calling it is calling the function. ``source`` is the program that ran last, as Python.
     """
 
+    quiet = False  # whether it is the library that wants a program, and not the user
+
     def __init__(
         self, function: Callable[..., Any], fullgraph: bool, limit: int, backend: str = "numpy"
     ) -> None:
@@ -141,7 +143,7 @@ class Compiled:
                 "or state each time. Pass what changes as a Tensor of one shape.", None,
             )  # fmt: skip
             return self.function(*args, **named)
-        seen = watch(self.function, args, named)
+        seen = watch(self.function, args, named, self.quiet)
         if seen.problem is not None:
             self._give_up(seen.problem + ".", None)
             return self.function(*args, **named)
@@ -153,6 +155,8 @@ class Compiled:
             entry = Entry(trace, self.backend)
             if trace.reason is None or trace.recorded:
                 trace.verify(entry)
+        if self.quiet and trace.reason is None and has_effects(entry):
+            trace.reason = ("it changes what it can see.", None)
         if trace.reason is not None:
             self._give_up(*trace.reason)
         else:
@@ -173,6 +177,46 @@ class Compiled:
             raise CannotCompile(message)
         self.eager_because = message
         warnings.warn(f"{message}\nIt runs eagerly from now on.", UserWarning, stacklevel=4)
+
+
+class Quiet(Compiled):
+    """A function that runs as a program if that cannot be noticed, other than by the time it takes.
+    One that does more than compute, or that is called with new shapes or state again and again,
+    runs eagerly, and nothing is said about it."""
+
+    quiet = True
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, False, 2)
+
+    def _trace(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if others_may_run():  # and use tensors that hold traced values meanwhile
+            return self.function(*args, **named)
+        try:
+            return super()._trace(args, named)
+        except Exception as error:  # the function's own is raised again
+            self._give_up(str(error), None)
+            return self.function(*args, **named)
+
+    def _give_up(self, reason: str, place: Any) -> None:
+        self.eager_because = reason
+        self.entries.clear()
+        self.last = None
+
+
+def others_may_run() -> bool:
+    """Whether there are threads of the user's beside this one. Those of notebooks do not count."""
+    return any(
+        thread is not threading.current_thread()
+        and not thread.name.startswith(("retrograd", "IOPub"))
+        and type(thread).__module__.split(".")[0] not in ("IPython", "ipykernel")
+        for thread in threading.enumerate()
+    )
+
+
+def has_effects(entry: Entry) -> bool:
+    """Whether a program changes state."""
+    return bool(entry.writes or entry.rebound or entry.flags or entry.changes)
 
 
 @contextlib.contextmanager

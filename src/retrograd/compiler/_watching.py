@@ -23,11 +23,13 @@ from typing import Any
 from retrograd import arrays
 from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
-from retrograd.compiler._changing import asked_for
+from retrograd.compiler._changing import asked_for, computes_only, effect_in
+from retrograd.func._trees import Shape
 from retrograd.optim._rules import RuleOptimizer
 from retrograd.tensor._tensor import Tensor
 
 MOST_OBJECTS = 100_000
+MOST_COMPARED = 100_000  # elements of an array that is compared before each call
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 DICTS = (dict, OrderedDict, defaultdict)
 _FOREIGN = frozenset({"numpy", "scipy", "torch", "jax", "jaxlib", *sys.stdlib_module_names})
@@ -51,12 +53,15 @@ class Held:
         self.local = local
 
 
-def watch(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Watch:
+def watch(
+    function: Any, args: tuple[Any, ...], named: dict[str, Any], strict: bool = False
+) -> Watch:
     """All that a function can see. Which attributes it asks objects for is known once all code has
-    been seen that it can reach."""
+    been seen that it can reach. ``strict``: a function that might do more than compute is a
+    problem, and so is what cannot be compared."""
     names: set[str] = set()
     while True:
-        found = Watch(function, args, named, names)
+        found = Watch(function, args, named, names, strict)
         if found._names <= names or found.problem is not None:
             return found
         names = names | found._names
@@ -67,9 +72,11 @@ class Watch:
     it uses, as far as known; of objects of the user's classes, other attributes do not matter."""
 
     def __init__(
-        self, function: Any, args: tuple[Any, ...], named: dict[str, Any], known: set[str]
-    ) -> None:
+        self, function: Any, args: tuple[Any, ...], named: dict[str, Any], known: set[str],
+        strict: bool = False,
+    ) -> None:  # fmt: skip
         self._known = known
+        self._strict = strict
         self._by_name = not known & _ANY_NAME
         self.tensors: list[Any] = []
         self.names: list[str] = []  # of the tensors, from the path on which they were found
@@ -129,6 +136,8 @@ class Watch:
             self._look_at_tensor(x, expression, path, argument)
         elif kind in PLAIN:
             self._look_at_plain(x, expression)
+        elif kind is Shape:
+            self._require(f"{expression} is {self._object(x)}")
         elif kind in (list, tuple) or kind in DICTS or isinstance(x, tuple):
             self._look_at_container(x, expression, path, argument)
         elif isinstance(x, (set, frozenset)):
@@ -242,7 +251,11 @@ class Watch:
             return
         self._seen[id(x)] = "?"
         self._kept.append(x)
-        if isinstance(x, types.FunctionType):
+        if self._strict and not computes_only(x):
+            self.problem = f"it can see {path or 'something'}, which may do more than compute"
+        elif isinstance(x, arrays.dtypes.dtype) or getattr(type(x), "never_changes", False):
+            return
+        elif isinstance(x, types.FunctionType):
             self._look_into_function(x)
         elif isinstance(x, types.MethodType):
             self._visit(x.__self__, f"{self._object(x)}.__self__", "", False)
@@ -258,7 +271,11 @@ class Watch:
             self.generators.append(x)
         elif isinstance(x, arrays.ndarray):
             self.arrays[id(arrays.programs.memory_of(x))] = x
-        elif isinstance(x, (type, types.ModuleType, types.CodeType, *_FUNCTIONS)):
+            if self._strict:
+                self._compare_array(x, path)
+        elif isinstance(x, type):
+            self._look_into_class(x, path)
+        elif isinstance(x, (types.ModuleType, types.CodeType, *_FUNCTIONS)):
             return
         elif hasattr(x, "__next__") and not hasattr(x, "__dict__"):
             self.problem = (
@@ -271,6 +288,14 @@ class Watch:
             return
         else:
             self._look_into_object(x, path)
+
+    def _compare_array(self, x: Any, path: str) -> None:
+        """Arrays do not count writes to them, so their elements are compared."""
+        if x.size > MOST_COMPARED or x.dtype.hasobject:
+            self.problem = f"it can see {path}, a NumPy array that cannot be compared at each call"
+        else:
+            self.objects["same"] = arrays.programs.same
+            self._require(f"same({self._object(x)}, {self._object(arrays.copy(x))})")
 
     def _look_into_object(self, x: Any, path: str) -> None:
         if isinstance(x, RuleOptimizer) and type(x).__module__.split(".")[0] == "retrograd":
@@ -313,6 +338,14 @@ class Watch:
                 ):
                     self._visit(value, f"vars({self._object(kind)})[{name!r}]", path, False)
 
+    def _look_into_class(self, kind: type, path: str) -> None:
+        """What a function calls that makes an object of a class of the user's."""
+        if self._strict and not _is_foreign(kind) and kind.__module__.split(".")[0] != "retrograd":
+            for value in vars(kind).values():
+                function = getattr(value, "__func__", getattr(value, "fget", value))
+                if isinstance(function, types.FunctionType):
+                    self._look_into(function, path)
+
     def _look_into_function(self, f: types.FunctionType) -> None:
         module = (f.__globals__.get("__name__") or "").split(".")[0]
         own = is_own(f.__code__.co_filename)
@@ -321,6 +354,8 @@ class Watch:
             try:
                 contents = cell.cell_contents
             except ValueError:
+                continue
+            if own and self._strict and type(contents) in PLAIN:  # which our own functions keep
                 continue
             self.held.append(Held("cell", cell, contents, local))
             self._visit(contents, f"{local}.cell_contents", name, False)
@@ -334,9 +369,11 @@ class Watch:
 
     def _look_at_globals(self, f: types.FunctionType) -> None:
         namespace, local = f.__globals__, self._object(f.__globals__)
-        found = NamesIn(f.__code__)
+        found = names_in(f.__code__)
         names = found.all
         self._names.update(names)
+        if self._strict and (effect := effect_in(found, namespace)) is not None:
+            self.problem = f"it uses {effect}, which may do more than compute"
         used = {n: namespace[n] for n in names if n in namespace}
         cells = [c.cell_contents for c in f.__closure__ or () if c != _EMPTY]
         for value in (*used.values(), *cells, *[sys.modules.get(m) for m in found.imported]):
@@ -361,11 +398,15 @@ class Watch:
         if home.split(".")[0] in _FOREIGN or home.split(".")[0] == "retrograd":
             return
         self._require(f"{expression} is {self._object(x)}")
+        if isinstance(x, type):
+            self._look_into_class(x, path)
         attributes, local = vars(x), self._object(x)
         used = {n: attributes[n] for n in names if n in attributes}
         self.held.append(Held("attributes", x, used, local))
         for name, value in used.items():
-            if not isinstance(value, (types.ModuleType, type, property, classmethod, staticmethod)):
+            if isinstance(value, type):
+                self._look_into_class(value, path)
+            elif not isinstance(value, (types.ModuleType, property, classmethod, staticmethod)):
                 self._visit(value, f"{local}.{name}", f"{path}.{name}", False)
 
     # -- the comparing function ------------------------------------------------------------------
@@ -415,6 +456,11 @@ def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
     return all(memories.count(memories[i]) == 1 for i in written)
 
 
+@functools.lru_cache(maxsize=256)
+def names_in(code: types.CodeType) -> NamesIn:
+    return NamesIn(code)
+
+
 class NamesIn:
     """The names that some code, and functions in it, use: all of them, those of attributes, globals
     that it assigns, and modules that it imports."""
@@ -422,6 +468,7 @@ class NamesIn:
     def __init__(self, code: types.CodeType) -> None:
         names: dict[str, None] = {}
         self.attributes: set[str] = set()
+        self.globals: set[str] = set()
         self.stored: list[str] = []
         self.imported: list[str] = []
         codes = [code]
@@ -431,6 +478,8 @@ class NamesIn:
             for instruction in dis.get_instructions(each):
                 if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
                     self.attributes.add(instruction.argval)
+                elif instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                    self.globals.add(instruction.argval)
                 elif instruction.opname == "STORE_GLOBAL":
                     self.stored.append(instruction.argval)
                 elif instruction.opname == "IMPORT_NAME":

@@ -63,10 +63,6 @@ class _Scipy(Trajectory):
         def at(t: Any, y: Any) -> tuple[Tensor, Tensor]:
             return vector(t, y0), vector(y, y0)
 
-        def jacobian(t: Any, y: Any) -> Any:
-            t, y = at(t, y)
-            return wide(jacfwd(lambda y: self.rate(t, y, values))(y))
-
         def event(g: Any) -> Any:
             call = lambda t, y, args: g(t, y, *args)
             found = lambda t, y: float(self.parameters.call(call, values, *at(t, y)))
@@ -76,11 +72,11 @@ class _Scipy(Trajectory):
 
         given: dict[str, Any] = {**self.options, **more}
         if self.method in arrays.integration.IMPLICIT:
-            given["jac"] = jacobian
+            given["jac"] = lambda t, y: wide(self.jacobian(*at(t, y), *values))
         if self.events:
             given["events"] = [event(g) for g in self.events]
         return arrays.integration.solve_ivp(
-            lambda t, y: wide(self.rate(*at(t, y), values)), (float(first), float(last)), wide(y0),
+            lambda t, y: wide(self.rate(*at(t, y), *values)), (float(first), float(last)), wide(y0),
             method=self.method, **given,
         )  # fmt: skip
 
@@ -214,6 +210,7 @@ def solve_ivp(
         raise ValueError(f"solve_ivp: t_eval must be a vector, got the shape {list(times.shape)}.")
     trajectory = _Scipy(fun, args, method, options, functions)
     trajectory.parameters.look_at(trajectory.everything, first, y)
+    trajectory.prepare()
     inputs = [first, last, y, times, *trajectory.parameters.live]
     trajectory.has_outputs = times is not None
     trajectory.count = len(inputs) - (times is None)

@@ -14,6 +14,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd.function import Function
 from retrograd.func._forward import jvp
+from retrograd.func._jacobians import jacfwd
 from retrograd.func._reverse import vjp
 from retrograd.integrate._steps import Explicit, Implicit
 from retrograd.ops._operation import raw
@@ -21,9 +22,30 @@ from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import Parameters, outside
 from retrograd.optimize._equations import vector
+from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._tensor import Tensor
 
 MOST_KNOWN = 1000  # solutions whose steps are kept, such as those of a batch
+
+
+def _rate_of(fun: Callable[..., Any]) -> Callable[[Tensor, Tensor, Any], Tensor]:
+    """The right-hand side, of time, state and the arguments of the user's function."""
+
+    def rate(t: Tensor, y: Tensor, args: Any) -> Tensor:
+        found = fun(t, y, *args)
+        if not isinstance(found, Tensor):
+            raise TypeError(
+                f"solve_ivp: fun must return a Tensor, got {type(found).__name__}. Write it with "
+                "operations on Tensors, so that it can be differentiated."
+            )
+        if found.shape != y.shape:
+            raise ValueError(
+                f"solve_ivp: fun must return a Tensor of the shape of y0, {list(y.shape)}, got "
+                f"{list(found.shape)}."
+            )
+        return found
+
+    return rate
 
 
 class Grid:
@@ -54,28 +76,15 @@ class Trajectory:
         self.grid: Any = None  # of the last solution
         self.result: Any = None  # SciPy's
         self._known: dict[Any, tuple[Grid, Tensor]] = {}
-        implicit = method in arrays.integration.IMPLICIT
-        self.step: Any = Implicit(self.rate) if implicit else Explicit(method, self.rate)
+        self.functions = _rate_of(fun)
 
-    # -- the user's functions --------------------------------------------------------------------
-
-    def functions(self, t: Tensor, y: Tensor, args: Any) -> Tensor:
-        found = self.fun(t, y, *args)
-        if not isinstance(found, Tensor):
-            raise TypeError(
-                f"solve_ivp: fun must return a Tensor, got {type(found).__name__}. Write it with "
-                "operations on Tensors, so that it can be differentiated."
-            )
-        if found.shape != y.shape:
-            raise ValueError(
-                f"solve_ivp: fun must return a Tensor of the shape of y0, {list(y.shape)}, got "
-                f"{list(found.shape)}."
-            )
-        return found
-
-    def rate(self, t: Tensor, y: Tensor, values: Sequence[Tensor]) -> Tensor:
-        found: Tensor = self.parameters.call(self.functions, values, t, y)
-        return found
+    def prepare(self) -> None:
+        """Make what is called again and again, when all parameters have been found."""
+        rate = self.parameters.of_values(self.functions)
+        implicit = self.method in arrays.integration.IMPLICIT
+        self.step: Any = Implicit(rate) if implicit else Explicit(self.method, rate)
+        self.rate = Evaluation(rate, "value")
+        self.jacobian = Evaluation(jacfwd(rate, argnums=1), "matrix")
 
     # -- one step after the other ----------------------------------------------------------------
 
@@ -104,13 +113,16 @@ class Trajectory:
         values: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
         """A step from one time to another, which are also given as numbers."""
-        guess = None
-        if isinstance(self.step, Implicit):
-            guess = arrays.solvers.concatenated(
-                [grid.states(t + c * (end - t)) for c in self.step.times]
-            )
-        found: Tensor = self.step(start, to - start, y, values, guess)
+        found: Tensor = self.step(start, to - start, y, values, self.guess(grid, t, end))
         return found
+
+    def guess(self, grid: Grid, t: float, end: float) -> Any:
+        """The states that are expected at the stages of an implicit step."""
+        if not isinstance(self.step, Implicit):
+            return None
+        return arrays.solvers.concatenated(
+            [grid.states(t + c * (end - t)) for c in self.step.times]
+        )
 
     def replay(self, grid: Grid, inputs: Sequence[Any]) -> Tensor:
         """All outputs, one row for each."""
@@ -199,22 +211,40 @@ class Pulled:
         self, trajectory: Trajectory, grid: Grid, at: Sequence[Any], g: Tensor
     ) -> Tensor:
         """Gradients that are carried back through one step at a time, from the states between."""
-        y0 = at[2]
-        states = [y0, *[vector(grid.states(t), y0) for t in grid.times[1:-1]]]
-        others = [i for i in self.places if i != 2]
-        totals: list[Any] = [0.0 * at[i] for i in others]
+        first, last, y0, outputs, *values = trajectory.inputs_of(at)
+        ends, by_outputs = grid.times, [0.0 * last for _ in grid.outputs]
+        by_first, by_last, by_values = 0.0 * first, 0.0 * last, [0.0 * v for v in values]
+        states = [y0, *[vector(grid.states(t), y0) for t in ends[1:-1]]]
         carried = 0.0 * y0
         for i in reversed(range(grid.steps)):
-
-            def one(y: Tensor, *some: Tensor, i: int = i) -> Any:
-                inputs = trajectory.inputs_of(_with(at, others, some))
-                return trajectory.segment(grid, i, y, inputs)
-
-            _, pull = vjp(one, states[i], *[at[k] for k in others])
-            carried, *gradients = pull((carried, *[g[k] for k in grid.within[i]]))
-            totals = [a + b for a, b in zip(totals, gradients, strict=True)]
-        by_place = {2: carried, **dict(zip(others, totals, strict=True))}
-        return _flat([by_place[i] for i in self.places])
+            start = first if i == 0 else y0.new_tensor(ends[i])
+            end = last if i == grid.steps - 1 else y0.new_tensor(ends[i + 1])
+            arrived, carried = carried, 0.0 * y0
+            steps: list[Any] = []  # to outputs within this one
+            for k in grid.within[i]:
+                if outputs is None and grid.outputs[k] == ends[i + 1]:
+                    arrived = arrived + g[k]
+                elif outputs is None and grid.outputs[k] == ends[i]:
+                    carried = carried + g[k]
+                else:
+                    to = y0.new_tensor(grid.outputs[k]) if outputs is None else outputs[k]
+                    steps.append((k, grid.outputs[k], to, g[k]))
+            for output, time, to, gradient in [*steps, (None, ends[i + 1], end, arrived)]:
+                guess = trajectory.guess(grid, ends[i], time)
+                by_start, by_length, by_y, *others = trajectory.step.pulled(
+                    start, to - start, states[i], values, guess, gradient
+                )
+                carried = carried + by_y
+                by_values = [a + b for a, b in zip(by_values, others, strict=True)]
+                if i == 0:
+                    by_first = by_first + by_start - by_length
+                if output is not None:
+                    by_outputs[output] = by_length
+                elif i == grid.steps - 1:
+                    by_last = by_length
+        given = [stack(by_outputs, dim=0)] if trajectory.has_outputs else []
+        found = [by_first, by_last, carried, *given, *by_values]
+        return _flat([found[i] for i in self.places])
 
 
 def _with(args: Sequence[Any], places: Sequence[int], some: Sequence[Any]) -> list[Any]:

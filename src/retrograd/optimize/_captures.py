@@ -8,6 +8,7 @@ their place, operations are given these instead.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -205,6 +206,23 @@ class Parameters:
             return function(*given, tree)  # as it is, which is faster
         with Replacing(pairs):
             return function(*given, tree)
+
+
+    def of_values(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of what is given and of the tree, as a function of what is given first and of
+        the values after it. It refers to no tensor that has a value among these, so that it can be
+        traced."""
+        bare = copy.copy(self)
+        bare._leaves = list(self._leaves)
+        for i in self._places:
+            bare._leaves[i] = None
+        count = len(self.live)
+
+        def called(*args: Any) -> Any:
+            given = len(args) - count
+            return bare.call(function, args[given:], *args[:given])
+
+        return called
 
 
 def depends(x: Any) -> bool:

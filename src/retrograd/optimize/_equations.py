@@ -11,6 +11,7 @@ from retrograd.func._jacobians import jacfwd
 from retrograd.ops._operation import raw
 from retrograd.optimize._implicit import Problem
 from retrograd.optimize._points import Point
+from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._tensor import Tensor
 
 WITH_JACOBIAN = ("hybr", "lm")
@@ -35,25 +36,30 @@ class Equations(Problem):
         self.name = name
         self.point = Point(x0, name)
         self.solver = solver
-        self.fun = fun
+        self._residual = _residual_of(fun, self.point)
         self.parameters.look_at(self.functions, self.point.vector)
+        of_values = self.parameters.of_values(self._residual)
+        self._value = Evaluation(of_values, "value")
+        self._jacobian = Evaluation(jacfwd(of_values), "matrix")
 
     def functions(self, x: Tensor, tree: Any) -> Tensor:
-        return self.point.residual_of(self.fun(self.point.tree(x), *tree), "fun")
+        return self._residual(x, tree)
 
     def residual(self, x: Tensor, values: Sequence[Tensor]) -> Tensor:
         found: Tensor = self.parameters.call(self.functions, values, x)
         return found
 
     def solve(self, x0: Any, values: Sequence[Tensor]) -> Tensor:
-        def f(x: Tensor) -> Tensor:
-            return self.residual(x, values)
-
         result = self.solver(
-            lambda x: wide(f(vector(x, x0))), lambda x: wide(jacfwd(f)(vector(x, x0))), wide(x0)
-        )
+            lambda x: wide(self._value(vector(x, x0), *values)),
+            lambda x: wide(self._jacobian(vector(x, x0), *values)), wide(x0),
+        )  # fmt: skip
         self.results.append(result)
         return vector(result.x, x0)
+
+
+def _residual_of(fun: Callable[..., Any], point: Point) -> Callable[[Tensor, Any], Tensor]:
+    return lambda x, args: point.residual_of(fun(point.tree(x), *args), "fun")
 
 
 def vector(x: Any, like: Tensor) -> Tensor:
@@ -182,10 +188,8 @@ class _FixedPoint(Equations):
     def residual(self, x: Tensor, values: Sequence[Tensor]) -> Tensor:
         return x - super().residual(x, values)
 
-    def _iterated(self, residual: Any, jacobian: Any, x: Any) -> Any:
-        found = arrays.solvers.fixed_point(
-            lambda x: x - residual(x), x, xtol=self.xtol, maxiter=self.maxiter
-        )
+    def _iterated(self, value: Any, jacobian: Any, x: Any) -> Any:
+        found = arrays.solvers.fixed_point(value, x, xtol=self.xtol, maxiter=self.maxiter)
         return arrays.solvers.result(x=found, success=True)
 
 

@@ -15,6 +15,7 @@ from retrograd.optimize._constraints import Bounds
 from retrograd.optimize._equations import as_args, solved, vector, wide
 from retrograd.optimize._minimize import Minimization
 from retrograd.optimize._points import Point
+from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -26,6 +27,10 @@ LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
     "cauchy": lambda z: z.log1p(),
     "arctan": lambda z: z.arctan(),
 }
+
+
+def _residuals_of(fun: Callable[..., Any], point: Point) -> Callable[[Tensor, Any], Tensor]:
+    return lambda x, tree: point.vector_of(fun(point.tree(x), *tree[0]), "fun")
 
 
 class _Squares(Minimization):
@@ -40,10 +45,10 @@ class _Squares(Minimization):
         self.loss, self.f_scale, self.sparse, self.more = loss, f_scale, sparse, more
         self.residuals_of = fun
         super().__init__(self._cost, x0, args, bounds, (), name)
-
-    def residuals(self, x: Tensor, tree: Any) -> Tensor:
-        found = self.residuals_of(self.point.tree(x), *tree[0])
-        return self.point.vector_of(found, "fun")
+        self.residuals = _residuals_of(fun, self.point)
+        r = self.parameters.of_values(self.residuals)
+        self._residuals = Evaluation(r, "value")
+        self._dense: Any = None
 
     def _cost(self, x: Any, *args: Any) -> Tensor:
         r = self.point.vector_of(self.residuals_of(x, *args), "fun")
@@ -52,27 +57,26 @@ class _Squares(Minimization):
         return found
 
     def _run(self, x0: Tensor, values: Sequence[Tensor]) -> Any:
-        def r(x: Tensor) -> Tensor:
-            found: Tensor = self.parameters.call(self.residuals, values, x)
-            return found
-
         given = dict(self.more, loss=self.loss, f_scale=self.f_scale)
         bounds = self.parameters.call(lambda tree: tree[1], values)
         if bounds is not None:
             given["bounds"] = (wide(bounds[0]), wide(bounds[1]))
         return arrays.solvers.least_squares(
-            lambda x: wide(r(vector(x, x0))), wide(x0), jac=self._jacobian(r, x0), **given
-        )
+            lambda x: wide(self._residuals(vector(x, x0), *values)), wide(x0),
+            jac=self._jacobian(x0, values), **given,
+        )  # fmt: skip
 
-    def _jacobian(self, r: Callable[[Tensor], Tensor], x0: Tensor) -> Callable[[Any], Any]:
+    def _jacobian(self, x0: Tensor, values: Sequence[Tensor]) -> Callable[[Any], Any]:
+        r = self.parameters.of_values(self.residuals)
         if self.sparse:
             from retrograd.func._sparse import sparse_jacobian
 
-            sparse = sparse_jacobian(r, x0)
+            sparse = sparse_jacobian(lambda x: r(x, *values), x0)
             return lambda x: sparse(vector(x, x0)).astype(arrays.float64)
-        few = r(x0).numel() < self.point.count
-        dense = jacrev(r) if few else jacfwd(r)
-        return lambda x: wide(dense(vector(x, x0)))
+        if self._dense is None:
+            few = r(x0, *values).numel() < self.point.count
+            self._dense = Evaluation((jacrev if few else jacfwd)(r), "matrix")
+        return lambda x: wide(self._dense(vector(x, x0), *values))
 
 
 def least_squares(

@@ -96,13 +96,22 @@ class Problem:
         f = lambda x: self.residual(x, values)
         return vjp(f, x)[1](v)[0] if transposed else jvp(f, (x,), (v,))[1]  # type: ignore[no-any-return]
 
+    def value(self, x: Tensor, values: Sequence[Tensor]) -> Tensor:
+        """The residual, from plain values."""
+        return self.residual(x, values)
+
+    def matrix(self, x: Tensor, values: Sequence[Tensor]) -> Tensor:
+        """The derivative of the residual by ``x``, from plain values."""
+        found: Tensor = jacfwd(lambda x: self.residual(x, values))(x)
+        return found
+
     def linear_solution(
         self, transposed: bool, right: Tensor, x: Tensor, values: Sequence[Tensor]
     ) -> Tensor:
         """The solution of linear equations, from plain values."""
         with within(levels=(), grad_enabled=True):
             self.check(x, values)
-            residual = raw(self.residual(x, values).detach())
+            residual = raw(self.value(x, values).detach())
             if not arrays.isfinite(residual).all():
                 raise RuntimeError(f"{self.name}: the function is infinite or NaN at its solution.")
             if x.numel() <= DENSE:
@@ -121,8 +130,7 @@ class Problem:
     def _by_matrix(
         self, transposed: bool, right: Tensor, x: Tensor, values: Sequence[Tensor], residual: Any
     ) -> tuple[Any, Any]:
-        matrix = jacfwd(lambda x: self.residual(x, values))(x).detach()
-        factors = arrays.solvers.Factors(raw(matrix))
+        factors = arrays.solvers.Factors(raw(self.matrix(x, values).detach()))
         if not factors.condition > SINGULAR:
             raise RuntimeError(
                 f"{self.name}: the solution has no derivatives, or they cannot be computed: the "

@@ -24,6 +24,7 @@ from retrograd.optimize._constraints import (
 from retrograd.optimize._equations import as_args, solved, vector, wide
 from retrograd.optimize._implicit import Problem
 from retrograd.optimize._points import Point
+from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._tensor import Tensor
 
 WITHOUT_GRADIENT = ("nelder-mead", "powell", "cobyla", "cobyqa")
@@ -47,22 +48,9 @@ class Minimization(Problem):
         self.constraints = constraints_of(constraints, self.point)
         data = [c.data for c in self.constraints]
         super().__init__((args, bounds_of(bounds, self.point), data))
-        self.fun = fun
+        self.objective = _objective_of(fun, self.point)
         self.symmetric = bounds is None and not self.constraints
         self.parameters.look_at(self.functions, self.point.vector)
-
-    def objective(self, x: Tensor, tree: Any) -> Tensor:
-        value = self.fun(self.point.tree(x), *tree[0])
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{self.name}: fun must return a Tensor, got {type(value).__name__}. Write it with "
-                "operations on Tensors, so that it can be differentiated."
-            )
-        if value.numel() != 1:
-            raise ValueError(
-                f"{self.name}: fun must return one number, got the shape {list(value.shape)}."
-            )
-        return value if value.ndim == 0 else value.reshape(())
 
     def functions(self, x: Tensor, tree: Any) -> Any:
         values = [c.value(x, own) for c, own in zip(self.constraints, tree[2], strict=True)]
@@ -162,6 +150,25 @@ class Minimization(Problem):
         return whole
 
 
+def _objective_of(fun: Callable[..., Any], point: Point) -> Callable[[Tensor, Any], Tensor]:
+    """The function to minimize, of the vector of unknowns and of the tree of parameters."""
+
+    def objective(x: Tensor, tree: Any) -> Tensor:
+        value = fun(point.tree(x), *tree[0])
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{point.name}: fun must return a Tensor, got {type(value).__name__}. Write it "
+                "with operations on Tensors, so that it can be differentiated."
+            )
+        if value.numel() != 1:
+            raise ValueError(
+                f"{point.name}: fun must return one number, got the shape {list(value.shape)}."
+            )
+        return value if value.ndim == 0 else value.reshape(())
+
+    return objective
+
+
 class _ByScipy(Minimization):
     """A minimum that ``scipy.optimize.minimize`` looks for."""
 
@@ -174,26 +181,33 @@ class _ByScipy(Minimization):
         self.method = default if method is None else method
         self.callback = None if callback is None else self._callback(callback)
         self.more = more
+        f = self.parameters.of_values(self.objective)
+        self._objective = Evaluation(f, "value")
+        self._both = Evaluation(grad_and_value(f), "gradient")
+        self._hessian = Evaluation(jacfwd(grad(f)), "matrix")
 
     def _run(self, x0: Tensor, values: Sequence[Tensor]) -> Any:
-        def f(x: Tensor) -> Tensor:
-            found: Tensor = self.parameters.call(self.objective, values, x)
-            return found
-
         method = self.method.lower() if isinstance(self.method, str) else ""
         given: dict[str, Any] = {"method": self.method, "callback": self.callback, **self.more}
         if method in WITHOUT_GRADIENT:
-            value = lambda x: float(f(vector(x, x0)))
+            value = lambda x: float(self._objective(vector(x, x0), *values))
         else:
-            value, given["jac"] = _with_gradient(f, x0), True
+            value, given["jac"] = self._with_gradient(x0, values), True
         few = self.point.count <= SMALL_HESSIAN
         if method in WITH_HESSIAN or (method in WITH_EITHER and few):
-            second = jacfwd(grad(f))
-            given["hess"] = lambda x: wide(second(vector(x, x0)))
+            given["hess"] = lambda x: wide(self._hessian(vector(x, x0), *values))
         elif method in WITH_EITHER or not method:
-            given["hessp"] = _Products(grad(f), x0)
+            f = self.parameters.of_values(self.objective)
+            given["hessp"] = _Products(grad(f), x0, values)
         self.parameters.call(lambda tree: self._limits(tree, values, method, given), values)
         return arrays.solvers.minimize(value, wide(x0), **given)
+
+    def _with_gradient(self, x0: Tensor, values: Sequence[Tensor]) -> Callable[[Any], Any]:
+        def value_and_gradient(x: Any) -> tuple[float, Any]:
+            gradient, value = self._both(vector(x, x0), *values)
+            return float(value), wide(gradient)
+
+        return value_and_gradient
 
     def _limits(
         self, tree: Any, values: Sequence[Tensor], method: str, given: dict[str, Any]
@@ -225,21 +239,13 @@ class _ByScipy(Minimization):
         return lambda x, *state: callback(tree(x), *state)
 
 
-def _with_gradient(f: Callable[[Tensor], Tensor], like: Tensor) -> Callable[[Any], Any]:
-    both = grad_and_value(f)
-
-    def value_and_gradient(x: Any) -> tuple[float, Any]:
-        gradient, value = both(vector(x, like))
-        return float(value), wide(gradient)
-
-    return value_and_gradient
-
-
 class _Products:
     """Products with a Hessian. What is recorded at a point serves all that follow there."""
 
-    def __init__(self, gradient: Callable[[Tensor], Tensor], like: Tensor) -> None:
-        self.gradient, self.like = gradient, like
+    def __init__(
+        self, gradient: Callable[..., Tensor], like: Tensor, values: Sequence[Tensor]
+    ) -> None:
+        self.gradient, self.like = lambda x: gradient(x, *values), like
         self.at: Any = None
         self.push: Any = None
 

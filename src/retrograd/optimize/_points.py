@@ -19,6 +19,8 @@ from retrograd.tensor._tensor import Tensor
 class Point:
     """A tree of tensors or arrays, as one vector and back."""
 
+    never_changes = True  # so that a program that refers to it need not compare it at each call
+
     def __init__(self, tree: Any, name: str) -> None:
         leaves, self.shape = flatten(tree)
         if self.shape.kind in (list, tuple) and all(_is_number(x) for x in leaves):

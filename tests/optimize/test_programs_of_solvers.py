@@ -1,0 +1,198 @@
+"""Functions that solvers call many times run as programs, and nobody notices but by the time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as torch
+import retrograd.compiler  # it is used if it is there
+from retrograd.integrate import solve_ivp
+from retrograd.optimize import _programs, curve_fit, least_squares, minimize, root
+
+D = torch.float64
+START = np.tile([-1.2, 1.0], 5)
+T = torch.linspace(0, 1, 20, dtype=D)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The functions that are called many times, soon as programs."""
+    found: list[Any] = []
+    init = _programs.Evaluation.__init__
+
+    def noted(self: Any, *args: Any) -> None:
+        init(self, *args)
+        found.append(self)
+
+    monkeypatch.setattr(_programs.Evaluation, "__init__", noted)
+    monkeypatch.setattr(_programs, "CALLS", dict.fromkeys(_programs.CALLS, 2))
+    return found
+
+
+def programs(made: list[Any]) -> int:
+    """How many of the functions are programs."""
+    return sum(bool(getattr(e.function, "entries", None)) for e in made)
+
+
+def eagerly(solve: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(_programs, "CALLS", dict.fromkeys(_programs.CALLS, 10**9))
+    return solve()
+
+
+def rosenbrock(x: Any) -> Any:
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def robertson() -> Any:
+    k = torch.tensor([0.04, 3e7, 1e4], dtype=D, requires_grad=True)
+
+    def rate(t: Any, y: Any, k: Any) -> Any:
+        a, b, c = k[0] * y[0], k[1] * y[1] * y[1], k[2] * y[1] * y[2]
+        return torch.stack([c - a, a - b - c, b])
+
+    y0 = torch.tensor([1.0, 0.0, 0.0], dtype=D)
+    y = solve_ivp(rate, (0.0, 1.0), y0, "Radau", args=(k,)).y
+    return y.detach().numpy(), *[x.numpy() for x in torch.autograd.grad(y[0, -1], k)]
+
+
+def oscillator() -> Any:
+    k = torch.tensor(2.0, dtype=D, requires_grad=True)
+    layer = lambda t, y: torch.stack([y[1], -k * y[0] + 0.1 * t])  # k is captured
+    times = [0.5, 1.5]
+    y = solve_ivp(layer, (0.0, 2.0), torch.tensor([1.0, 0.0], dtype=D), t_eval=times).y
+    return y.detach().numpy(), torch.autograd.grad(y[0].sum(), k)[0].numpy()
+
+
+def with_captures() -> Any:
+    a = torch.linspace(1, 2, 10, dtype=D).requires_grad_()
+    x = minimize(lambda x, b: ((x - a) ** 4).sum() + (b * x * x).sum(), START, args=(a * 0.1,)).x
+    return x.detach().numpy(), torch.autograd.grad(x.sum(), a)[0].numpy()
+
+
+SOLVES: dict[str, tuple[Callable[[], Any], int]] = {
+    "minimize": (lambda: minimize(rosenbrock, START, method="L-BFGS-B").x, 1),
+    "hessian": (lambda: minimize(rosenbrock, START, method="trust-exact").x, 2),
+    "without gradient": (
+        lambda: minimize(rosenbrock, START[:2], method="Nelder-Mead", tol=1e-3).x, 1),
+    "root": (lambda: root(lambda x: x**3 + x.flip(0) - 2, START).x, 1),
+    "least_squares": (
+        lambda: least_squares(lambda p: (-p[0] * T).exp() + p[1] - T, np.array([3.0, 2.0])).x, 2),
+    "curve_fit": (
+        lambda: curve_fit(lambda x, a, b: a * (-b * x).exp(), T, 1 / (1 + T))[0].numpy(), 2),
+    "explicit steps": (oscillator, 2),
+    "implicit steps": (robertson, 5),
+    "captures": (with_captures, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOLVES)
+def test_programs_give_what_eager_mode_does(
+    name: str, made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve, count = SOLVES[name]
+    found = solve()
+    assert programs(made) == count
+    expected = eagerly(solve, monkeypatch)
+    pairs = zip(found, expected, strict=True) if type(found) is tuple else [(found, expected)]
+    assert all(np.array_equal(a, b) for a, b in pairs)  # to the bit
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seen: list[Any] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.calls += 1
+        return rosenbrock(x)
+
+    def noting(self, x: Any) -> Any:
+        self.seen.append(float(x.detach()[0]))
+        return rosenbrock(x)
+
+
+def branching(x: Any) -> Any:
+    return rosenbrock(x) if x[0] < 0.5 else rosenbrock(x) + 0.0 * x[0]
+
+
+def printing(x: Any) -> Any:
+    print("called")
+    return rosenbrock(x)
+
+
+def logging_to_file(x: Any) -> Any:
+    logging.getLogger(__name__).debug("called")
+    return rosenbrock(x)
+
+
+@pytest.mark.parametrize("fun", [branching, printing, logging_to_file, Counting().noting])
+def test_what_does_more_than_compute_stays_eager(fun: Any, made: list[Any]) -> None:
+    found = minimize(fun, START, method="L-BFGS-B")
+    assert programs(made) == 0
+    assert np.array_equal(found.x, minimize(rosenbrock, START, method="L-BFGS-B").x)
+
+
+def test_every_call_is_counted_and_printed(
+    made: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    counting = Counting()
+    found = minimize(counting, START, method="L-BFGS-B")
+    assert counting.calls == found.nfev + 1  # one to see what it uses
+    found = minimize(printing, START, method="L-BFGS-B")
+    assert capsys.readouterr().out.count("called") == found.nfev + 1
+
+
+def test_what_a_callback_changes_counts(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def solve() -> Any:
+        weight, data, numbers = {"of": 1.0}, torch.ones(10, dtype=D), np.ones(10)
+        shared = torch.from_numpy(np.ones(10))
+
+        def fun(x: Any) -> Any:
+            return weight["of"] * rosenbrock(x) + ((x - data) ** 2 * numbers * shared).sum()
+
+        def callback(x: Any) -> None:
+            weight["of"] *= 1.5
+            data.mul_(1.1)
+            numbers[:] *= 0.9
+            shared.numpy()[:] *= 0.8
+
+        return minimize(fun, START, method="BFGS", callback=callback, options={"maxiter": 12}).x
+
+    assert np.array_equal(solve(), eagerly(solve, monkeypatch))
+
+
+def test_other_threads_see_no_traced_values(made: list[Any]) -> None:
+    ready, done = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        ready.set()
+        done.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    ready.wait()
+    try:
+        minimize(rosenbrock, START, method="L-BFGS-B")
+        assert programs(made) == 0
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_errors_of_the_function_are_its_own(made: list[Any]) -> None:
+    calls: list[None] = []
+
+    def fun(x: Any) -> Any:
+        calls.append(None)
+        if len(calls) > 3:  # the call that is traced
+            raise KeyError("mine")
+        return rosenbrock(x)
+
+    with pytest.raises(KeyError, match="mine"):
+        minimize(fun, START, method="L-BFGS-B")
