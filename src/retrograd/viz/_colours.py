@@ -39,4 +39,5 @@ DARK = {
     "backward": Palette("#5a2418", "#f09a83", "#ffe4dc"),
 }
 EDGE = "#8a93a5"  # visible on white and on black
+ACCENT = "#d9480f"  # what runs now, likewise
 PAPER = {"light": "#ffffff", "dark": "#1e2024"}

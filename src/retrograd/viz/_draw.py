@@ -79,8 +79,8 @@ def draw(
         raise ValueError(f"cannot show {unknown[0]!r}: choose from {', '.join(SHOWS)}")
     if not isinstance(max_nodes, int) or max_nodes < 2:
         raise ValueError(f"max_nodes must be an integer of at least 2, but is {max_nodes!r}")
-    _choose("direction", direction, ("TB", "LR"))
-    _choose("theme", theme, ("auto", "light", "dark"))
+    choose("direction", direction, ("TB", "LR"))
+    choose("theme", theme, ("auto", "light", "dark"))
     look = Look(shown, bool(compact), direction, theme)
     program = program_of(tensors)
     if program is not None:
@@ -92,7 +92,8 @@ def draw(
     return Picture(graph, look, title if title is not None else "The graph of a result")
 
 
-def _choose(name: str, given: object, choices: tuple[str, ...]) -> None:
+def choose(name: str, given: object, choices: tuple[str, ...]) -> None:
+    """Refuse what is not one of the choices of an argument."""
     if given not in choices:
         known = ", ".join(map(repr, choices))
         raise ValueError(f"{name} must be one of {known}, but is {given!r}")

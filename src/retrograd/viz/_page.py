@@ -11,6 +11,7 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 import tempfile
 import webbrowser
@@ -55,6 +56,39 @@ class Page:
             written = memoryview(content)
             while written:
                 written = written[file.write(written) :]
+
+    def save_steps(
+        self, path: Any, number: int = 1, *, seconds: float = 1.5, theme: str = "auto"
+    ) -> list[str]:
+        """Write the steps of a backward pass as pictures, for slides and documents.
+
+        Args:
+            path: "pass.svg" is one animated file, "pass.png" a file for each step: pass-01.png and
+                so on.
+            number: the number of the pass, from 1 on.
+            seconds: how long an animation shows each step.
+            theme: as of ``viz.draw``.
+
+        Returns:
+            The names of the files.
+
+        Example:
+            >>> import retrograd as torch
+            >>> from retrograd import viz
+            >>> w = torch.tensor(2.0, requires_grad=True)
+            >>> folder = tempfile.mkdtemp()
+            >>> files = viz.explore((w * w).sin()).save_steps(f"{folder}/pass.svg")
+            >>> [Path(file).name for file in files]
+            ['pass.svg']
+        """
+        from retrograd.viz._draw import choose
+        from retrograd.viz._steps import save_steps
+
+        choose("theme", theme, ("auto", "light", "dark"))
+        count = len(self.story["passes"])
+        if not 1 <= number <= count:
+            raise ValueError(f"there is no pass {number}: the page has {count}, counted from 1")
+        return save_steps(self.story, os.fspath(path), number - 1, seconds, theme)
 
     def show(self) -> None:
         """Open the page in the browser, from a file in the system's folder for temporary ones."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from retrograd.viz._colours import DARK, EDGE, LIGHT, PAPER, Palette
@@ -17,8 +18,8 @@ LARGEST = 60_000  # pixels along a side: more, the renderer cannot
 POINTS = 72.0  # in an inch
 
 
-def png(scene: Scene) -> bytes:
-    """The bytes of a PNG file."""
+def png(scene: Scene, over: Callable[[Any], None] | None = None) -> bytes:
+    """The bytes of a PNG file. ``over`` draws on matplotlib's axes when all else is drawn."""
     figures, canvases = need("matplotlib.figure"), need("matplotlib.backends.backend_agg")
     need("matplotlib.patches"), need("matplotlib.path")
     sharpness = min(SHARPNESS, LARGEST / max(scene.width, scene.height))
@@ -35,6 +36,8 @@ def png(scene: Scene) -> bytes:
         _draw_arrow(axes, arrow, scene.look)
     for box in [*scene.boxes, *scene.legend]:
         _draw_box(axes, box, palettes[box.kind])
+    if over is not None:
+        over(axes)
     picture = io.BytesIO()
     with warnings.catch_warnings():  # letters that its typeface lacks are shown as boxes
         warnings.filterwarnings("ignore", message="Glyph .* missing")
@@ -56,14 +59,20 @@ def _draw_frame(axes: Any, frame: Frame, palette: Palette) -> None:
     )  # fmt: skip
 
 
-def _draw_arrow(axes: Any, arrow: Arrow, look: Look) -> None:
+def draw_line(axes: Any, arrow: Arrow, look: Look, colour: str, width: float) -> None:
+    """The line of an arrow."""
     patches, paths = need("matplotlib.patches"), need("matplotlib.path")
     points, codes = [arrow.points[0]], [paths.Path.MOVETO]
     for curve in curves(arrow, look, HEAD):
         points += curve
         codes += [paths.Path.CURVE4] * 3
     line = paths.Path(points, codes)
-    axes.add_patch(patches.PathPatch(line, fill=False, edgecolor=EDGE, linewidth=1.4))
+    axes.add_patch(patches.PathPatch(line, fill=False, edgecolor=colour, linewidth=width))
+
+
+def _draw_arrow(axes: Any, arrow: Arrow, look: Look) -> None:
+    patches = need("matplotlib.patches")
+    draw_line(axes, arrow, look, EDGE, 1.4)
     x, y = turned(arrow.points[-1], look)
     head = [turned(point, look) for point in ((x, y), (x - 3.5, y - 7), (x + 3.5, y - 7))]
     axes.add_patch(patches.Polygon(head, facecolor=EDGE, edgecolor="none"))
@@ -71,7 +80,7 @@ def _draw_arrow(axes: Any, arrow: Arrow, look: Look) -> None:
 
 def _draw_box(axes: Any, box: Box, palette: Palette) -> None:
     patches = need("matplotlib.patches")
-    opacity = 0.65 if box.stub else 1.0
+    opacity = box.opacity
     for offset in (6.0, 3.0, 0.0) if box.kind == "group" else (0.0,):
         style = f"round,pad=0,rounding_size={corner(box)}"
         shape = patches.FancyBboxPatch(

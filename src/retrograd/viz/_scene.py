@@ -66,6 +66,7 @@ class Box:
     root: bool = False
     stub: bool = False  # represents something outside the group that is shown
     tip: str = ""
+    opacity: float = 1.0
 
 
 @dataclass
@@ -120,7 +121,7 @@ def measured(
     wide = max(line.width for line in lines) + 2 * beside
     high = sum(line.size * LINE for line in lines) + 2 * above
     return Box(number, kind, lines, round(max(wide, 44.0)), round(high), root=root, stub=stub,
-               tip=tip)  # fmt: skip
+               tip=tip, opacity=0.65 if stub else 1.0)  # fmt: skip
 
 
 def tip(graph: Graph, item: Item) -> str:
@@ -254,7 +255,7 @@ def legend_boxes(kinds: list[str], width: float) -> list[Box]:
         key = measured(-1, kind, [Line(LEGEND[kind], False, SMALL)], stub=True)
         if x and x + key.width > width:
             x, y = 0.0, y + key.height + 8.0
-        key.x, key.y, key.stub = x, y, False
+        key.x, key.y, key.stub, key.opacity = x, y, False, 1.0
         x += key.width + 10.0
         keys.append(key)
     return keys

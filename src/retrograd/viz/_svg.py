@@ -13,11 +13,21 @@ from retrograd.viz._text import LINE
 
 _FORBIDDEN = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FONT = "'Helvetica Neue', 'Segoe UI', Arial, 'DejaVu Sans', sans-serif"
+NONE: Mapping[int, str] = MappingProxyType({})
 HEAD = 6.0  # how far before its tip the line of an arrow ends
 
 
-def svg(scene: Scene, links: Mapping[int, str] = MappingProxyType({})) -> str:
-    """The text of an SVG file. ``links``: where a click on a box leads, by the box's number."""
+def svg(
+    scene: Scene, links: Mapping[int, str] = NONE, inside: Mapping[int, str] = NONE, over: str = ""
+) -> str:
+    """The text of an SVG file.
+
+    Args:
+        scene: what to draw.
+        links: where a click on a box leads, by the box's number.
+        inside: what else the element of a box contains.
+        over: what is drawn over everything.
+    """
     width, height = f"{scene.width:g}", f"{scene.height:g}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="retrograd-graph" width="{width}" '
@@ -34,11 +44,11 @@ def svg(scene: Scene, links: Mapping[int, str] = MappingProxyType({})) -> str:
     parts += [arrow_svg(arrow, scene.look) for arrow in scene.arrows]
     parts += [title_svg(frame, palettes["group"]) for frame in scene.frames]
     for box in (*scene.boxes, *scene.legend):
-        drawn = box_svg(box, palettes[box.kind])
+        drawn = box_svg(box, palettes[box.kind], inside.get(box.id, ""))
         parts.append(
             f"<a href={quoteattr(links[box.id])}>{drawn}</a>" if box.id in links else drawn
         )
-    parts.append("</svg>")
+    parts += [over, "</svg>"] if over else ["</svg>"]
     return "\n".join(parts) + "\n"
 
 
@@ -76,6 +86,13 @@ def title_svg(frame: Frame, palette: Palette) -> str:
 
 def arrow_svg(arrow: Arrow, look: Look) -> str:
     """A smooth line with a head."""
+    x, y = arrow.points[-1]
+    tip = f"M{x:g},{y:g}" + ("l-7,-3.5v7z" if look.direction == "LR" else "l-3.5,-7h7z")
+    return f'<g class="edge">{line_svg(arrow, look, EDGE, 1.4)}<path d="{tip}" fill="{EDGE}"/></g>'
+
+
+def line_svg(arrow: Arrow, look: Look, colour: str, width: float) -> str:
+    """The line of an arrow."""
     x, y = arrow.points[0]
     path = f"M{x:g},{y:g}"
     for (a, b), (c, d), (to_x, to_y) in curves(arrow, look, HEAD):
@@ -86,16 +103,12 @@ def arrow_svg(arrow: Arrow, look: Look) -> str:
         else:
             path += f"C{a:g},{b:g} {c:g},{d:g} {to_x:g},{to_y:g}"
         x, y = to_x, to_y
-    x, y = arrow.points[-1]
-    tip = f"M{x:g},{y:g}" + ("l-7,-3.5v7z" if look.direction == "LR" else "l-3.5,-7h7z")
-    return (
-        f'<g class="edge"><path d="{path}" fill="none" stroke="{EDGE}" stroke-width="1.4"/>'
-        f'<path d="{tip}" fill="{EDGE}"/></g>'
-    )
+    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"/>'
 
 
-def box_svg(box: Box, palette: Palette) -> str:
-    parts = [f'<g class="{box.kind}"{" opacity=" + quoteattr("0.65") if box.stub else ""}>']
+def box_svg(box: Box, palette: Palette, inside: str = "") -> str:
+    opacity = f' opacity="{box.opacity:g}"' if box.opacity < 1.0 else ""
+    parts = [f'<g class="{box.kind}"{opacity}>{inside}']
     if box.tip:
         parts.append(f"<title>{text(box.tip)}</title>")
     if box.kind == "group":  # drawn as a stack of cards

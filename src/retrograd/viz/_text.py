@@ -109,11 +109,13 @@ def number_text(x: Any) -> str:
 
 def value_text(value: Value | None) -> str:
     """A value in one short line: its elements if they are few, otherwise the range."""
-    if value is None:
-        return ""
-    result = value.to_json()
+    return "" if value is None else json_text(value.to_json())
+
+
+def json_text(result: dict[str, Any]) -> str:
+    """The same of a value as JSON."""
     data = result["data"]
-    if data is not None and not value.shape:
+    if data is not None and not result["shape"]:
         return number_text(data[0])
     if data is not None and len(data) <= 6:
         text = "[" + ", ".join(map(number_text, data)) + "]"
@@ -125,8 +127,8 @@ def value_text(value: Value | None) -> str:
     return ", ".join([f"{number_text(result['min'])} … {number_text(result['max'])}", *bad])
 
 
-def lines_of(graph: Graph, item: Item, show: Iterable[str]) -> list[Line]:
-    """What the box of an item says."""
+def lines_of(graph: Graph | None, item: Item, show: Iterable[str]) -> list[Line]:
+    """What the box of an item says. Only its source needs the graph."""
     show = set(show)
     if item.kind in ("operation", "group"):
         lines = _operation_lines(item)
@@ -147,7 +149,7 @@ def lines_of(graph: Graph, item: Item, show: Iterable[str]) -> list[Line]:
     if "saved" in show and item.kind == "operation" and item.bytes is not None:
         lines.append(Line("saved values freed" if item.freed else saved_text(item)))
     has_source = item.kind in ("operation", "group", *STATEMENTS)
-    if "source" in show and item.place is not None and has_source:
+    if "source" in show and graph is not None and item.place is not None and has_source:
         number, line = item.place
         where = f"{graph.files.name(number)}:{line}"
         text = graph.files.text(item.place)
