@@ -23,7 +23,8 @@ the same words::
   policies of selective checkpoints are to know by its name, too.
 - ``accepts``: what an operation of two operands takes for them. See ``ACCEPTS``.
 - ``doc``: what ``help`` shows: a summary and an example. ``documented`` adds the sections that
-  elementwise operations have in common. A function has a docstring instead.
+  elementwise operations have in common. A function has a docstring instead, which need not name
+  the arguments that ``ARGUMENTS`` documents, unless the function is loaded at import.
 
 ``NAMES`` holds what has been declared so far. What can be declared by modules that are not loaded
 yet is listed in ``_index``, which ``tests/generate_index.py`` writes.
@@ -62,6 +63,16 @@ ACCEPTS = {
     "tensor first": "only the second operand may be a number",
 }
 
+# What arguments mean in every function that does not say otherwise.
+ARGUMENTS = {
+    "input": "the input tensor.",
+    "keepdim": "keep the reduced dimensions, with size 1.",
+    "generator": "the generator of the random numbers; by default, the global generator.",
+    "size_average, reduce": "deprecated; use ``reduction``.",
+    "reduction": '"mean", "sum", or "none" for a loss per element.',
+    "inplace": "overwrite the input.",
+}
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -94,6 +105,10 @@ def declare(
         raise ValueError(f"{name}: out={out!r} is none of {[*OUT]}")
     if accepts and accepts not in ACCEPTS:
         raise ValueError(f"{name}: accepts={accepts!r} is none of {[*ACCEPTS]}")
+    if _binders and not is_operation:  # at import that would take too long
+        from retrograd.ops._sections import complete
+
+        complete(target, ARGUMENTS)
     face = Face(name, target, doc, out, accepts, is_operation, axis, announces, False)
     _enter(face, public, (name, *alias.split()))
     if in_place:

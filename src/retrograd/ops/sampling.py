@@ -109,9 +109,7 @@ def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> A
     """Fills a tensor with numbers from the uniform distribution on ``[from, to)``.
 
     Args:
-        input: The input tensor.
         *bounds: The bounds ``from`` and ``to``. The defaults are 0 and 1.
-        generator: The generator of the random numbers. The default is the global generator.
         **named: The bounds ``from`` and ``to``, passed by keyword.
 
     Returns:
@@ -129,10 +127,8 @@ def normal_in_place(
     """Fills a tensor with numbers from a normal distribution.
 
     Args:
-        input: The input tensor.
         mean: The mean.
         std: The standard deviation.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         ``input`` itself.
@@ -146,9 +142,7 @@ def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
     """Fills a tensor with numbers from an exponential distribution.
 
     Args:
-        input: The input tensor.
         lambd: The rate; the mean is its reciprocal.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         ``input`` itself.
@@ -163,10 +157,8 @@ def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any
     """Fills a tensor with numbers from a Cauchy distribution.
 
     Args:
-        input: The input tensor.
         median: The median.
         sigma: The scale, which is half the interquartile range.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         ``input`` itself.
@@ -183,10 +175,8 @@ def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any
     """Fills a tensor with numbers from a log-normal distribution.
 
     Args:
-        input: The input tensor.
         mean: The mean of the logarithm of the numbers.
         std: The standard deviation of the logarithm of the numbers.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         ``input`` itself.
@@ -203,9 +193,7 @@ def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
     """Fills a tensor with numbers from a geometric distribution: trials up to the first success.
 
     Args:
-        input: The input tensor.
         p: The probability of success in each trial.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         ``input`` itself.
@@ -220,10 +208,8 @@ def random(self: Any, *bounds: int, generator: Any = None, **named: Any) -> Any:
     """Fills a tensor with integers from a discrete uniform distribution.
 
     Args:
-        input: The input tensor.
         *bounds: The bound ``to``, which is excluded, or ``from`` and ``to``. By default, the
             integers cover the range of the dtype.
-        generator: The generator of the random numbers. The default is the global generator.
         **named: The bounds ``from`` and ``to``, passed by keyword.
 
     Returns:
@@ -302,7 +288,6 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
     Args:
         input: The probabilities of a one.
         p: One probability for all elements, used in place of ``input``.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         Zeros and ones in the shape and dtype of ``input``.
@@ -323,9 +308,7 @@ def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any
     """Fills a tensor with zeros and ones from Bernoulli distributions.
 
     Args:
-        input: The input tensor.
         p: The probability of a one: a number or a tensor of probabilities.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         ``input`` itself.
@@ -423,7 +406,6 @@ def poisson(input: Any, generator: Any = None) -> Any:
 
     Args:
         input: The expected numbers of events.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         The numbers of events, in the shape and dtype of ``input``.
@@ -466,7 +448,6 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     Args:
         count: The numbers of trials.
         prob: The probabilities of success in each trial.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         The numbers of successes, in the shape to which ``count`` and ``prob`` are broadcast.
@@ -497,7 +478,6 @@ def multinomial(
             need not sum to one.
         num_samples: The number of indices to draw from each row.
         replacement: Whether an index may be drawn more than once.
-        generator: The generator of the random numbers. The default is the global generator.
 
     Returns:
         A tensor of integers, ``num_samples`` for each row.

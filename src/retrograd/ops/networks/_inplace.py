@@ -49,8 +49,4 @@ def _with_argument(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters=[*signature.parameters.values(), added]
     )
     del called.__wrapped__  # which has another signature
-    if function.__doc__:
-        end = "\n\n    Returns:"
-        argument = "\n        inplace: overwrite the input."
-        called.__doc__ = function.__doc__.replace(end, argument + end)
     return called

@@ -95,7 +95,6 @@ def threshold(input: Any, threshold: float, value: float) -> Any:
     """Threshold: ``x`` if ``x > threshold``, else ``value``.
 
     Args:
-        input: the input, of any shape.
         threshold: the threshold.
         value: the value that replaces elements at or below the threshold.
 
@@ -114,10 +113,6 @@ def threshold(input: Any, threshold: float, value: float) -> Any:
 def relu(input: Any, inplace: bool = False) -> Any:
     """Rectified linear unit: ``max(x, 0)``.
 
-    Args:
-        input: the input, of any shape.
-        inplace: overwrite the input.
-
     Returns:
         A tensor of the shape of ``input``.
 
@@ -132,9 +127,6 @@ def relu(input: Any, inplace: bool = False) -> Any:
 @public("functional")
 def relu_(input: Any) -> Any:
     """In-place version of ``relu``.
-
-    Args:
-        input: the input, of any shape.
 
     Returns:
         ``input``, overwritten.
@@ -188,7 +180,6 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """Clamp to the interval from ``min_val`` to ``max_val``.
 
     Args:
-        input: the input, of any shape.
         min_val: lower bound.
         max_val: upper bound.
 
@@ -209,9 +200,6 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 @with_inplace()
 def relu6(input: Any) -> Any:
     """Rectified linear unit with an upper bound: ``min(max(x, 0), 6)``.
-
-    Args:
-        input: the input, of any shape.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -244,9 +232,6 @@ hardswish_op = elementwise(
 def hardswish(input: Any) -> Any:
     """Piecewise approximation of ``silu``: ``x * relu6(x + 3) / 6``.
 
-    Args:
-        input: the input, of any shape.
-
     Returns:
         A tensor of the shape of ``input``.
 
@@ -277,9 +262,6 @@ hardsigmoid_op = elementwise(
 @with_inplace()
 def hardsigmoid(input: Any) -> Any:
     """Piecewise linear approximation of ``sigmoid``: ``relu6(x + 3) / 6``.
-
-    Args:
-        input: the input, of any shape.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -331,7 +313,6 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """Soft shrinkage: ``x - lambd`` if ``x > lambd``, ``x + lambd`` if ``x < -lambd``, else 0.
 
     Args:
-        input: the input, of any shape.
         lambd: the threshold; not negative.
 
     Returns:
@@ -357,7 +338,6 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """Hard shrinkage: ``x`` if ``abs(x) > lambd``, else 0.
 
     Args:
-        input: the input, of any shape.
         lambd: the threshold.
 
     Returns:
@@ -375,9 +355,6 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 def tanhshrink(input: Any) -> Any:
     """Shrinkage by the hyperbolic tangent: ``x - tanh(x)``.
 
-    Args:
-        input: the input, of any shape.
-
     Returns:
         A tensor of the shape of ``input``.
 
@@ -392,9 +369,6 @@ def tanhshrink(input: Any) -> Any:
 @public("functional")
 def softsign(input: Any) -> Any:
     """Softsign: ``x / (1 + abs(x))``.
-
-    Args:
-        input: the input, of any shape.
 
     Returns:
         A tensor of the shape of ``input``.

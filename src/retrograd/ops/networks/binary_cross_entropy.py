@@ -94,8 +94,6 @@ def binary_cross_entropy(
         input: probabilities, from 0 to 1.
         target: target probabilities, of the shape of ``input``.
         weight: a factor for each element, which broadcasts.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Returns:
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
@@ -188,8 +186,6 @@ def binary_cross_entropy_with_logits(
         input: logits, of any shape.
         target: target probabilities, of the shape of ``input``.
         weight: a factor for each element, which broadcasts.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
         pos_weight: a factor for the positive targets of each class, which broadcasts.
 
     Returns:

@@ -312,7 +312,6 @@ def nll_loss(
         target: classes, of the shape of ``input`` without ``C``.
         weight: a weight for each class, of shape ``(C,)``. "mean" divides by the sum of the weights
             of the targets.
-        size_average, reduce: deprecated; use ``reduction``.
         ignore_index: target class that contributes nothing.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
@@ -349,7 +348,6 @@ def cross_entropy(
             ``input``.
         weight: a weight for each class, of shape ``(C,)``. "mean" divides by the sum of the weights
             of the targets.
-        size_average, reduce: deprecated; use ``reduction``.
         ignore_index: target class that contributes nothing. Not for target probabilities.
         reduction: "mean", "sum", or "none" for a loss per sample.
         label_smoothing: share of the target that is spread evenly over all classes, from 0 to 1.

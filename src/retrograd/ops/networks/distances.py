@@ -104,7 +104,6 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
     """Divide vectors by their norm: ``x / max(norm(x), eps)``.
 
     Args:
-        input: the input, of any shape.
         p: order of the norm.
         dim: the dimension, or dimensions, along which the vectors lie.
         eps: lower bound of the norm, which avoids division by zero.
@@ -230,7 +229,6 @@ def margin_ranking_loss(
         input2: the second scores. The shapes broadcast.
         target: 1 if the first score should be larger, -1 if the second should.
         margin: by how much the one score should exceed the other.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per pair.
 
     Returns:
@@ -271,7 +269,6 @@ def cosine_embedding_loss(
         input2: the second vectors, of the same shape.
         target: 1 or -1 for each pair, of shape ``(N,)`` or ``()``.
         margin: cosine up to which dissimilar vectors cost nothing, from -1 to 1.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per pair.
 
     Returns:
@@ -324,7 +321,6 @@ def triplet_margin_loss(
         p: order of the norm.
         eps: added to the differences, see ``pairwise_distance``.
         swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per triple.
 
     Returns:

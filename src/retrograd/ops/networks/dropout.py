@@ -149,7 +149,6 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     ``1 / (1 - p)``.
 
     Args:
-        input: the input, of any shape.
         p: probability that an element is zeroed.
 
     Example:
@@ -171,7 +170,6 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     infinity, and the result is scaled and shifted.
 
     Args:
-        input: the input, of any shape.
         p: probability that an element is replaced.
 
     Example:

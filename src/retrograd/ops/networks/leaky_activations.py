@@ -71,7 +71,6 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """Leaky ReLU: ``x`` if ``x > 0``, else ``negative_slope * x``.
 
     Args:
-        input: the input, of any shape.
         negative_slope: slope for negative inputs.
 
     Returns:
@@ -199,7 +198,6 @@ def rrelu(
     element. Otherwise, ``a = (lower + upper) / 2``.
 
     Args:
-        input: the input, of any shape.
         lower: lower bound of the uniform distribution.
         upper: upper bound of the uniform distribution.
         training: whether to draw the slopes.
@@ -285,7 +283,6 @@ def elu(input: Any, alpha: float = 1.0) -> Any:
     """Exponential linear unit: ``x`` if ``x > 0``, else ``alpha * (exp(x) - 1)``.
 
     Args:
-        input: the input, of any shape.
         alpha: the limit for negative inputs is ``-alpha``.
 
     Returns:
@@ -306,9 +303,6 @@ def selu(input: Any) -> Any:
     ``scale * x`` if ``x > 0``, else ``scale * alpha * (exp(x) - 1)``, with ``scale = 1.0507...``
     and ``alpha = 1.6732...``.
 
-    Args:
-        input: the input, of any shape.
-
     Returns:
         A tensor of the shape of ``input``.
 
@@ -327,7 +321,6 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
     ``x`` if ``x > 0``, else ``alpha * (exp(x / alpha) - 1)``.
 
     Args:
-        input: the input, of any shape.
         alpha: the limit for negative inputs is ``-alpha``; not 0.
 
     Returns:

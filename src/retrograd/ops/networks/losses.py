@@ -183,8 +183,6 @@ def mse_loss(
     Args:
         input: the prediction.
         target: the target, of the shape of ``input``.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
         weight: a weight for each element, which broadcasts. "mean" divides by the sum of the
             weights.
 
@@ -213,8 +211,6 @@ def l1_loss(
     Args:
         input: the prediction.
         target: the target, of the shape of ``input``.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
         weight: a weight for each element, which broadcasts. "mean" divides by the sum of the
             weights.
 
@@ -298,8 +294,6 @@ def smooth_l1_loss(
     Args:
         input: the prediction.
         target: the target, of the shape of ``input``.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
         beta: difference at which the two parts meet; not negative.
 
     Returns:
@@ -331,7 +325,6 @@ def huber_loss(
     Args:
         input: the prediction.
         target: the target, of the shape of ``input``.
-        reduction: "mean", "sum", or "none" for a loss per element.
         delta: difference at which the two parts meet; positive.
         weight: a factor for each element. "mean" divides by the number of elements.
 
@@ -375,7 +368,6 @@ def kl_div(
     Args:
         input: logarithms of the predicted probabilities.
         target: the true probabilities, of the shape of ``input``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "batchmean" (the sum divided by the size of the first dimension), "mean", "sum",
             or "none" for a value per element.
         log_target: whether the target holds logarithms of probabilities, too.
@@ -429,9 +421,7 @@ def poisson_nll_loss(
         log_input: whether the input is the logarithm of the rate.
         full: add Stirling's approximation
             ``target * log(target) - target + 0.5 * log(2 * pi * target)`` for targets above 1.
-        size_average, reduce: deprecated; use ``reduction``.
         eps: added to the rate before the logarithm, if ``log_input`` is False.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Returns:
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
@@ -474,7 +464,6 @@ def gaussian_nll_loss(
         var: the variances: of the shape of ``input``, or with a last dimension of size 1 or none.
         full: add the constant ``0.5 * log(2 * pi)``.
         eps: lower bound of the variance.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Returns:
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
@@ -523,8 +512,6 @@ def hinge_embedding_loss(
         input: distances.
         target: 1 for similar pairs, -1 for dissimilar ones.
         margin: distance from which on dissimilar pairs cost nothing.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Returns:
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".

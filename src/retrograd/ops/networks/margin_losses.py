@@ -149,7 +149,6 @@ def multi_margin_loss(
         p: exponent, 1 or 2.
         margin: by how much the score of the target should exceed the others.
         weight: a weight for each class, of shape ``(C,)``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
     Returns:
@@ -223,7 +222,6 @@ def multilabel_margin_loss(
     Args:
         input: scores, of shape ``(N, C)`` or ``(C,)``.
         target: the target classes of each sample, ended by -1, of the shape of ``input``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
     Returns:
@@ -264,8 +262,6 @@ def soft_margin_loss(
     Args:
         input: scores.
         target: 1 or -1, of the shape of ``input``.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Returns:
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
@@ -298,7 +294,6 @@ def multilabel_soft_margin_loss(
         input: logits, of shape ``(N, C)``.
         target: 0 or 1 for each class, of the shape of ``input``.
         weight: a weight for each class, of shape ``(C,)``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
     Returns:

@@ -114,7 +114,6 @@ def constant_pad(input: Any, pad: Any, value: Any = 0) -> Any:
     """Pad with a constant value.
 
     Args:
-        input: the input, of any shape.
         pad: numbers of elements to add before and after, from the last dimension on; negative ones
             crop.
         value: the value to pad with.

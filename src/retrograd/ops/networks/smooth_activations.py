@@ -57,7 +57,6 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     """Gaussian error linear unit: ``x * Phi(x)``, Phi the normal distribution function.
 
     Args:
-        input: the input, of any shape.
         approximate: "none" for the exact function, "tanh" for
             ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
 
@@ -111,9 +110,6 @@ mish_op = elementwise(
 def silu(input: Any) -> Any:
     """Sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
 
-    Args:
-        input: the input, of any shape.
-
     Returns:
         A tensor of the shape of ``input``.
 
@@ -129,9 +125,6 @@ def silu(input: Any) -> Any:
 @with_inplace()
 def mish(input: Any) -> Any:
     """Mish: ``x * tanh(softplus(x))``.
-
-    Args:
-        input: the input, of any shape.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -175,7 +168,6 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """Smooth approximation of ReLU: ``log(1 + exp(beta * x)) / beta``.
 
     Args:
-        input: the input, of any shape.
         beta: how closely the function follows ReLU.
         threshold: where ``beta * x`` is above it, the result is ``x``.
 
@@ -228,9 +220,6 @@ def logsigmoid(input: Any) -> Any:
     """Logarithm of the sigmoid: ``log(1 / (1 + exp(-x)))``.
 
     It is computed without underflow for large negative inputs.
-
-    Args:
-        input: the input, of any shape.
 
     Returns:
         A tensor of the shape of ``input``.

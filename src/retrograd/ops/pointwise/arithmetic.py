@@ -134,7 +134,6 @@ def addcmul(
     """``input + value * tensor1 * tensor2``, element by element.
 
     Args:
-        input: the input tensor.
         tensor1: the first factor, a tensor.
         tensor2: the second factor, a tensor.
         value: number to multiply the product by.
@@ -164,7 +163,6 @@ def addcdiv(
     """``input + value * tensor1 / tensor2``, element by element.
 
     Args:
-        input: the input tensor.
         tensor1: the numerator, a tensor.
         tensor2: the denominator, a tensor.
         value: number to multiply the quotient by.

@@ -107,7 +107,6 @@ def clamp_min(input: Any, min: Any) -> Any:
     """Each element, or ``min`` where the element is smaller.
 
     Args:
-        input: the input tensor.
         min: lower bound, a number or a tensor, broadcast with ``input``.
 
     Returns:
@@ -128,7 +127,6 @@ def clamp_max(input: Any, max: Any) -> Any:
     """Each element, or ``max`` where the element is larger.
 
     Args:
-        input: the input tensor.
         max: upper bound, a number or a tensor, broadcast with ``input``.
 
     Returns:
@@ -156,7 +154,6 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
     """A tensor with NaN and infinities replaced by finite numbers.
 
     Args:
-        input: the input tensor.
         nan: replacement for NaN; 0 by default.
         posinf: replacement for infinity; by default, the largest number of the dtype.
         neginf: replacement for negative infinity; by default, the lowest number of the dtype.
@@ -194,7 +191,6 @@ def fill(input: Any, value: Any) -> Any:
     """A tensor of the shape and dtype of ``input`` with every element set to ``value``.
 
     Args:
-        input: the input tensor.
         value: a number, or a tensor without dimensions.
 
     Returns:

@@ -127,9 +127,6 @@ conj_in_place = elementwise(
 def conj_physical(input: Any) -> Any:
     """The complex conjugate of each element.
 
-    Args:
-        input: the input tensor.
-
     Returns:
         A tensor of the same shape; a real ``input`` is returned itself.
 
@@ -145,9 +142,6 @@ def conj_physical(input: Any) -> Any:
 @public("torch method")
 def resolve_conj(input: Any) -> Any:
     """A tensor without a pending conjugation, which no tensor has here.
-
-    Args:
-        input: the input tensor.
 
     Returns:
         ``input`` itself.
@@ -165,9 +159,6 @@ def resolve_conj(input: Any) -> Any:
 def resolve_neg(input: Any) -> Any:
     """A tensor without a pending negation, which no tensor has here.
 
-    Args:
-        input: the input tensor.
-
     Returns:
         ``input`` itself.
 
@@ -184,9 +175,6 @@ def resolve_neg(input: Any) -> Any:
 def is_conj(input: Any) -> bool:
     """Whether a conjugation of the tensor is pending. Here conjugations are computed at once.
 
-    Args:
-        input: the input tensor.
-
     Returns:
         False.
 
@@ -202,9 +190,6 @@ def is_conj(input: Any) -> bool:
 @public("torch method")
 def is_neg(input: Any) -> bool:
     """Whether a negation of the tensor is pending. Here negations are computed at once.
-
-    Args:
-        input: the input tensor.
 
     Returns:
         False.

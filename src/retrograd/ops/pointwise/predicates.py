@@ -183,9 +183,6 @@ def isin(
 def is_signed(input: Any) -> bool:
     """Whether the dtype of a tensor can represent negative numbers.
 
-    Args:
-        input: the input tensor.
-
     Returns:
         True or False.
 

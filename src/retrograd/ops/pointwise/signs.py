@@ -43,7 +43,6 @@ def heaviside(input: Any, values: Any) -> Any:
     """The Heaviside step function: 0 for negative elements, 1 for positive ones.
 
     Args:
-        input: the input tensor.
         values: value where ``input`` is zero, a tensor of the same dtype, broadcast with
             ``input``.
 

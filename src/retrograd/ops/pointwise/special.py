@@ -165,7 +165,6 @@ def polygamma_of(input: Any, n: int) -> Any:
     """The ``n``-th derivative of the digamma function.
 
     Args:
-        input: the input tensor.
         n: order of the derivative, a non-negative integer.
 
     Returns:
@@ -188,7 +187,6 @@ def polygamma(n: int, input: Any) -> Any:
 
     Args:
         n: order of the derivative, a non-negative integer.
-        input: the input tensor.
 
     Returns:
         A tensor of the same shape as ``input``.
@@ -362,7 +360,6 @@ def logit(input: Any, eps: float | None = None) -> Any:
     """The logit, ``log(input / (1 - input))``: the inverse of the sigmoid.
 
     Args:
-        input: the input tensor.
         eps: if given, ``input`` is first clamped to the range from ``eps`` to ``1 - eps``.
 
     Returns:
@@ -399,7 +396,6 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     """Each element rounded to a number of decimal places; halves round to even.
 
     Args:
-        input: the input tensor.
         decimals: number of decimal places; negative for tens, hundreds and so on.
 
     Returns:

@@ -47,7 +47,6 @@ def count_nonzero(input: Any, dim: Dims = None) -> Any:
     """The number of nonzero elements, of all or along dimensions.
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce; all by default.
 
     Returns:
@@ -152,7 +151,6 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     If ``min`` equals ``max``, the bins cover the range from the smallest to the largest element.
 
     Args:
-        input: the input tensor.
         bins: number of bins.
         min: lower end of the range; elements below it are not counted.
         max: upper end of the range; elements above it are not counted.
@@ -326,7 +324,6 @@ def histogram(
     """A histogram, and the edges of its bins.
 
     Args:
-        input: the input tensor.
         bins: number of bins of equal width, or a vector of increasing edges.
         range: lowest and highest edge; by default, the smallest and the largest element.
         weight: the weight of each element, a tensor of the shape of ``input``.

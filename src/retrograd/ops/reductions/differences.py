@@ -32,7 +32,6 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     """The ``n``-th forward difference along a dimension.
 
     Args:
-        input: the input tensor.
         n: how many times to take differences.
         dim: dimension to take differences along.
         prepend: tensor to put before ``input`` along ``dim`` first.

@@ -114,7 +114,6 @@ def vector_norm(
         ord: order of the norm. Infinity gives the largest absolute value, minus infinity the
             smallest, and 0 the number of elements that are not zero.
         dim: dimension or dimensions that hold the elements of the vectors; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
         dtype: dtype to compute in.
 
     Returns:
@@ -184,7 +183,6 @@ def matrix_norm(
             values), 2 or -2 (largest or smallest singular value), 1 or -1 (largest or smallest sum
             of a column), infinity or minus infinity (largest or smallest sum of a row).
         dim: the two dimensions of the matrices.
-        keepdim: keep the reduced dimensions, with size 1.
         dtype: dtype to compute in.
 
     Returns:
@@ -247,11 +245,9 @@ def norm(
     """The vector norm of all elements or along dimensions, or a matrix norm.
 
     Args:
-        input: the input tensor.
         p: order of the vector norm, or "fro" for the Frobenius norm, or "nuc" for the nuclear
             norm of matrices.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
         dtype: dtype to compute in.
 
     Returns:
@@ -279,12 +275,10 @@ def linalg_norm(
     """The norm of vectors or matrices.
 
     Args:
-        input: a tensor.
         ord: order of the norm: see ``vector_norm`` and ``matrix_norm``. None is the root of the sum
             of squares, over all elements if ``dim`` is None.
         dim: one dimension for vectors, two for matrices. By default, with ``ord``, a tensor of one
             dimension is a vector and one of two is a matrix.
-        keepdim: keep the reduced dimensions, with size 1.
         dtype: dtype to compute in.
 
     Returns:

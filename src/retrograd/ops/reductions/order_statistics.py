@@ -93,9 +93,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along a dimension; of two middle elements, the lower.
 
     Args:
-        input: the input tensor.
         dim: dimension to reduce; by default, all elements are reduced.
-        keepdim: keep the reduced dimension, with size 1.
 
     Returns:
         A tensor; with ``dim``, a named tuple ``(values, indices)``.
@@ -117,9 +115,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of the elements that are not NaN, of all or along a dimension.
 
     Args:
-        input: the input tensor.
         dim: dimension to reduce; by default, all elements are reduced.
-        keepdim: keep the reduced dimension, with size 1.
 
     Returns:
         A tensor; with ``dim``, a named tuple ``(values, indices)``.
@@ -158,10 +154,8 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """The ``k``-th smallest element along a dimension, and its index.
 
     Args:
-        input: the input tensor.
         k: rank of the element; 1 is the smallest.
         dim: dimension to reduce.
-        keepdim: keep the reduced dimension, with size 1.
 
     Returns:
         A named tuple ``(values, indices)``.
@@ -187,9 +181,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     Of several that are equally frequent, the smallest is returned.
 
     Args:
-        input: the input tensor.
         dim: dimension to reduce.
-        keepdim: keep the reduced dimension, with size 1.
 
     Returns:
         A named tuple ``(values, indices)``.
@@ -302,10 +294,8 @@ def quantile(
     """The quantiles of all elements, or of the elements along a dimension.
 
     Args:
-        input: the input tensor.
         q: probability between 0 and 1, a number or a vector of them.
         dim: dimension to reduce; by default, all elements are reduced.
-        keepdim: keep the reduced dimension, with size 1.
         interpolation: how to choose between two neighbouring elements: "linear", "lower",
             "higher", "midpoint" or "nearest".
 
@@ -328,10 +318,8 @@ def nanquantile(
     """The quantiles of the elements that are not NaN, of all or along a dimension.
 
     Args:
-        input: the input tensor.
         q: probability between 0 and 1, a number or a vector of them.
         dim: dimension to reduce; by default, all elements are reduced.
-        keepdim: keep the reduced dimension, with size 1.
         interpolation: how to choose between two neighbouring elements: "linear", "lower",
             "higher", "midpoint" or "nearest".
 

@@ -103,7 +103,6 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The cumulative product of the elements along a dimension.
 
     Args:
-        input: the input tensor.
         dim: dimension to accumulate along.
         dtype: dtype to convert ``input`` to before the computation.
 
@@ -191,7 +190,6 @@ def cummax(input: Any, dim: int) -> Any:
     """The cumulative maximum of the elements along a dimension, and its indices.
 
     Args:
-        input: the input tensor.
         dim: dimension to accumulate along.
 
     Returns:
@@ -211,7 +209,6 @@ def cummin(input: Any, dim: int) -> Any:
     """The cumulative minimum of the elements along a dimension, and its indices.
 
     Args:
-        input: the input tensor.
         dim: dimension to accumulate along.
 
     Returns:
@@ -272,7 +269,6 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     """The logarithm of the cumulative sum of exponentials, computed without overflow.
 
     Args:
-        input: the input tensor.
         dim: dimension to accumulate along.
 
     Returns:

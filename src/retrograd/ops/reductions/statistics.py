@@ -275,9 +275,7 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
     """The logarithm of the sum of exponentials along dimensions, computed without overflow.
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce.
-        keepdim: keep the reduced dimensions, with size 1.
 
     Returns:
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
@@ -311,9 +309,7 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     """The sum of all elements, or of the elements along dimensions, with NaN counted as zero.
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
         dtype: dtype to convert ``input`` to before the computation.
 
     Returns:
@@ -345,7 +341,6 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     Args:
         input: the input tensor, floating-point or complex.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
         dtype: dtype to convert ``input`` to before the computation.
 
     Returns:
@@ -399,9 +394,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
     """The minimum and the maximum of all elements, or along a dimension.
 
     Args:
-        input: the input tensor.
         dim: dimension to reduce; by default, all elements are reduced.
-        keepdim: keep the reduced dimension, with size 1.
 
     Returns:
         A named tuple ``(min, max)``.

@@ -103,7 +103,6 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Extracts diagonals with respect to two dimensions.
 
     Args:
-        input: The input tensor.
         offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
             below.
         dim1: The first of the two dimensions.
@@ -126,7 +125,6 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     """Creates matrices whose diagonals are the last dimension of a tensor.
 
     Args:
-        input: The input tensor.
         offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
             below.
         dim1: The first dimension of the matrices in the result.
@@ -204,7 +202,6 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     """Writes values to a diagonal of a copy of a tensor.
 
     Args:
-        input: The input tensor.
         src: The values, in the shape of ``diagonal(input, offset, dim1, dim2)``.
         offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
             below.

@@ -208,7 +208,6 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     For a 2-D tensor and ``dim=1``, ``result[i, j] = input[i, index[i, j]]``.
 
     Args:
-        input: The input tensor.
         dim: The dimension that is indexed.
         index: A tensor of integers with as many dimensions as ``input``.
         sparse_grad: Accepted for compatibility. Gradients are always dense.
@@ -304,7 +303,6 @@ def scatter(
     For 2-D tensors and ``dim=1``, ``result[i, index[i, j]] = src[i, j]``.
 
     Args:
-        input: The input tensor.
         dim: The dimension that is indexed.
         index: A tensor of integers with as many dimensions as ``input``.
         src: The elements: a tensor at least as large as ``index``, or a number.
@@ -355,7 +353,6 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     For 2-D tensors and ``dim=1``, ``result[i, index[i, j]] += src[i, j]``.
 
     Args:
-        input: The input tensor.
         dim: The dimension that is indexed.
         index: A tensor of integers with as many dimensions as ``input``. Indices may repeat.
         src: The elements to add, a tensor at least as large as ``index``.
@@ -386,7 +383,6 @@ def scatter_reduce(
     """Reduces elements of ``src`` into a copy of ``input``, by their indices along a dimension.
 
     Args:
-        input: The input tensor.
         dim: The dimension that is indexed.
         index: For each element of ``src``, the index along ``dim`` of the element of ``input`` that
             it is combined with. Indices may repeat.
@@ -427,7 +423,6 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """Selects elements along a dimension, such as by the result of ``argsort``.
 
     Args:
-        input: The input tensor.
         indices: A tensor of integers. Its other dimensions are broadcast with those of ``input``.
         dim: The dimension that is indexed. By default, the input is flattened.
 

@@ -74,7 +74,6 @@ def index_reduce(
     """Reduces slices of ``source`` into slices of a copy of ``input``.
 
     Args:
-        input: The input tensor.
         dim: The dimension along which slices are taken.
         index: For each slice of ``source``, the index of the slice of ``input`` that it is combined
             with. Indices may repeat.

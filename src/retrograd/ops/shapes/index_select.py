@@ -170,7 +170,6 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     """Selects slices along a dimension by their indices.
 
     Args:
-        input: The input tensor.
         dim: The dimension along which slices are selected.
         index: A vector of integers, the indices of the slices.
 
@@ -210,7 +209,6 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     """Adds slices of ``source`` to slices of a copy of ``input``.
 
     Args:
-        input: The input tensor.
         dim: The dimension along which slices are taken.
         index: For each slice of ``source``, the index of the slice of ``input`` that it is added
             to. Indices may repeat.
@@ -276,7 +274,6 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """Copies slices of ``source`` to slices of a copy of ``input``.
 
     Args:
-        input: The input tensor.
         dim: The dimension along which slices are taken.
         index: For each slice of ``source``, the index of the slice of ``input`` that it replaces.
         source: The slices to copy.
@@ -336,7 +333,6 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """Fills slices of a copy of ``input`` with one value.
 
     Args:
-        input: The input tensor.
         dim: The dimension along which slices are taken.
         index: A vector of integers, the indices of the slices.
         value: A number, or a tensor without dimensions.

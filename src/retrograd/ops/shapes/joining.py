@@ -31,7 +31,6 @@ def tensor_split(
     """Splits a tensor into pieces of nearly equal size, or at given indices.
 
     Args:
-        input: The input tensor.
         indices_or_sections: The number of pieces, or the indices along ``dim`` at which to split: a
             sequence or a tensor of integers.
         dim: The dimension to split.
@@ -497,7 +496,6 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
     """Splits a tensor into pieces of given sizes.
 
     Args:
-        input: The input tensor.
         split_sizes: The sizes of the pieces along ``dim``, which must add up to its size.
         dim: The dimension to split.
 
@@ -520,7 +518,6 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
     again.
 
     Args:
-        input: The input tensor.
         split_size: The size of each piece. The last one may be smaller.
         dim: The dimension to split.
 
@@ -551,7 +548,6 @@ def unsafe_split_with_sizes(
     not be used again.
 
     Args:
-        input: The input tensor.
         split_sizes: The sizes of the pieces along ``dim``, which must add up to its size.
         dim: The dimension to split.
 
@@ -575,7 +571,6 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     again.
 
     Args:
-        input: The input tensor.
         chunks: The number of pieces.
         dim: The dimension to split.
 

@@ -103,7 +103,6 @@ def masked_select(input: Any, mask: Any) -> Any:
     """Selects the elements for which a mask is true.
 
     Args:
-        input: The input tensor.
         mask: A tensor of bool, which is broadcast with ``input``.
 
     Returns:
@@ -127,7 +126,6 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """Replaces the elements for which a mask is true by consecutive elements of ``source``.
 
     Args:
-        input: The input tensor.
         mask: A tensor of bool, which is broadcast with ``input``.
         source: A tensor with at least as many elements as the mask selects.
 

@@ -25,7 +25,6 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """Splits one dimension into several.
 
     Args:
-        input: The input tensor.
         dim: The dimension to split.
         sizes: The sizes of the new dimensions. One of them may be -1, which is inferred.
 
@@ -60,9 +59,6 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 def ravel(input: Any) -> Any:
     """Flattens a tensor to one dimension.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         A 1-D tensor with the elements of ``input`` in row-major order. It is a view if ``input`` is
         contiguous.
@@ -80,7 +76,6 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     """Swaps two dimensions; the same as ``transpose``.
 
     Args:
-        input: The input tensor.
         dim0: The first dimension.
         dim1: The second dimension.
 
@@ -100,7 +95,6 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Swaps two dimensions; the same as ``transpose``.
 
     Args:
-        input: The input tensor.
         axis0: The first dimension.
         axis1: The second dimension.
 
@@ -206,7 +200,6 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Shifts elements along dimensions; those shifted past the end re-enter at the start.
 
     Args:
-        input: The input tensor.
         shifts: The number of positions to shift by: an integer, or one for each of ``dims``.
         dims: The dimensions to shift along. By default, the tensor is flattened, shifted, and given
             its shape back.
@@ -240,7 +233,6 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Rotates a tensor by 90 degrees in the plane of two dimensions.
 
     Args:
-        input: The input tensor.
         k: The number of rotations. A negative number rotates in the opposite direction.
         dims: The two dimensions of the plane. The rotation is from the first towards the second.
 

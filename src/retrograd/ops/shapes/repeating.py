@@ -27,7 +27,6 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
     of the tensor.
 
     Args:
-        input: The input tensor.
         *sizes: The size of the result, as integers or as one sequence.
         size: The size of the result as a sequence, passed by keyword.
 
@@ -114,7 +113,6 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
     """Repeats a tensor along each dimension.
 
     Args:
-        input: The input tensor.
         *sizes: The number of repetitions per dimension, as integers or as one sequence. There may
             be more than the tensor has dimensions; the extra ones are new leading dimensions.
         repeats: The numbers of repetitions as a sequence, passed by keyword.
@@ -156,7 +154,6 @@ def tile(input: Any, *repeats: Any, dims: Any = None) -> Any:
     last dimensions.
 
     Args:
-        input: The input tensor.
         *repeats: The number of repetitions per dimension, as integers or as one sequence.
         dims: The numbers of repetitions as a sequence, passed by keyword.
 

@@ -58,7 +58,6 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | 
     largest value.
 
     Args:
-        input: The input tensor.
         dim: The dimension to sort along.
         descending: Whether the largest element comes first.
         stable: Accepted for compatibility. The sort is always stable.
@@ -91,7 +90,6 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
     """Computes the indices that sort a tensor along a dimension.
 
     Args:
-        input: The input tensor.
         dim: The dimension to sort along.
         descending: Whether the largest element comes first.
         stable: Accepted for compatibility. The sort is always stable.
@@ -113,9 +111,6 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
 def msort(input: Any) -> Any:
     """Sorts a tensor along its first dimension, in ascending order.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         The sorted elements.
 
@@ -133,7 +128,6 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     """Finds the ``k`` largest or smallest elements along a dimension.
 
     Args:
-        input: The input tensor.
         k: The number of elements.
         dim: The dimension to search along.
         largest: Whether the largest elements are wanted, or else the smallest.
@@ -212,7 +206,6 @@ def unique(
     """Finds the distinct elements, or the distinct slices along a dimension.
 
     Args:
-        input: The input tensor.
         sorted: Accepted for compatibility. The result is always sorted.
         return_inverse: Whether to return, for each element, the index of its value in the result.
         return_counts: Whether to return how often each value occurs.
@@ -253,7 +246,6 @@ def unique_consecutive(
     """Removes all but the first element of every run of equal elements.
 
     Args:
-        input: The input tensor.
         return_inverse: Whether to return, for each element, the index of its run in the result.
         return_counts: Whether to return the length of each run.
         dim: The dimension whose slices are compared. By default, the input is flattened.
@@ -466,7 +458,6 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Finds the indices of the elements that are not zero.
 
     Args:
-        input: The input tensor.
         as_tuple: Whether the result is a tuple of one index tensor for each dimension.
 
     Returns:
@@ -484,9 +475,6 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 @public("torch method")
 def argwhere(input: Any) -> Any:
     """Finds the indices of the elements that are not zero.
-
-    Args:
-        input: The input tensor.
 
     Returns:
         A matrix with one row of indices for each element.

@@ -80,7 +80,6 @@ def take(input: Any, index: Any) -> Any:
     """Selects elements by their indices in the flattened tensor.
 
     Args:
-        input: The input tensor.
         index: A tensor of integers. Negative ones count from the end.
 
     Returns:
@@ -101,7 +100,6 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Writes elements to a copy of ``input``, by their indices in the flattened tensor.
 
     Args:
-        input: The input tensor.
         index: A tensor of integers.
         source: The elements, as many as there are indices.
         accumulate: Whether the elements are added to those of ``input`` instead of replacing them.
@@ -136,7 +134,6 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     """Writes values to ``input[indices]`` in a copy of ``input``.
 
     Args:
-        input: The input tensor.
         indices: A tuple of index tensors, one for each of the leading dimensions. ``None`` selects
             all of a dimension.
         values: A tensor that can be broadcast to the shape of ``input[indices]``.

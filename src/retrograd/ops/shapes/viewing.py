@@ -55,7 +55,6 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     """Extracts sliding windows along a dimension.
 
     Args:
-        input: The input tensor.
         dimension: The dimension along which the windows lie.
         size: The size of a window.
         step: The distance between the starts of neighbouring windows.
@@ -101,7 +100,6 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """Copies a range of slices along a dimension.
 
     Args:
-        input: The input tensor.
         dim: The dimension to narrow.
         start: The index of the first slice.
         length: The number of slices.
@@ -190,7 +188,6 @@ def as_strided(
     """Creates a view of the memory of a tensor with a given size, stride and offset.
 
     Args:
-        input: The input tensor.
         size: The shape of the view.
         stride: The stride of the view, in elements, for each dimension.
         storage_offset: The index in the storage of the first element. The default is that of
@@ -299,7 +296,6 @@ def as_strided_scatter(
     """Writes values to a strided view of a copy of a tensor.
 
     Args:
-        input: The input tensor.
         src: The values, in the shape ``size``.
         size: The shape of the view.
         stride: The stride of the view, in elements, for each dimension.
@@ -358,7 +354,6 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """Writes values to one slice of a copy of a tensor.
 
     Args:
-        input: The input tensor.
         src: The values, in the shape of ``select(input, dim, index)``.
         dim: The dimension along which the slice is taken.
         index: The index of the slice.
@@ -385,7 +380,6 @@ def slice_scatter(
     """Writes values to a range of slices of a copy of a tensor.
 
     Args:
-        input: The input tensor.
         src: The values, in the shape of the range.
         dim: The dimension along which slices are taken.
         start: The index of the first slice. The default is 0.
