@@ -47,7 +47,7 @@ def test_a_section_is_made_if_there_is_none() -> None:
         """Summary."""
 
     assert complete(Layer, MEANINGS).__doc__ == (
-        "Summary.\n\nArgs:\n    a, b: Ignored.\n    keepdim: Keep it.\n\nExample:\n    >>> Layer"
+        "Summary.\n\nArgs:\n    b: Ignored.\n    keepdim: Keep it.\n\nExample:\n    >>> Layer"
     )
     assert complete(method, MEANINGS).__doc__ == "Summary.\n\nArgs:\n    input: The input."
 

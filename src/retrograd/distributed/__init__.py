@@ -55,6 +55,7 @@ from retrograd.distributed._sharing import (
     scatter,
 )
 from retrograd.distributed._work import Work
+from retrograd.ops._sections import complete_all as _complete_all
 
 # PyTorch's later names.
 all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor
@@ -109,3 +110,14 @@ __all__ = [
     "send",
     "send_object_list",
 ]
+
+_complete_all(globals(), {
+    "group": "the process group; all processes by default.",
+    "async_op": "return at once, with a ``Work``.",
+    "src": "the sending rank.",
+    "dst": "the receiving rank.",
+    "group_src": "the sending rank, numbered within the group.",
+    "group_dst": "the receiving rank, numbered within the group.",
+    "tag": "number that sender and receiver must agree on.",
+    "op": "a ``ReduceOp``.",
+})  # fmt: skip

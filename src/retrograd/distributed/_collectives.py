@@ -36,8 +36,6 @@ def barrier(
     """Wait until all ranks have made this call.
 
     Args:
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
         device_ids: no effect.
         timeout: limit, if other than that of the group.
 
@@ -66,10 +64,6 @@ def broadcast(
 
     Args:
         tensor: the tensor.
-        src: the sending rank.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-        group_src: the sending rank, numbered within the group.
 
     Returns:
         The ``Work`` if ``async_op``, else None.
@@ -109,9 +103,6 @@ def all_reduce(
 
     Args:
         tensor: the tensor of this rank.
-        op: a ``ReduceOp``.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
 
     Returns:
         The ``Work`` if ``async_op``, else None.
@@ -167,11 +158,6 @@ def reduce(
 
     Args:
         tensor: the tensor of this rank.
-        dst: the receiving rank.
-        op: a ``ReduceOp``.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-        group_dst: the receiving rank, numbered within the group.
 
     Returns:
         The ``Work`` if ``async_op``, else None.

@@ -20,7 +20,6 @@ def monitored_barrier(
     """Wait until all ranks have made this call; rank 0 reports those that do not arrive in time.
 
     Args:
-        group: the process group; all processes by default.
         timeout: limit, if other than that of the group.
         wait_all_ranks: report all missing ranks, rather than the first.
 

@@ -47,7 +47,6 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     Args:
         object_list: list to fill, with an entry for each rank.
         obj: the object of this rank.
-        group: the process group; all processes by default.
 
     Example:
         >>> import retrograd.distributed as dist
@@ -84,9 +83,6 @@ def gather_object(
     Args:
         obj: the object of this rank.
         object_gather_list: list to fill, on rank ``dst``.
-        dst: the receiving rank.
-        group: the process group; all processes by default.
-        group_dst: the receiving rank, numbered within the group.
 
     Example:
         >>> import retrograd.distributed as dist
@@ -120,10 +116,7 @@ def broadcast_object_list(
 
     Args:
         object_list: the objects, or a list of the same length to fill.
-        src: the sending rank.
-        group: the process group; all processes by default.
         device: no effect.
-        group_src: the sending rank, numbered within the group.
 
     Example:
         >>> import retrograd.distributed as dist
@@ -158,9 +151,6 @@ def scatter_object_list(
     Args:
         scatter_object_output_list: list whose first entry is set.
         scatter_object_input_list: the objects, on rank ``src``.
-        src: the sending rank.
-        group: the process group; all processes by default.
-        group_src: the sending rank, numbered within the group.
 
     Example:
         >>> import retrograd.distributed as dist
@@ -198,9 +188,7 @@ def send_object_list(
     Args:
         object_list: the objects.
         dst: the receiving rank. A rank cannot send to itself.
-        group: the process group; all processes by default.
         device: no effect.
-        group_dst: the receiving rank, numbered within the group.
 
     Example:
         >>> import retrograd.distributed as dist
@@ -223,9 +211,7 @@ def recv_object_list(
     Args:
         object_list: list to fill, with as many entries as are sent.
         src: the sending rank; any rank by default.
-        group: the process group; all processes by default.
         device: no effect.
-        group_src: the sending rank, numbered within the group.
 
     Returns:
         The rank that the objects came from.

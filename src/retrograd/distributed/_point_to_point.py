@@ -99,10 +99,6 @@ def isend(
 
     Args:
         tensor: the tensor.
-        dst: the receiving rank.
-        group: the process group; all processes by default.
-        tag: number that sender and receiver must agree on.
-        group_dst: the receiving rank, numbered within the group.
 
     Returns:
         The ``Work``, or None outside of the group.
@@ -146,9 +142,6 @@ def irecv(
     Args:
         tensor: the tensor to write to, of the dtype and shape of the one that is sent.
         src: the sending rank; any rank by default.
-        group: the process group; all processes by default.
-        tag: number that sender and receiver must agree on.
-        group_src: the sending rank, numbered within the group.
 
     Returns:
         The ``Work``, or None outside of the group.
@@ -196,9 +189,6 @@ def send(
     Args:
         tensor: the tensor.
         dst: the receiving rank. A rank cannot send to itself.
-        group: the process group; all processes by default.
-        tag: number that sender and receiver must agree on.
-        group_dst: the receiving rank, numbered within the group.
 
     Example:
         >>> import retrograd as torch
@@ -225,9 +215,6 @@ def recv(
     Args:
         tensor: the tensor to write to, of the dtype and shape of the one that is sent.
         src: the sending rank; any rank by default.
-        group: the process group; all processes by default.
-        tag: number that sender and receiver must agree on.
-        group_src: the sending rank, numbered within the group.
 
     Returns:
         The rank that the tensor came from, or -1 outside of the group.
@@ -269,8 +256,6 @@ class P2POp:
         op: ``isend`` or ``irecv``.
         tensor: the tensor to send, or to write to.
         peer: the rank to send to or receive from.
-        group: the process group; all processes by default.
-        tag: number that sender and receiver must agree on.
         group_peer: the rank to send to or receive from, numbered within the group.
 
     Example:

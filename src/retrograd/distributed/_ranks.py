@@ -10,9 +10,6 @@ from retrograd.distributed._groups import ProcessGroup, is_member, resolve
 def get_rank(group: Any = None) -> int:
     """The number of this process in a group.
 
-    Args:
-        group: the process group; all processes by default.
-
     Returns:
         The rank, or -1 outside of the group.
 
@@ -29,9 +26,6 @@ def get_rank(group: Any = None) -> int:
 def get_world_size(group: Any = None) -> int:
     """How many processes are in a group.
 
-    Args:
-        group: the process group; all processes by default.
-
     Returns:
         The number of processes, or -1 outside of the group.
 
@@ -47,9 +41,6 @@ def get_world_size(group: Any = None) -> int:
 
 def get_backend(group: Any = None) -> str:
     """The means by which processes communicate: always MPI.
-
-    Args:
-        group: the process group; all processes by default.
 
     Returns:
         The string "mpi".

@@ -77,10 +77,6 @@ def _check_parts(name: str, whole: Any, part: Any, count: int) -> None:
 
 
 _ASYNC = """\
-Args:
-    group: the process group; all processes by default.
-    async_op: return at once, with a ``Work``.
-
 Returns:
     The ``Work`` if ``async_op``, else None.
 """
@@ -168,10 +164,6 @@ def gather(
     Args:
         tensor: the tensor of this rank.
         gather_list: tensors to receive into, on rank ``dst``.
-        dst: the receiving rank.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-        group_dst: the receiving rank, numbered within the group.
 
     Returns:
         The ``Work`` if ``async_op``, else None.
@@ -227,10 +219,6 @@ def scatter(
     Args:
         tensor: tensor to receive into.
         scatter_list: the tensors, on rank ``src``.
-        src: the sending rank.
-        group: the process group; all processes by default.
-        async_op: return at once, with a ``Work``.
-        group_src: the sending rank, numbered within the group.
 
     Returns:
         The ``Work`` if ``async_op``, else None.
@@ -305,7 +293,6 @@ def reduce_scatter(
     Args:
         output: tensor to receive into.
         input_list: tensors of this rank, one for each rank.
-        op: a ``ReduceOp``.
 
     Example:
         >>> import retrograd as torch
@@ -340,7 +327,6 @@ def reduce_scatter_tensor(
     Args:
         output: tensor to receive into.
         input: the tensor of this rank.
-        op: a ``ReduceOp``.
 
     Example:
         >>> import retrograd as torch

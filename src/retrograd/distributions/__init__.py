@@ -79,6 +79,7 @@ from retrograd.distributions.distribution import Distribution, ExponentialFamily
 from retrograd.distributions.kl import kl_divergence, register_kl
 from retrograd.distributions.transforms import *  # noqa: F403
 from retrograd.distributions.transforms import __all__ as _transforms
+from retrograd.ops._sections import complete_all as _complete_all
 
 # PyTorch has a module for each distribution; programs import from them.
 _MODULES = {
@@ -111,3 +112,9 @@ __all__ = [
     "constraint_registry", "constraints", "kl_divergence", "register_kl", "transform_to",
     "transforms", "utils", *_transforms,
 ]  # fmt: skip
+
+_complete_all(globals(), {
+    "validate_args": "whether parameters and values are checked.",
+    "cache_size": "0 or 1.",
+    "temperature": "how soft the draws are.",
+})  # fmt: skip

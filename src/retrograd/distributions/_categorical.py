@@ -26,7 +26,6 @@ class Categorical(Distribution):
     Args:
         probs: the probabilities along the last dimension; they are normalized.
         logits: log-probabilities, up to a constant, in place of them.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Categorical(torch.tensor([0.0, 1.0])).sample()
@@ -120,7 +119,6 @@ class OneHotCategorical(_OfCategorical):
     Args:
         probs: the probabilities along the last dimension; they are normalized.
         logits: log-probabilities, up to a constant, in place of them.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> OneHotCategorical(torch.tensor([0.0, 1.0])).sample()
@@ -175,7 +173,6 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     Args:
         probs: the probabilities along the last dimension; they are normalized.
         logits: log-probabilities, up to a constant, in place of them.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> OneHotCategoricalStraightThrough(torch.tensor([0.0, 1.0])).rsample()
@@ -195,7 +192,6 @@ class Multinomial(_OfCategorical):
         total_count: the number of choices.
         probs: the probabilities along the last dimension; they are normalized.
         logits: log-probabilities, up to a constant, in place of them.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Multinomial(3, torch.tensor([0.0, 1.0])).sample()

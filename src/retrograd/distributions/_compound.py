@@ -18,7 +18,6 @@ class Independent(Distribution):
     Args:
         base_distribution: the distribution.
         reinterpreted_batch_ndims: how many dimensions of the batch.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> d = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
@@ -93,7 +92,6 @@ class TransformedDistribution(Distribution):
     Args:
         base_distribution: the distribution of the variable.
         transforms: the function, or a list of functions that are applied in turn.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> from retrograd.distributions import Normal, ExpTransform
@@ -202,7 +200,6 @@ class MixtureSameFamily(Distribution):
     Args:
         mixture_distribution: a Categorical, with the probability of each component.
         component_distribution: the components, along the last dimension of the batch.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> from retrograd.distributions import Categorical, Normal

@@ -62,7 +62,6 @@ class Bernoulli(_OfChance, ExponentialFamily):
     Args:
         probs: the probability of a one.
         logits: its log-odds, in place of it.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Bernoulli(torch.tensor([1.0, 0.0])).sample()
@@ -125,7 +124,6 @@ class Binomial(_OfChance):
         total_count: the number of trials.
         probs: the probability of success.
         logits: its log-odds, in place of it.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Binomial(10, torch.tensor(0.5)).mean
@@ -191,7 +189,6 @@ class Geometric(_OfChance):
     Args:
         probs: the probability of success.
         logits: its log-odds, in place of it.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Geometric(torch.tensor(0.5)).mean
@@ -252,7 +249,6 @@ class NegativeBinomial(_OfChance):
         total_count: the number of failures. It need not be whole.
         probs: the probability of success.
         logits: its log-odds, in place of it.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> NegativeBinomial(3, torch.tensor(0.5)).mean
@@ -301,7 +297,6 @@ class Poisson(ExponentialFamily):
 
     Args:
         rate: the mean number.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Poisson(torch.tensor(2.0)).variance

@@ -23,9 +23,6 @@ from retrograd.nn import functional
 class ExpTransform(Transform):
     """The exponential function.
 
-    Args:
-        cache_size: 0 or 1.
-
     Example:
         >>> ExpTransform().inv(torch.ones(1))
         tensor([0.])
@@ -49,7 +46,6 @@ class PowerTransform(Transform):
 
     Args:
         exponent: the exponent.
-        cache_size: 0 or 1.
 
     Example:
         >>> PowerTransform(2.0)(torch.tensor([3.0]))
@@ -99,9 +95,6 @@ def _clipped_sigmoid(x: Any) -> Any:
 class SigmoidTransform(Transform):
     """The logistic function, kept off 0 and 1.
 
-    Args:
-        cache_size: 0 or 1.
-
     Example:
         >>> SigmoidTransform()(torch.zeros(1))
         tensor([0.5000])
@@ -125,9 +118,6 @@ class SigmoidTransform(Transform):
 class SoftplusTransform(Transform):
     """``log(1 + exp(x))``.
 
-    Args:
-        cache_size: 0 or 1.
-
     Example:
         >>> SoftplusTransform()(torch.zeros(1))
         tensor([0.6931])
@@ -149,9 +139,6 @@ class SoftplusTransform(Transform):
 class TanhTransform(Transform):
     """The hyperbolic tangent.
 
-    Args:
-        cache_size: 0 or 1.
-
     Example:
         >>> TanhTransform()(torch.zeros(1))
         tensor([0.])
@@ -172,9 +159,6 @@ class TanhTransform(Transform):
 
 class AbsTransform(Transform):
     """The absolute value. Its inverse is the identity.
-
-    Args:
-        cache_size: 0 or 1.
 
     Example:
         >>> AbsTransform()(torch.tensor([-2.0]))
@@ -198,7 +182,6 @@ class AffineTransform(Transform):
         loc: what is added.
         scale: the factor.
         event_dim: how many dimensions belong to one value.
-        cache_size: 0 or 1.
 
     Example:
         >>> AffineTransform(1.0, 2.0)(torch.ones(1))
@@ -289,9 +272,6 @@ class _OfVectors(Transform):
 class SoftmaxTransform(_OfVectors):
     """Softmax. It is not invertible; the inverse gives logarithms.
 
-    Args:
-        cache_size: 0 or 1.
-
     Example:
         >>> SoftmaxTransform()(torch.zeros(2))
         tensor([0.5000, 0.5000])
@@ -310,9 +290,6 @@ class SoftmaxTransform(_OfVectors):
 class StickBreakingTransform(_OfVectors):
     """From vectors to a simplex with one element more: each element takes a part of what the ones
     before it have left.
-
-    Args:
-        cache_size: 0 or 1.
 
     Example:
         >>> StickBreakingTransform()(torch.zeros(1))
@@ -343,9 +320,6 @@ class StickBreakingTransform(_OfVectors):
 
 class CorrCholeskyTransform(Transform):
     """From vectors of D (D - 1) / 2 numbers to the Cholesky factors of D x D correlations.
-
-    Args:
-        cache_size: 0 or 1.
 
     Example:
         >>> CorrCholeskyTransform()(torch.zeros(1))
@@ -392,9 +366,6 @@ class CorrCholeskyTransform(Transform):
 class LowerCholeskyTransform(Transform):
     """From square matrices to lower triangular ones with a positive diagonal.
 
-    Args:
-        cache_size: 0 or 1.
-
     Example:
         >>> LowerCholeskyTransform()(torch.zeros(2, 2))
         tensor([[1., 0.],
@@ -413,9 +384,6 @@ class LowerCholeskyTransform(Transform):
 
 class PositiveDefiniteTransform(Transform):
     """From square matrices to positive definite ones.
-
-    Args:
-        cache_size: 0 or 1.
 
     Example:
         >>> PositiveDefiniteTransform()(torch.zeros(2, 2))

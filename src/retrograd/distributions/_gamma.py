@@ -19,7 +19,6 @@ class Gamma(ExponentialFamily):
     Args:
         concentration: the shape parameter.
         rate: the inverse of the scale.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Gamma(2.0, 4.0).mean
@@ -85,7 +84,6 @@ class Chi2(Gamma):
 
     Args:
         df: the degrees of freedom.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Chi2(3.0).mean
@@ -109,7 +107,6 @@ class Dirichlet(ExponentialFamily):
 
     Args:
         concentration: the parameters, along the last dimension.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Dirichlet(torch.tensor([1.0, 3.0])).mean
@@ -178,7 +175,6 @@ class Beta(ExponentialFamily):
     Args:
         concentration1: the parameter of 1.
         concentration0: the parameter of 0.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Beta(1.0, 3.0).mean
@@ -249,7 +245,6 @@ class FisherSnedecor(Distribution):
     Args:
         df1: the degrees of freedom above the line.
         df2: the degrees of freedom below.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> FisherSnedecor(1.0, 4.0).mean
@@ -303,7 +298,6 @@ class StudentT(Distribution):
         df: the degrees of freedom.
         loc: the location.
         scale: the scale.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> StudentT(4.0).variance

@@ -97,7 +97,6 @@ class MultivariateNormal(_OfCovariance):
         covariance_matrix: the covariance.
         precision_matrix: its inverse.
         scale_tril: its Cholesky factor.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> MultivariateNormal(torch.zeros(2), torch.eye(2)).log_prob(torch.zeros(2))
@@ -168,7 +167,6 @@ class LowRankMultivariateNormal(Distribution):
         loc: the mean.
         cov_factor: a matrix W; its product with its transpose is part of the covariance.
         cov_diag: the diagonal that is added.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> d = LowRankMultivariateNormal(torch.zeros(2), torch.ones(2, 1), torch.ones(2))
@@ -313,7 +311,6 @@ class Wishart(_OfCovariance, ExponentialFamily):
         covariance_matrix: the covariance of the vectors.
         precision_matrix: its inverse.
         scale_tril: its Cholesky factor.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Wishart(torch.tensor(3.0), torch.eye(2)).mean
@@ -437,7 +434,6 @@ class LKJCholesky(Distribution):
     Args:
         dim: the size of the matrices.
         concentration: 1 for a uniform distribution of the correlations; more prefers the identity.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> LKJCholesky(3, 0.5).sample().shape

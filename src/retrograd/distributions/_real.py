@@ -19,7 +19,6 @@ class Normal(ExponentialFamily):
     Args:
         loc: the mean.
         scale: the standard deviation.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Normal(0.0, 1.0).log_prob(torch.tensor(0.0))
@@ -90,7 +89,6 @@ class Laplace(Distribution):
     Args:
         loc: the mean.
         scale: the scale.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Laplace(0.0, 1.0).log_prob(torch.tensor(0.0))
@@ -148,7 +146,6 @@ class Cauchy(Distribution):
     Args:
         loc: the median.
         scale: half the interquartile range.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Cauchy(0.0, 1.0).cdf(torch.tensor(1.0))
@@ -202,7 +199,6 @@ class Uniform(Distribution):
     Args:
         low: the lower end.
         high: the upper end, which is not in the interval.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Uniform(0.0, 4.0).mean
@@ -266,7 +262,6 @@ class Exponential(ExponentialFamily):
 
     Args:
         rate: the inverse of the mean.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Exponential(2.0).mean
@@ -330,7 +325,6 @@ class GeneralizedPareto(Distribution):
         loc: the lower end.
         scale: the scale.
         concentration: the shape: of a heavy tail if positive, of an interval if negative.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> GeneralizedPareto(0.0, 1.0, 0.5).mean
@@ -426,7 +420,6 @@ class VonMises(Distribution):
     Args:
         loc: the angle in the middle.
         concentration: how close to it the angles are.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> VonMises(torch.tensor(0.0), torch.tensor(1.0)).log_prob(torch.tensor(0.0))

@@ -20,10 +20,8 @@ class LogitRelaxedBernoulli(_OfChance):
     """The log-odds of a RelaxedBernoulli.
 
     Args:
-        temperature: how soft the draws are.
         probs: the probability of a one.
         logits: its log-odds, in place of it.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> LogitRelaxedBernoulli(torch.tensor(1.0), 0.5).log_prob(torch.tensor(0.0))
@@ -57,10 +55,8 @@ class RelaxedBernoulli(TransformedDistribution):
     """A continuous distribution between 0 and 1 that becomes a Bernoulli as it gets cold.
 
     Args:
-        temperature: how soft the draws are.
         probs: the probability of a one.
         logits: its log-odds, in place of it.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> RelaxedBernoulli(torch.tensor(1.0), 0.5).log_prob(torch.tensor(0.5))
@@ -86,10 +82,8 @@ class ExpRelaxedCategorical(_OfCategorical):
     """The logarithm of a RelaxedOneHotCategorical.
 
     Args:
-        temperature: how soft the draws are.
         probs: the probabilities along the last dimension; they are normalized.
         logits: log-probabilities, up to a constant, in place of them.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> ExpRelaxedCategorical(torch.tensor(1.0), torch.ones(2)).event_shape
@@ -126,10 +120,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     """A continuous distribution over a simplex that becomes a one-hot choice as it gets cold.
 
     Args:
-        temperature: how soft the draws are.
         probs: the probabilities along the last dimension; they are normalized.
         logits: log-probabilities, up to a constant, in place of them.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> RelaxedOneHotCategorical(torch.tensor(1.0), torch.ones(2)).event_shape
@@ -158,7 +150,6 @@ class ContinuousBernoulli(_OfChance, ExponentialFamily):
         probs: the parameter p.
         logits: its log-odds, in place of it.
         lims: the interval around one half in which series replace formulas that are 0 / 0 there.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> ContinuousBernoulli(torch.tensor(0.5)).mean

@@ -216,7 +216,6 @@ class ComposeTransform(Transform):
 
     Args:
         parts: the functions.
-        cache_size: 0 or 1.
 
     Example:
         >>> from retrograd.distributions.transforms import AffineTransform, ExpTransform
@@ -339,7 +338,6 @@ class IndependentTransform(Transform):
     Args:
         base_transform: the function.
         reinterpreted_batch_ndims: how many dimensions more.
-        cache_size: 0 or 1.
 
     Example:
         >>> from retrograd.distributions.transforms import ExpTransform
@@ -407,7 +405,6 @@ class ReshapeTransform(Transform):
     Args:
         in_shape: the shape of an event.
         out_shape: the shape of its image.
-        cache_size: 0 or 1.
 
     Example:
         >>> ReshapeTransform((4,), (2, 2))(torch.zeros(3, 4)).shape
@@ -490,7 +487,6 @@ class CatTransform(_Parts):
         tseq: the functions.
         dim: the dimension along which the parts lie.
         lengths: the length of each part. The default is 1.
-        cache_size: 0 or 1.
 
     Example:
         >>> from retrograd.distributions.transforms import ExpTransform
@@ -554,7 +550,6 @@ class StackTransform(_Parts):
     Args:
         tseq: the functions.
         dim: the dimension.
-        cache_size: 0 or 1.
 
     Example:
         >>> from retrograd.distributions.transforms import ExpTransform
@@ -600,7 +595,6 @@ class CumulativeDistributionTransform(Transform):
 
     Args:
         distribution: the distribution.
-        cache_size: 0 or 1.
 
     Example:
         >>> CumulativeDistributionTransform(torch.distributions.Normal(0.0, 1.0))(torch.zeros(1))

@@ -26,7 +26,6 @@ class LogNormal(TransformedDistribution):
     Args:
         loc: the mean of the logarithm.
         scale: the standard deviation of the logarithm.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> LogNormal(0.0, 1.0).mode
@@ -68,7 +67,6 @@ class LogisticNormal(TransformedDistribution):
     Args:
         loc: the means.
         scale: the standard deviations.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> LogisticNormal(torch.zeros(2), torch.ones(2)).event_shape
@@ -125,7 +123,6 @@ class HalfNormal(_Half):
 
     Args:
         scale: the standard deviation of the normal number.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> HalfNormal(1.0).mean
@@ -152,7 +149,6 @@ class HalfCauchy(_Half):
 
     Args:
         scale: the scale of the Cauchy number.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> HalfCauchy(1.0).cdf(torch.tensor(1.0))
@@ -180,7 +176,6 @@ class Gumbel(TransformedDistribution):
     Args:
         loc: the location.
         scale: the scale.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Gumbel(0.0, 1.0).mean
@@ -233,7 +228,6 @@ class InverseGamma(TransformedDistribution):
     Args:
         concentration: the shape parameter.
         rate: the rate of the gamma number.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> InverseGamma(3.0, 4.0).mean
@@ -281,7 +275,6 @@ class Kumaraswamy(TransformedDistribution):
     Args:
         concentration1: the first parameter.
         concentration0: the second parameter.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Kumaraswamy(1.0, 1.0).mean
@@ -338,7 +331,6 @@ class Pareto(TransformedDistribution):
     Args:
         scale: the threshold.
         alpha: the exponent of the tail.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Pareto(1.0, 2.0).mean
@@ -382,7 +374,6 @@ class Weibull(TransformedDistribution):
     Args:
         scale: the scale.
         concentration: the shape parameter.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> Weibull(2.0, 1.0).mean

@@ -323,7 +323,6 @@ class ExponentialFamily(Distribution):
     Args:
         batch_shape: the shape of the batch.
         event_shape: the shape of one draw.
-        validate_args: whether parameters and values are checked.
 
     Example:
         >>> isinstance(torch.distributions.Normal(0.0, 1.0), ExponentialFamily)

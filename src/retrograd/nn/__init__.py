@@ -44,6 +44,7 @@ from retrograd.nn.recurrent_cells import *
 from retrograd.nn.shapes import *
 from retrograd.nn.softmax import *
 from retrograd.nn.transformer import *
+from retrograd.ops._sections import complete_all as _complete_all
 
 # The form that type checkers understand.
 __all__ = ["Module", "functional", "init"]
@@ -66,6 +67,14 @@ __all__ += shapes.__all__
 __all__ += softmax.__all__
 __all__ += transformer.__all__
 
+_complete_all(globals(), {
+    "size_average, reduce": "deprecated; use ``reduction``.",
+    "reduction": '"mean", "sum", or "none" for a loss per element.',
+    "inplace": "overwrite the input.",
+    "bias": "whether there are biases.",
+    "device": "must be the CPU.",
+    "dtype": "dtype of the parameters.",
+})  # fmt: skip
 
 _ELSEWHERE = {
     "lazy": [

@@ -91,7 +91,6 @@ class PReLU(Module):
         num_parameters: 1 for a single weight, or the number of channels (dimension 1 of the
             input) for a weight per channel.
         init: initial value of the weight.
-        device: must be the CPU.
         dtype: dtype of the weight.
 
     Shape:

@@ -37,8 +37,6 @@ class MultiheadAttention(Module):
         kdim: size of keys, if other than ``embed_dim``.
         vdim: size of values, if other than ``embed_dim``.
         batch_first: whether the batch is the first dimension, ``(N, L, E)``, or the second.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         query: ``(L, N, embed_dim)``, or ``(N, L, embed_dim)`` if ``batch_first``, or

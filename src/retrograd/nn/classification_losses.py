@@ -18,7 +18,6 @@ class CrossEntropyLoss(WeightedLoss):
     Args:
         weight: a weight for each class, of shape ``(C,)``. "mean" divides by the sum of the
             weights of the targets.
-        size_average, reduce: deprecated; use ``reduction``.
         ignore_index: target class that contributes nothing. Not for target probabilities.
         reduction: "mean", "sum", or "none" for a loss per sample.
         label_smoothing: share of the target that is spread evenly over all classes, from 0 to 1.
@@ -51,7 +50,6 @@ class NLLLoss(WeightedLoss):
     Args:
         weight: a weight for each class, of shape ``(C,)``. "mean" divides by the sum of the
             weights of the targets.
-        size_average, reduce: deprecated; use ``reduction``.
         ignore_index: target class that contributes nothing.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
@@ -83,7 +81,6 @@ class KLDivLoss(Loss):
     "mean" divides by the number of elements, which is not the divergence; use "batchmean".
 
     Args:
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "batchmean" (the sum divided by the size of the first dimension), "mean",
             "sum", or "none" for a value per element.
         log_target: whether the target holds logarithms of probabilities, too.
@@ -116,8 +113,6 @@ class BCELoss(WeightedLoss):
 
     Args:
         weight: a factor for each element, of a shape that broadcasts with the input.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Shape:
         Input and target: the same shape, any; elements from 0 to 1.
@@ -143,8 +138,6 @@ class BCEWithLogitsLoss(Loss):
 
     Args:
         weight: a factor for each element, of a shape that broadcasts with the input.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
         pos_weight: a factor for the term of positive targets, of a shape that broadcasts.
 
     Shape:
@@ -170,10 +163,6 @@ class BCEWithLogitsLoss(Loss):
 class SoftMarginLoss(Loss):
     """Logistic loss of targets 1 and -1: ``log(1 + exp(-target * input))``.
 
-    Args:
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
-
     Shape:
         Input and target: the same shape, any.
         Output: a scalar; the shape of the input for "none".
@@ -198,7 +187,6 @@ class MultiLabelMarginLoss(SoftMarginLoss):
     ``sum over targets y and other classes i of max(0, 1 - (input[y] - input[i])) / C``.
 
     Args:
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
     Shape:
@@ -221,7 +209,6 @@ class MultiLabelSoftMarginLoss(BCELoss):
 
     Args:
         weight: a weight for each class, of shape ``(C,)``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
     Shape:
@@ -248,7 +235,6 @@ class MultiMarginLoss(WeightedLoss):
         p: exponent, 1 or 2.
         margin: by how much the score of the target should exceed the others.
         weight: a weight for each class, of shape ``(C,)``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
     Shape:

@@ -40,7 +40,6 @@ class Dropout(_Dropout):
 
     Args:
         p: probability that an element is zeroed.
-        inplace: overwrite the input.
 
     Shape:
         Input and output: any shape.
@@ -104,7 +103,6 @@ class AlphaDropout(_Dropout):
 
     Args:
         p: probability that an element is replaced.
-        inplace: overwrite the input.
 
     Shape:
         Input and output: any shape.
@@ -123,7 +121,6 @@ class FeatureAlphaDropout(_Dropout):
 
     Args:
         p: probability that a channel is replaced.
-        inplace: overwrite the input.
 
     Shape:
         Input and output: ``(N, C, ...)``.

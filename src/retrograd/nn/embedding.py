@@ -79,7 +79,6 @@ class Embedding(_Table):
         norm_type: order of the norm for ``max_norm``.
         scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
         sparse: no effect.
-        device: must be the CPU.
         dtype: dtype of the table.
 
     Shape:
@@ -157,7 +156,6 @@ class EmbeddingBag(_Table):
         sparse: no effect.
         include_last_offset: whether ``offsets`` ends with the total number of indices.
         padding_idx: index of a row that is left out of every bag.
-        device: must be the CPU.
         dtype: dtype of the table.
 
     Shape:

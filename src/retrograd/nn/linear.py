@@ -45,8 +45,6 @@ class Linear(Module):
         in_features: size of each input.
         out_features: size of each output.
         bias: whether to add a learned bias.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         Input: ``(*, in_features)``. Output: ``(*, out_features)``.
@@ -104,8 +102,6 @@ class Bilinear(Module):
         in2_features: size of the second input.
         out_features: size of the output.
         bias: whether to add a learned bias.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         input1: ``(*, in1_features)``. input2: ``(*, in2_features)``. Output: ``(*, out_features)``.

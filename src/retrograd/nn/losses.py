@@ -16,10 +16,6 @@ from retrograd.tensor._tensor import Tensor
 class L1Loss(Loss):
     """Absolute error: ``abs(input - target)``.
 
-    Args:
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
-
     Shape:
         Input and target: the same shape, any.
         Output: a scalar; the shape of the input for "none".
@@ -41,10 +37,6 @@ class L1Loss(Loss):
 class MSELoss(L1Loss):
     """Squared error: ``(input - target)**2``.
 
-    Args:
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
-
     Shape:
         Input and target: the same shape, any.
         Output: a scalar; the shape of the input for "none".
@@ -65,8 +57,6 @@ class SmoothL1Loss(Loss):
     ``d - 0.5 * beta``.
 
     Args:
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
         beta: difference at which the two parts meet; 0 gives ``L1Loss``.
 
     Shape:
@@ -96,7 +86,6 @@ class HuberLoss(Loss):
     ``delta * (d - 0.5 * delta)``.
 
     Args:
-        reduction: "mean", "sum", or "none" for a loss per element.
         delta: difference at which the two parts meet; positive.
 
     Shape:
@@ -128,9 +117,7 @@ class PoissonNLLLoss(Loss):
         log_input: whether the input is the logarithm of the rate.
         full: add Stirling's approximation ``target * log(target) - target +
             0.5 * log(2 * pi * target)`` for targets above 1.
-        size_average, reduce: deprecated; use ``reduction``.
         eps: added to the rate before the logarithm, if ``log_input`` is False.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Shape:
         Input and target: the same shape, any.
@@ -159,7 +146,6 @@ class GaussianNLLLoss(Loss):
     Args:
         full: add the constant ``0.5 * log(2 * pi)``.
         eps: lower bound of the variance.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Shape:
         Input (the mean) and target: the same shape, or such that they broadcast.
@@ -194,8 +180,6 @@ class HingeEmbeddingLoss(Loss):
 
     Args:
         margin: distance from which on dissimilar pairs cost nothing.
-        size_average, reduce: deprecated; use ``reduction``.
-        reduction: "mean", "sum", or "none" for a loss per element.
 
     Shape:
         Input and target: the same shape, any.
@@ -231,7 +215,6 @@ class CosineEmbeddingLoss(_Pair):
 
     Args:
         margin: cosine up to which dissimilar vectors cost nothing, from -1 to 1.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per pair.
 
     Shape:
@@ -260,7 +243,6 @@ class MarginRankingLoss(_Pair):
 
     Args:
         margin: difference from which on a pair in the right order costs nothing.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per pair.
 
     Shape:
@@ -297,7 +279,6 @@ class TripletMarginLoss(Loss):
         p: order of the norm.
         eps: added to the differences, see ``PairwiseDistance``.
         swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
-        size_average, reduce: deprecated; use ``reduction``.
         reduction: "mean", "sum", or "none" for a loss per triple.
 
     Shape:

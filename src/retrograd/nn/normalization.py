@@ -307,8 +307,6 @@ class LayerNorm(_Affine):
         eps: added to the variance.
         elementwise_affine: whether there is a learned weight and bias.
         bias: whether there is a bias, if ``elementwise_affine``.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         Input and output: ``(*, *normalized_shape)``. weight and bias: ``normalized_shape``.
@@ -350,7 +348,6 @@ class RMSNorm(_Affine):
         normalized_shape: sizes of the last dimensions, which the mean is over.
         eps: added to the mean square; the machine epsilon of the input's dtype by default.
         elementwise_affine: whether there is a learned weight.
-        device: must be the CPU.
         dtype: dtype of the weight.
 
     Shape:
@@ -402,8 +399,6 @@ class GroupNorm(_Affine):
         num_channels: number of channels ``C``.
         eps: added to the variance.
         affine: whether there is a learned weight and bias for each channel.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
         bias: whether there is a bias, if ``affine``.
 
     Shape:

@@ -240,12 +240,9 @@ class RNN(RNNBase):
         hidden_size: size of the hidden state.
         num_layers: number of stacked layers; each takes the hidden states of the one below.
         nonlinearity: "tanh" or "relu".
-        bias: whether there are biases.
         batch_first: whether the batch is the first dimension of input and output, or the second.
         dropout: probability of dropout between layers in training.
         bidirectional: run over the sequence in both directions and concatenate the results.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
         proj_size: not supported; see ``LSTM``.
 
     Shape:
@@ -296,13 +293,10 @@ class LSTM(RNNBase):
         input_size: size of the elements of the input.
         hidden_size: size of the hidden state and the cell state.
         num_layers: number of stacked layers; each takes the hidden states of the one below.
-        bias: whether there are biases.
         batch_first: whether the batch is the first dimension of input and output, or the second.
         dropout: probability of dropout between layers in training.
         bidirectional: run over the sequence in both directions and concatenate the results.
         proj_size: project the hidden state to this size, if positive.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         Input: ``(L, N, input_size)``, ``(N, L, input_size)`` if ``batch_first``,
@@ -359,12 +353,9 @@ class GRU(RNNBase):
         input_size: size of the elements of the input.
         hidden_size: size of the hidden state.
         num_layers: number of stacked layers; each takes the hidden states of the one below.
-        bias: whether there are biases.
         batch_first: whether the batch is the first dimension of input and output, or the second.
         dropout: probability of dropout between layers in training.
         bidirectional: run over the sequence in both directions and concatenate the results.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
         proj_size: not supported; see ``LSTM``.
 
     Shape:

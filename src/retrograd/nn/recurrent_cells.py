@@ -17,10 +17,7 @@ class RNNCellBase(Recurrent):
     Args:
         input_size: size of the input.
         hidden_size: size of the hidden state.
-        bias: whether there are biases.
         num_chunks: number of gates, whose weights are stacked in one matrix.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Example:
         >>> import retrograd as torch
@@ -89,10 +86,7 @@ class RNNCell(RNNCellBase):
     Args:
         input_size: size of the input.
         hidden_size: size of the hidden state.
-        bias: whether there are biases.
         nonlinearity: "tanh" or "relu".
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         Input: ``(N, input_size)`` or ``(input_size,)``.
@@ -125,9 +119,6 @@ class LSTMCell(RNNCellBase):
     Args:
         input_size: size of the input.
         hidden_size: size of the hidden state and the cell state.
-        bias: whether there are biases.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         Input: ``(N, input_size)`` or ``(input_size,)``.
@@ -164,9 +155,6 @@ class GRUCell(RNNCellBase):
     Args:
         input_size: size of the input.
         hidden_size: size of the hidden state.
-        bias: whether there are biases.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         Input: ``(N, input_size)`` or ``(input_size,)``.

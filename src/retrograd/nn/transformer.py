@@ -117,8 +117,6 @@ class TransformerEncoderLayer(_Layer):
         batch_first: whether the batch is the first dimension, or the second.
         norm_first: normalize before each part, rather than after the residual is added.
         bias: whether linear layers and norms have a bias.
-        device: must be the CPU.
-        dtype: dtype of the parameters.
 
     Shape:
         src and output: ``(L, N, d_model)``, or ``(N, L, d_model)`` if ``batch_first``, or

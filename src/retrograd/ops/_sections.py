@@ -87,13 +87,23 @@ def complete(target: T, meanings: Mapping[str, str]) -> T:
     documented = {name for entry in entries for name in _names(entry)}
     capital = not entries or entries[0].partition(": ")[2][:1].isupper()
     for key in missing:
-        if documented.isdisjoint(key.split(", ")):
+        names = [name for name in key.split(", ") if name in order.keys() - documented]
+        if names:
             meaning = meanings[key]
-            entries.append(f"{key}: {meaning[0].upper() if capital else meaning[0]}{meaning[1:]}")
+            meaning = (meaning[0].upper() if capital else meaning[0]) + meaning[1:]
+            entries.append(f"{', '.join(names)}: {meaning}")
     entries.sort(key=lambda entry: min(order.get(name, len(order)) for name in _names(entry)))
     args = "\n".join(f"    {entry}" for entry in entries)
     target.__doc__ = f"{text}\nArgs:\n{args}{gap}{rest}".rstrip()
     return target
+
+
+def complete_all(scope: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
+    """Complete the public functions and classes of a module or package, given its ``globals()``."""
+    for name, value in scope.items():
+        home = getattr(value, "__module__", None) or ""
+        if callable(value) and not name.startswith("_") and home.startswith(scope["__name__"]):
+            complete(value, meanings)
 
 
 def _names(entry: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Optimizers: what changes parameters, given their gradients."""
 
+from retrograd.ops._sections import complete_all as _complete_all
 from retrograd.optim import lr_scheduler, swa_utils
 from retrograd.optim.adafactor_muon import Adafactor, Muon
 from retrograd.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
@@ -12,3 +13,15 @@ __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
     "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+_complete_all(globals(), {
+    "params": "the parameters, or groups of them: dictionaries with ``params`` and options.",
+    "lr": "learning rate.",
+    "betas": "decay rates of the averages of the gradient and of its square.",
+    "eps": "added to the denominator.",
+    "weight_decay": "this times the parameter is added to the gradient.",
+    "decoupled_weight_decay": "shrink parameters separately, as ``AdamW``.",
+    "maximize": "ascend, rather than descend.",
+    "foreach, fused": "no effect.",
+    "capturable, differentiable": "not supported.",
+})  # fmt: skip

@@ -41,14 +41,11 @@ class Adafactor(RuleOptimizer):
     Of the squared gradients of a matrix, only the averages over rows and columns are stored.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
         lr: largest learning rate.
         beta2_decay: exponent of the step count in the decay rate of the averages.
         eps: lower bounds of the squared gradient and of the root mean square of a parameter.
         d: bound of the root mean square of an update.
         weight_decay: strength of decoupled weight decay.
-        foreach: no effect.
-        maximize: ascend, rather than descend.
 
     Example:
         >>> import retrograd as torch
@@ -125,7 +122,6 @@ class Muon(RuleOptimizer):
     Args:
         params: the parameters, or groups of them: dictionaries with ``params`` and options. All are
             matrices.
-        lr: learning rate.
         weight_decay: strength of decoupled weight decay.
         momentum: decay rate of the accumulated gradient.
         nesterov: use Nesterov momentum.

@@ -52,16 +52,8 @@ class Adam(_Averaging):
     for their start at zero, a step is ``lr * m / (sqrt(v) + eps)``.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
         betas: decay rates of the two averages.
-        eps: added to the denominator.
-        weight_decay: this times the parameter is added to the gradient.
         amsgrad: use the largest ``v`` so far.
-        foreach, fused: no effect.
-        maximize: ascend, rather than descend.
-        capturable, differentiable: not supported.
-        decoupled_weight_decay: shrink parameters separately, as ``AdamW``.
 
     Example:
         >>> import retrograd as torch
@@ -134,15 +126,8 @@ class AdamW(Adam):
     """Adam with decoupled weight decay: parameters are multiplied by ``1 - lr * weight_decay``.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
-        betas: decay rates of the averages of the gradient and of its square.
-        eps: added to the denominator.
         weight_decay: strength of the decay.
         amsgrad: use the largest average of squares so far.
-        maximize: ascend, rather than descend.
-        foreach, fused: no effect.
-        capturable, differentiable: not supported.
 
     Example:
         >>> import retrograd as torch
@@ -177,14 +162,7 @@ class Adamax(_Averaging):
     """Adam with the infinity norm: a decaying maximum in place of the average of squares.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
         betas: decay rates of the average and of the maximum.
-        eps: added to the denominator.
-        weight_decay: this times the parameter is added to the gradient.
-        foreach: no effect.
-        maximize: ascend, rather than descend.
-        differentiable, capturable: not supported.
 
     Example:
         >>> import retrograd as torch
@@ -225,16 +203,7 @@ class NAdam(_Averaging):
     """Adam with Nesterov momentum.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
-        betas: decay rates of the averages of the gradient and of its square.
-        eps: added to the denominator.
-        weight_decay: this times the parameter is added to the gradient.
         momentum_decay: how fast the momentum approaches ``betas[0]``.
-        decoupled_weight_decay: shrink parameters separately, as ``AdamW``.
-        foreach: no effect.
-        maximize: ascend, rather than descend.
-        capturable, differentiable: not supported.
 
     Example:
         >>> import retrograd as torch
@@ -290,17 +259,6 @@ class NAdam(_Averaging):
 
 class RAdam(_Averaging):
     """Rectified Adam: plain momentum until the variance of the average of squares is small enough.
-
-    Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
-        betas: decay rates of the averages of the gradient and of its square.
-        eps: added to the denominator.
-        weight_decay: this times the parameter is added to the gradient.
-        decoupled_weight_decay: shrink parameters separately, as ``AdamW``.
-        foreach: no effect.
-        maximize: ascend, rather than descend.
-        capturable, differentiable: not supported.
 
     Example:
         >>> import retrograd as torch

@@ -27,16 +27,9 @@ class RMSprop(RuleOptimizer):
     """RMSprop: the gradient divided by the root of the average of its square.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
         alpha: decay rate of the average.
-        eps: added to the denominator.
-        weight_decay: this times the parameter is added to the gradient.
         momentum: momentum.
         centered: subtract the square of the average gradient, which estimates the variance.
-        capturable, differentiable: not supported.
-        foreach: no effect.
-        maximize: ascend, rather than descend.
 
     Example:
         >>> import retrograd as torch
@@ -84,14 +77,8 @@ class Adagrad(RuleOptimizer):
     """Adagrad: the gradient divided by the root of the sum of all its squares so far.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
         lr_decay: decay of the learning rate, ``lr / (1 + (step - 1) * lr_decay)``.
-        weight_decay: this times the parameter is added to the gradient.
         initial_accumulator_value: initial value of the sum.
-        eps: added to the denominator.
-        foreach, fused: no effect.
-        maximize: ascend, rather than descend.
         differentiable: not supported.
 
     Example:
@@ -139,14 +126,9 @@ class Adadelta(RuleOptimizer):
     """Adadelta: the gradient times the ratio of the root mean squares of past steps and gradients.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
         lr: factor of the step.
         rho: decay rate of the averages.
         eps: added to the averages.
-        weight_decay: this times the parameter is added to the gradient.
-        foreach: no effect.
-        capturable, differentiable: not supported.
-        maximize: ascend, rather than descend.
 
     Example:
         >>> import retrograd as torch
@@ -194,13 +176,9 @@ class Rprop(RuleOptimizer):
     The step size grows while the sign stays the same and shrinks when it changes.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
         lr: initial step size.
         etas: factors by which the step size shrinks and grows.
         step_sizes: smallest and largest step size.
-        capturable, differentiable: not supported.
-        foreach: no effect.
-        maximize: ascend, rather than descend.
 
     Example:
         >>> import retrograd as torch

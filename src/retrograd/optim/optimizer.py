@@ -88,7 +88,6 @@ class Optimizer:
     A subclass passes the defaults of its options to ``__init__`` and overrides ``step``:
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
         defaults: options of groups that do not set their own.
 
     Example:

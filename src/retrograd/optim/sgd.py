@@ -33,14 +33,9 @@ class SGD(RuleOptimizer):
     ``nesterov``, ``grad + momentum * b`` does.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
-        lr: learning rate.
         momentum: decay rate of the accumulated gradient ``b``.
         dampening: reduces the weight of the current gradient in ``b``.
-        weight_decay: this times the parameter is added to the gradient.
         nesterov: use Nesterov momentum.
-        maximize: ascend, rather than descend.
-        foreach, fused: no effect.
         differentiable: not supported.
 
     Example:
@@ -99,15 +94,10 @@ class ASGD(RuleOptimizer):
     ``state[param]["ax"]`` is the average of the parameter's values since step ``t0``.
 
     Args:
-        params: the parameters, or groups of them: dictionaries with ``params`` and options.
         lr: initial learning rate.
         lambd: rate at which parameters decay and the learning rate falls.
         alpha: exponent of the learning rate's decay.
         t0: step at which averaging begins.
-        weight_decay: this times the parameter is added to the gradient.
-        foreach: no effect.
-        maximize: ascend, rather than descend.
-        differentiable, capturable: not supported.
 
     Example:
         >>> import retrograd as torch

@@ -288,14 +288,15 @@ def _is_sequence(x: Any) -> bool:
 # -- filled ----------------------------------------------------------------------------------
 
 
-# The last lines of the ``Args:`` of functions that create tensors.
-OPTIONS = """
-    dtype: The dtype of the result. The default is the default floating-point dtype.
-    layout: Accepted for compatibility; every tensor is strided.
-    device: The device of the result. Only the CPU is supported.
-    pin_memory: Accepted for compatibility; it has no effect.
-    requires_grad: Whether operations on the result are recorded for autograd.
-""".strip()
+# The options of functions that create tensors, and the lines of ``Args:`` about them.
+MEANINGS = {
+    "dtype": "The dtype of the result. The default is the default floating-point dtype.",
+    "layout": "Accepted for compatibility; every tensor is strided.",
+    "device": "The device of the result. Only the CPU is supported.",
+    "pin_memory": "Accepted for compatibility; it has no effect.",
+    "requires_grad": "Whether operations on the result are recorded for autograd.",
+}
+OPTIONS = "\n    ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
 def _filled(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd.tensor._creation import new_tensor, numpy_dtype, size_of
+from retrograd.ops._sections import complete_all
+from retrograd.tensor._creation import MEANINGS, new_tensor, numpy_dtype, size_of
 from retrograd.tensor._tensor import Tensor
 
 
@@ -19,7 +20,6 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0,
         dtype: The dtype of the elements.
         count: The number of elements. By default, all that fit.
         offset: The number of bytes to skip at the start.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         A 1-D tensor.
@@ -65,10 +65,6 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: Any = No
         size: The shape of the result.
         stride: The stride of each dimension, in elements.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         An uninitialized tensor.
@@ -103,10 +99,6 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype
         size: The shape of the result.
         physical_layout: The dimensions from the outermost in memory to the innermost.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         An uninitialized tensor without gaps in memory.
@@ -135,3 +127,6 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype
     data = arrays.empty(tuple(shape[d] for d in order), wanted)
     dims = tuple(order.index(d) for d in range(len(order)))
     return new_tensor(arrays.permute(data, dims), requires_grad, device, "empty_permuted")
+
+
+complete_all(globals(), MEANINGS)

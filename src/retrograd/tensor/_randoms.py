@@ -11,7 +11,9 @@ from retrograd.arrays import Raw
 from retrograd.ops import sampling
 from retrograd.ops._dims import numel
 from retrograd.ops._randomness import drawn
+from retrograd.ops._sections import complete_all
 from retrograd.tensor._creation import (
+    MEANINGS,
     OPTIONS,
     allocated,
     finished,
@@ -89,13 +91,7 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: A
         low: The lowest integer. The default is 0.
         high: The integer above the highest one.
         size: The shape of the result.
-        generator: The generator of the random numbers. The default is the global generator.
-        out: The tensor to write the result to.
         dtype: The dtype of the result. The default is int64.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        requires_grad: Whether operations on the result are recorded for autograd.
-        pin_memory: Accepted for compatibility; it has no effect.
 
     Returns:
         A tensor of random integers.
@@ -128,13 +124,7 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
 
     Args:
         n: The number of integers.
-        generator: The generator of the random numbers. The default is the global generator.
-        out: The tensor to write the result to.
         dtype: The dtype of the result. The default is int64.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        requires_grad: Whether operations on the result are recorded for autograd.
-        pin_memory: Accepted for compatibility; it has no effect.
 
     Returns:
         A 1-D tensor.
@@ -258,13 +248,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         mean: The mean: a number, or a tensor of means.
         std: The standard deviation: a number, or a tensor of standard deviations.
         size: The shape of the result, if both ``mean`` and ``std`` are numbers.
-        generator: The generator of the random numbers. The default is the global generator.
-        out: The tensor to write the result to.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         A tensor of random numbers.
@@ -285,3 +269,9 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         shape, lambda s: arrays.random.normal(s, wanted, generator, float(mean), float(std))
     )
     return finished("normal", data, out, dtype, requires_grad, device)
+
+
+complete_all(globals(), {
+    **MEANINGS, "out": "The tensor to write the result to.",
+    "generator": "The generator of the random numbers. The default is the global generator.",
+})  # fmt: skip

@@ -12,7 +12,8 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.arrays._fused import evenly, stepped
 from retrograd.ops._arguments import element
 from retrograd.ops._refusals import c_name
-from retrograd.tensor._creation import finished, numpy_dtype
+from retrograd.ops._sections import complete_all
+from retrograd.tensor._creation import MEANINGS, finished, numpy_dtype
 from retrograd.tensor._tensor import Tensor
 
 
@@ -28,12 +29,7 @@ def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, o
         start: The first number. The default is 0.
         end: The end of the range, which is excluded.
         step: The difference between neighbouring numbers. The default is 1.
-        out: The tensor to write the result to.
         dtype: The dtype of the result. By default, it is inferred from the other arguments.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         A 1-D tensor.
@@ -65,11 +61,7 @@ def range(  # noqa: A001 - PyTorch's name
         start: The first number.
         end: The end of the range, which is included.
         step: The difference between neighbouring numbers.
-        out: The tensor to write the result to.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         A 1-D tensor.
@@ -179,12 +171,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = 
         start: The first number.
         end: The last number.
         steps: The number of elements.
-        out: The tensor to write the result to.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         A 1-D tensor.
@@ -209,12 +196,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any =
         end: The exponent of the last number.
         steps: The number of elements.
         base: The base of the powers.
-        out: The tensor to write the result to.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
-        device: The device of the result. Only the CPU is supported.
-        pin_memory: Accepted for compatibility; it has no effect.
-        requires_grad: Whether operations on the result are recorded for autograd.
 
     Returns:
         A 1-D tensor of the powers of ``base``.
@@ -271,3 +253,6 @@ def _even(start: Any, end: Any, steps: int, dtype: Any) -> Raw:
     index = arrays.arange(steps, dtype=arrays.float64)
     near, far = start + step * index, end - step * (steps - 1 - index)
     return arrays.where(index < steps // 2, near, far)
+
+
+complete_all(globals(), {**MEANINGS, "out": "The tensor to write the result to."})

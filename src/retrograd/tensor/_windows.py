@@ -10,8 +10,8 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._arguments import check_int
 from retrograd.ops._refusals import c_name
-from retrograd.ops._sections import sections
-from retrograd.tensor._creation import new_tensor, numpy_dtype
+from retrograd.ops._sections import complete_all, sections
+from retrograd.tensor._creation import MEANINGS, new_tensor, numpy_dtype
 from retrograd.tensor._tensor import Tensor
 
 
@@ -45,28 +45,17 @@ def _window(
     return new_tensor(arrays.copy(points[:length]), requires_grad, device)
 
 
-_OPTIONS = """\
-Args:
-    dtype: The dtype of the result.
-    layout: Accepted for compatibility; every tensor is strided.
-    device: The device of the result. Only the CPU is supported.
-    pin_memory: Accepted for compatibility; it has no effect.
-    requires_grad: Whether operations on the result are recorded for autograd.
-
+_RETURNS = """\
 Returns:
     A 1-D tensor.
 """
 
 
-@sections(_OPTIONS)
+@sections(_RETURNS)
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                 layout: Any = None, device: Any = None, pin_memory: bool = False,
                 requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Creates a Hann window: one period of a raised cosine.
-
-    Args:
-        window_length: The number of elements.
-        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
 
     Example:
         >>> import retrograd as torch
@@ -80,7 +69,7 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
     return _window("hann_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
-@sections(_OPTIONS)
+@sections(_RETURNS)
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54,
                    beta: float = 0.46, *, dtype: Any = None, layout: Any = None,
                    device: Any = None, pin_memory: bool = False,
@@ -88,8 +77,6 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
     """Creates a Hamming window: ``alpha - beta * cos`` over one period.
 
     Args:
-        window_length: The number of elements.
-        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
         alpha: The constant term.
         beta: The amplitude of the cosine.
 
@@ -105,15 +92,11 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
     return _window("hamming_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
-@sections(_OPTIONS)
+@sections(_RETURNS)
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                     layout: Any = None, device: Any = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Creates a Blackman window: a constant and two cosines.
-
-    Args:
-        window_length: The number of elements.
-        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
 
     Example:
         >>> import retrograd as torch
@@ -127,15 +110,11 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     return _window("blackman_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
-@sections(_OPTIONS)
+@sections(_RETURNS)
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
                     layout: Any = None, device: Any = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Creates a Bartlett window: a triangle from 0 up to 1 and down to 0.
-
-    Args:
-        window_length: The number of elements.
-        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
 
     Example:
         >>> import retrograd as torch
@@ -150,15 +129,13 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     return _window("bartlett_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
-@sections(_OPTIONS)
+@sections(_RETURNS)
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
                   dtype: Any = None, layout: Any = None, device: Any = None,
                   pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Creates a Kaiser window.
 
     Args:
-        window_length: The number of elements.
-        periodic: Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.
         beta: The shape parameter. The larger it is, the narrower is the window.
 
     Example:
@@ -243,3 +220,9 @@ def _float_dtype(name: str, dtype: Any, count: int) -> Any:
         word = dtypes.type_word(wanted)
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{word}'")
     return wanted
+
+
+complete_all(globals(), {
+    **MEANINGS, "window_length": "The number of elements.",
+    "periodic": "Whether the window is periodic, for use in ``stft``. Otherwise it is symmetric.",
+})  # fmt: skip

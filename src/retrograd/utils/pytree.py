@@ -13,6 +13,7 @@ from typing import Any
 
 from retrograd.func import _trees
 from retrograd.func._trees import Shape as TreeSpec
+from retrograd.ops._sections import complete_all
 
 PyTree = Any
 Leaves = Callable[[Any], bool]
@@ -20,10 +21,6 @@ Leaves = Callable[[Any], bool]
 
 def tree_flatten(tree: Any, is_leaf: Leaves | None = None) -> tuple[list[Any], TreeSpec]:
     """Take a tree apart.
-
-    Args:
-        tree: nested containers.
-        is_leaf: whether a part is to stay whole.
 
     Returns:
         The leaves, and what is left without them.
@@ -71,10 +68,6 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 def tree_leaves(tree: Any, is_leaf: Leaves | None = None) -> list[Any]:
     """The leaves of a tree.
 
-    Args:
-        tree: nested containers.
-        is_leaf: whether a part is to stay whole.
-
     Returns:
         A list.
     """
@@ -84,10 +77,6 @@ def tree_leaves(tree: Any, is_leaf: Leaves | None = None) -> list[Any]:
 def tree_iter(tree: Any, is_leaf: Leaves | None = None) -> Any:
     """Iterate over the leaves of a tree.
 
-    Args:
-        tree: nested containers.
-        is_leaf: whether a part is to stay whole.
-
     Returns:
         An iterator.
     """
@@ -96,10 +85,6 @@ def tree_iter(tree: Any, is_leaf: Leaves | None = None) -> Any:
 
 def tree_structure(tree: Any, is_leaf: Leaves | None = None) -> TreeSpec:
     """A tree without its leaves.
-
-    Args:
-        tree: nested containers.
-        is_leaf: whether a part is to stay whole.
 
     Returns:
         What ``tree_unflatten`` needs.
@@ -114,9 +99,7 @@ def tree_map(
 
     Args:
         func: a function of a leaf of each tree.
-        tree: nested containers.
         rests: more trees of the same structure.
-        is_leaf: whether a part is to stay whole.
 
     Returns:
         A tree of the results.
@@ -131,9 +114,7 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = N
 
     Args:
         func: a function of a leaf of each tree.
-        tree: nested containers.
         rests: more trees of the same structure.
-        is_leaf: whether a part is to stay whole.
 
     Returns:
         The tree itself.
@@ -148,8 +129,6 @@ def tree_map_only(kinds: Any, func: Any = None, tree: Any = None, is_leaf: Any =
     Args:
         kinds: the type or types, or a function that says whether a leaf is meant.
         func: a function of a leaf.
-        tree: nested containers.
-        is_leaf: whether a part is to stay whole.
 
     Returns:
         A tree with the results in place of these leaves.
@@ -164,8 +143,6 @@ def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = No
 
     Args:
         pred: the question.
-        tree: nested containers.
-        is_leaf: whether a part is to stay whole.
 
     Returns:
         True or false.
@@ -178,8 +155,6 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = No
 
     Args:
         pred: the question.
-        tree: nested containers.
-        is_leaf: whether a part is to stay whole.
 
     Returns:
         True or false.
@@ -190,3 +165,9 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = No
 __all__ = ["PyTree", "TreeSpec", "tree_all", "tree_any", "tree_flatten", "tree_iter",
            "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure",
            "tree_unflatten"]  # fmt: skip
+
+
+complete_all(globals(), {
+    "tree": "nested containers.",
+    "is_leaf": "whether a part is to stay whole.",
+})  # fmt: skip

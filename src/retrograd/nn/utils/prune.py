@@ -10,6 +10,7 @@ import numbers
 from collections.abc import Iterable
 from typing import Any
 
+from retrograd.ops._sections import complete_all
 from retrograd.tensor._like import ones_like
 from retrograd.tensor._randoms import rand, rand_like
 from retrograd.tensor._tensor import Tensor
@@ -247,9 +248,6 @@ class Identity(BasePruningMethod):
 
 class RandomUnstructured(BasePruningMethod):
     """Prunes entries at random.
-
-    Args:
-        amount: how many, or which share of them.
     """
 
     def __init__(self, amount: Any) -> None:
@@ -270,9 +268,6 @@ class RandomUnstructured(BasePruningMethod):
 
 class L1Unstructured(RandomUnstructured):
     """Prunes the entries that are smallest in absolute value.
-
-    Args:
-        amount: how many, or which share of them.
     """
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -281,10 +276,6 @@ class L1Unstructured(RandomUnstructured):
 
 class RandomStructured(BasePruningMethod):
     """Prunes whole channels at random.
-
-    Args:
-        amount: how many, or which share of them.
-        dim: the dimension of the channels.
     """
 
     PRUNING_TYPE = "structured"
@@ -306,9 +297,7 @@ class LnStructured(BasePruningMethod):
     """Prunes the channels that are smallest by a norm.
 
     Args:
-        amount: how many, or which share of them.
         n: the order of the norm.
-        dim: the dimension of the channels.
     """
 
     PRUNING_TYPE = "structured"
@@ -373,10 +362,6 @@ class CustomFromMask(BasePruningMethod):
 def identity(module: Any, name: str) -> Any:
     """Prune nothing of a parameter: it has a mask of ones.
 
-    Args:
-        module: the module.
-        name: the name of the parameter.
-
     Returns:
         The module.
     """
@@ -388,8 +373,6 @@ def random_unstructured(module: Any, name: str, amount: Any) -> Any:
     """Prune entries of a parameter at random.
 
     Args:
-        module: the module.
-        name: the name of the parameter.
         amount: how many entries, or which share of them.
 
     Returns:
@@ -403,8 +386,6 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any 
     """Prune the entries of a parameter that are smallest in absolute value.
 
     Args:
-        module: the module.
-        name: the name of the parameter.
         amount: how many entries, or which share of them.
         importance_scores: the importance of each entry. The default is the parameter itself.
 
@@ -426,10 +407,7 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
     """Prune channels of a parameter at random.
 
     Args:
-        module: the module.
-        name: the name of the parameter.
         amount: how many channels, or which share of them.
-        dim: the dimension of the channels.
 
     Returns:
         The module.
@@ -444,11 +422,8 @@ def ln_structured(
     """Prune the channels of a parameter that are smallest by a norm.
 
     Args:
-        module: the module.
-        name: the name of the parameter.
         amount: how many channels, or which share of them.
         n: the order of the norm.
-        dim: the dimension of the channels.
         importance_scores: the importance of each entry. The default is the parameter itself.
 
     Returns:
@@ -501,8 +476,6 @@ def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
     """Prune a parameter by a mask.
 
     Args:
-        module: the module.
-        name: the name of the parameter.
         mask: ones for what is kept, and zeros.
 
     Returns:
@@ -514,10 +487,6 @@ def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
 
 def remove(module: Any, name: str) -> Any:
     """Make a pruned parameter an ordinary one again, with its zeros.
-
-    Args:
-        module: the module.
-        name: the name of the parameter.
 
     Returns:
         The module.
@@ -536,9 +505,6 @@ def remove(module: Any, name: str) -> Any:
 def is_pruned(module: Any) -> bool:
     """Test whether a module, or one inside of it, has a pruned parameter.
 
-    Args:
-        module: the module.
-
     Returns:
         True or false.
     """
@@ -555,3 +521,11 @@ __all__ = [
     "global_unstructured", "identity", "is_pruned", "l1_unstructured", "ln_structured",
     "random_structured", "random_unstructured", "remove",
 ]  # fmt: skip
+
+
+complete_all(globals(), {
+    "module": "the module.",
+    "name": "the name of the parameter.",
+    "amount": "how many, or which share of them.",
+    "dim": "the dimension of the channels.",
+})  # fmt: skip

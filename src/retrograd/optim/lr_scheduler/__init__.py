@@ -1,5 +1,6 @@
 """Schedulers: how the learning rate of an optimizer changes in the course of training."""
 
+from retrograd.ops._sections import complete_all as _complete_all
 from retrograd.optim.lr_scheduler._base import LRScheduler
 from retrograd.optim.lr_scheduler._combined import ChainedScheduler, SequentialLR
 from retrograd.optim.lr_scheduler._cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
@@ -23,3 +24,8 @@ __all__ = [
     "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
     "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+_complete_all(globals(), {
+    "optimizer": "the optimizer.",
+    "last_epoch": "index of the last epoch when resuming; -1 to start.",
+})  # fmt: skip

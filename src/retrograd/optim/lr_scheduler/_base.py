@@ -29,10 +29,6 @@ class LRScheduler:
 
     A subclass overrides ``get_lr``, which returns the rates for epoch ``self.last_epoch``:
 
-    Args:
-        optimizer: the optimizer.
-        last_epoch: index of the last epoch when resuming; -1 to start.
-
     Example:
         >>> import retrograd as torch
         >>> class Harmonic(torch.optim.lr_scheduler.LRScheduler):

@@ -55,7 +55,6 @@ class SequentialLR(_Combined):
     """Run several schedulers one after the other.
 
     Args:
-        optimizer: the optimizer.
         schedulers: the schedulers.
         milestones: epochs at which the next scheduler takes over.
         last_epoch: index of the last epoch when resuming.

@@ -15,10 +15,8 @@ class CosineAnnealingLR(LRScheduler):
     ``eta_min + (lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
 
     Args:
-        optimizer: the optimizer.
         T_max: number of epochs until the minimum.
         eta_min: the minimum.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -71,11 +69,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Decrease the learning rate along a cosine, and restart.
 
     Args:
-        optimizer: the optimizer.
         T_0: number of epochs until the first restart.
         T_mult: factor by which the period grows after each restart.
         eta_min: the minimum.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch

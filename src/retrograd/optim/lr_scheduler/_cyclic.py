@@ -48,7 +48,6 @@ class CyclicLR(_Cycling):
     """Cycle the learning rate between ``base_lr`` and ``max_lr``.
 
     Args:
-        optimizer: the optimizer.
         base_lr: lower bound, or a list with one for each group.
         max_lr: upper bound, likewise.
         step_size_up: number of steps from the lower to the upper bound.
@@ -61,7 +60,6 @@ class CyclicLR(_Cycling):
         cycle_momentum: cycle the momentum in the opposite direction.
         base_momentum: lower bound of the momentum.
         max_momentum: upper bound of the momentum.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -183,7 +181,6 @@ class OneCycleLR(_Cycling):
     Step it after each batch.
 
     Args:
-        optimizer: the optimizer.
         max_lr: the maximum, or a list with one for each group.
         total_steps: number of steps of the cycle.
         epochs: number of epochs, if ``total_steps`` is absent.
@@ -196,7 +193,6 @@ class OneCycleLR(_Cycling):
         div_factor: the initial rate is ``max_lr / div_factor``.
         final_div_factor: the final rate is the initial one divided by this.
         three_phase: decrease to the initial rate first, then to the final one.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch

@@ -45,10 +45,8 @@ class StepLR(_Factors):
     """Multiply the learning rate by ``gamma`` every ``step_size`` epochs.
 
     Args:
-        optimizer: the optimizer.
         step_size: number of epochs between changes.
         gamma: the factor.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -81,10 +79,8 @@ class MultiStepLR(_Factors):
     """Multiply the learning rate by ``gamma`` at each of several epochs.
 
     Args:
-        optimizer: the optimizer.
         milestones: the epochs.
         gamma: the factor.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -120,10 +116,8 @@ class ConstantLR(_Factors):
     """Multiply the learning rate by ``factor`` until epoch ``total_iters``.
 
     Args:
-        optimizer: the optimizer.
         factor: the factor.
         total_iters: epoch from which on the initial rate is used.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -161,11 +155,9 @@ class LinearLR(_Factors):
     """Change a factor of the learning rate linearly over ``total_iters`` epochs.
 
     Args:
-        optimizer: the optimizer.
         start_factor: factor at the start.
         end_factor: factor from ``total_iters`` on.
         total_iters: number of epochs until the end factor.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -213,9 +205,7 @@ class ExponentialLR(_Factors):
     """Multiply the learning rate by ``gamma`` every epoch.
 
     Args:
-        optimizer: the optimizer.
         gamma: the factor.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -242,10 +232,8 @@ class PolynomialLR(_Factors):
     """Decrease the learning rate to zero: ``lr * (1 - epoch / total_iters) ** power``.
 
     Args:
-        optimizer: the optimizer.
         total_iters: number of epochs until zero.
         power: the exponent.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -317,9 +305,7 @@ class LambdaLR(_OfUsersFunctions):
     """Multiply the initial learning rate by a function of the epoch.
 
     Args:
-        optimizer: the optimizer.
         lr_lambda: the function, or a list with one for each group.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch
@@ -345,9 +331,7 @@ class MultiplicativeLR(_OfUsersFunctions):
     """Multiply the current learning rate by a function of the epoch.
 
     Args:
-        optimizer: the optimizer.
         lr_lambda: the function, or a list with one for each group.
-        last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
         >>> import retrograd as torch

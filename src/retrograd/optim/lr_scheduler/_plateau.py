@@ -20,7 +20,6 @@ class ReduceLROnPlateau(LRScheduler):
     """Multiply the learning rate by ``factor`` when a metric stops improving.
 
     Args:
-        optimizer: the optimizer.
         mode: "min" if the metric should fall, "max" if it should rise.
         factor: the factor, less than 1.
         patience: number of epochs without improvement that are tolerated.
