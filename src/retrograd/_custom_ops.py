@@ -182,7 +182,6 @@ def custom_op(
 
     Example:
         >>> import numpy as np
-        >>> import retrograd as torch
         >>> @torch.library.custom_op("mine::sine", mutates_args=())
         ... def sine(x: torch.Tensor) -> torch.Tensor:
         ...     return torch.from_numpy(np.sin(x.numpy()))

@@ -34,7 +34,6 @@ def wrap(fn_or_name: Any) -> Any:
         The argument.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fx.wrap("len")
         'len'
     """

@@ -62,7 +62,6 @@ def elementwise(
         The operation, to be called with Tensors.
 
     >>> import numpy as np
-    >>> import retrograd as torch
     >>> from retrograd.library import elementwise
     >>> cube = elementwise("cube", lambda self: self**3, lambda g, self: 3 * g * self**2)
     >>> x = torch.tensor([1., 2.], requires_grad=True)
@@ -88,7 +87,6 @@ def linear(
     Returns:
         The operation, to be called with Tensors, and options by name.
 
-    >>> import retrograd as torch
     >>> from retrograd.library import linear
     >>> backwards = linear("backwards", lambda self: self[::-1], lambda g: torch.flip(g, (0,)))
     >>> x = torch.tensor([1., 4., 9.], requires_grad=True)
@@ -114,7 +112,6 @@ def multilinear(
     Returns:
         The operation, to be called with Tensors, and options by name.
 
-    >>> import retrograd as torch
     >>> from retrograd.library import multilinear
     >>> weighted = multilinear(
     ...     "weighted", lambda self, other: self * other,
@@ -146,7 +143,6 @@ def reduction(
         The operation, to be called with Tensors, and options by name.
 
     >>> import numpy as np
-    >>> import retrograd as torch
     >>> from retrograd.library import reduction
     >>> energy = reduction("energy", lambda self: np.sum(self * self), lambda g, self: 2 * g * self)
     >>> x = torch.tensor([1., 2.], requires_grad=True)
@@ -173,7 +169,6 @@ def composite(
     Returns:
         The operation, to be called with Tensors, and options by name.
 
-    >>> import retrograd as torch
     >>> from retrograd.library import composite
     >>> swish = composite("swish", lambda self: self * torch.sigmoid(self))
     >>> x = torch.tensor([0.], requires_grad=True)

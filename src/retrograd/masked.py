@@ -100,7 +100,6 @@ Returns:
     {returns}
 
 Example:
-    >>> import retrograd as torch
     >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
     >>> torch.masked.{call}
     {shown}
@@ -266,7 +265,6 @@ def var(
         The variance; NaN where there is no element.
 
     Example:
-        >>> import retrograd as torch
         >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
         >>> torch.masked.var(x, mask=mask)
         tensor(0.5000)
@@ -290,7 +288,6 @@ def std(
         The standard deviation; NaN where there is no element.
 
     Example:
-        >>> import retrograd as torch
         >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
         >>> torch.masked.std(x, mask=mask)
         tensor(0.7071)
@@ -331,7 +328,6 @@ def norm(
         The norm; 0 where there is no element.
 
     Example:
-        >>> import retrograd as torch
         >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
         >>> torch.masked.norm(x, mask=mask)
         tensor(2.2361)
@@ -361,7 +357,6 @@ def normalize(
         The quotients; 0 for the other elements.
 
     Example:
-        >>> import retrograd as torch
         >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
         >>> torch.masked.normalize(x, 2.0, 0, mask=mask)
         tensor([0.4472, 0.8944, 0.0000])
@@ -387,7 +382,6 @@ def median(
         The median, the lower one of two; NaN where there is no element.
 
     Example:
-        >>> import retrograd as torch
         >>> x, mask = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([True, True, False])
         >>> torch.masked.median(x, mask=mask)
         tensor(1.)
@@ -414,7 +408,6 @@ def logaddexp(
         The logarithm; minus infinity where neither element counts.
 
     Example:
-        >>> import retrograd as torch
         >>> x, mask = torch.tensor([1.0, 2.0]), torch.tensor([True, False])
         >>> torch.masked.logaddexp(x, x, input_mask=mask)
         tensor([1.6931, 2.0000])

@@ -31,7 +31,6 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.overrides.has_torch_function((torch.zeros(2),))
         False
     """
@@ -77,7 +76,6 @@ def handle_torch_function(
         What the first class says that does not return ``NotImplemented``.
 
     Example:
-        >>> import retrograd as torch
         >>> class Scalar:
         ...     @classmethod
         ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -136,7 +134,6 @@ def is_tensor_like(inp: Any) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.overrides.is_tensor_like(torch.zeros(1)), torch.overrides.is_tensor_like(1)
         (True, False)
     """
@@ -211,7 +208,6 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.overrides.is_tensor_method_or_property(torch.Tensor.add)
         True
     """
@@ -228,7 +224,6 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
         The name, or None if there is no such function.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.overrides.resolve_name(torch.Tensor.add)
         'torch.Tensor.add'
     """

@@ -23,7 +23,6 @@ class SobolEngine:
         seed: The seed of the scrambling. By default, the global generator is used.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.quasirandom.SobolEngine(dimension=2).draw(4)
         tensor([[0.0000, 0.0000],
                 [0.5000, 0.5000],

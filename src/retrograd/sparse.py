@@ -138,7 +138,6 @@ def sparse_coo_tensor(
         A ``SparseMatrix``.
 
     Example:
-        >>> import retrograd as torch
         >>> a = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
         >>> a.to_dense()
         tensor([[0., 0., 3.],
@@ -179,7 +178,6 @@ def sparse_csr_tensor(
         A ``SparseMatrix``.
 
     Example:
-        >>> import retrograd as torch
         >>> a = torch.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [3.0, 4.0, 5.0], (2, 3))
         >>> a
         <sparse matrix, 2 × 3, 3 entries, dtype=torch.float32, layout=torch.sparse_csr>
@@ -235,7 +233,6 @@ def to_sparse(x: Tensor, layout: str = "coo") -> SparseMatrix:
         A ``SparseMatrix``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.sparse.to_sparse(torch.eye(3))
         <sparse matrix, 3 × 3, 3 entries, dtype=torch.float32, layout=torch.sparse_coo>
     """
@@ -256,7 +253,6 @@ def to_sparse_csr(x: Tensor) -> SparseMatrix:
         A ``SparseMatrix``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.sparse.to_sparse_csr(torch.eye(2)).crow_indices()
         tensor([0, 1, 2])
     """
@@ -277,7 +273,6 @@ def mm(sparse: SparseMatrix, dense: Tensor) -> Tensor:
         A dense Tensor, differentiable by ``dense`` and by the values of ``sparse``.
 
     Example:
-        >>> import retrograd as torch
         >>> values = torch.tensor([3.0, 4.0], requires_grad=True)
         >>> a = torch.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2))
         >>> torch.sparse.mm(a, torch.tensor([[1.0], [2.0]])).sum().backward()
@@ -304,7 +299,6 @@ def spsolve(sparse: SparseMatrix, right: Tensor) -> Tensor:
         A dense Tensor, differentiable by ``right`` and by the values of ``sparse``.
 
     Example:
-        >>> import retrograd as torch
         >>> a = torch.sparse.to_sparse(torch.tensor([[2.0, 0.0], [1.0, 4.0]]))
         >>> torch.sparse.spsolve(a, torch.tensor([2.0, 9.0]))
         tensor([1., 2.])
@@ -330,7 +324,6 @@ def sum(  # noqa: A001 - as PyTorch calls it
         A dense Tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> a = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
         >>> torch.sparse.sum(a, 1)
         tensor([3., 9.])

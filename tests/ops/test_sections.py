@@ -47,9 +47,9 @@ def test_a_section_is_made_if_there_is_none() -> None:
         """Summary."""
 
     assert complete(Layer, MEANINGS).__doc__ == (
-        "Summary.\n\nArgs:\n    b: Ignored.\n    keepdim: Keep it.\n\nExample:\n    >>> Layer"
+        "Summary.\n\nArgs:\n    b: ignored.\n    keepdim: keep it.\n\nExample:\n    >>> Layer"
     )
-    assert complete(method, MEANINGS).__doc__ == "Summary.\n\nArgs:\n    input: The input."
+    assert complete(method, MEANINGS).__doc__ == "Summary.\n\nArgs:\n    input: the input."
 
 
 def test_a_docstring_that_says_more_stays_as_it_is() -> None:

@@ -94,7 +94,8 @@ def test_examples_of_public_functions_are_right() -> None:
     parser, flags = doctest.DocTestParser(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     runner = doctest.DocTestRunner(optionflags=flags, verbose=False)
     for name, function in public_functions().items():
-        example = parser.get_doctest(function.__doc__ or "", {}, name, None, None)
+        names = {"torch": retrograd}
+        example = parser.get_doctest(function.__doc__ or "", names, name, None, None)
         found: list[str] = []
         runner.run(example, out=found.append)
         assert not found, "".join(found)

@@ -30,10 +30,11 @@ def examples() -> Iterator[Entry]:
 
 
 def names_around(entry: Entry) -> dict[str, Any]:
-    """What an example may use without importing it: the names of the module that it is in."""
+    """What an example may use without importing it: ``torch``, and the names of the module that it
+    is in."""
     value = entry.value.fget if entry.kind == "property" else inspect.unwrap(entry.value)
     module = getattr(value, "__module__", None) or "retrograd"
-    return dict(vars(importlib.import_module(module)))
+    return {**vars(importlib.import_module(module)), "torch": torch}
 
 
 def _shared_names(entry: Entry) -> set[str]:

@@ -177,7 +177,6 @@ def manual_seed(seed: int) -> Generator:
         The default generator.
 
     Example:
-        >>> import retrograd as torch
         >>> generator = torch.manual_seed(0)
         >>> torch.rand(2)
         tensor([0.4963, 0.7682])
@@ -192,7 +191,6 @@ def seed() -> int:
         The seed.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.seed() == torch.initial_seed()
         True
     """
@@ -206,7 +204,6 @@ def initial_seed() -> int:
         The seed last given to ``manual_seed``, or a random one.
 
     Example:
-        >>> import retrograd as torch
         >>> generator = torch.manual_seed(7)
         >>> torch.initial_seed()
         7

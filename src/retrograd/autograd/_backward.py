@@ -27,7 +27,6 @@ class GradientEdge(NamedTuple):
         ownership_token: keeps the node of a leaf alive.
 
     Example:
-        >>> import retrograd as torch
         >>> y = torch.ones(2, requires_grad=True) * 2
         >>> torch.autograd.graph.get_gradient_edge(y).output_nr
         0
@@ -61,7 +60,6 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         in place of the tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> y = torch.ones(2, requires_grad=True) * 2
         >>> torch.autograd.graph.get_gradient_edge(y).node.name()
         'MulBackward0'
@@ -266,7 +264,6 @@ def backward(
             part of the graph that leads to them runs.
 
     Example:
-        >>> import retrograd as torch
         >>> z = torch.tensor([1.0, 3.0], requires_grad=True)
         >>> torch.autograd.backward(tensors=z**2, grad_tensors=torch.tensor([1.0, 1.0]))
         >>> z.grad
@@ -409,7 +406,6 @@ def grad(
         A tuple with the gradient of each input.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> (first,) = torch.autograd.grad(x**3, x, create_graph=True)
         >>> torch.autograd.grad(first, x)

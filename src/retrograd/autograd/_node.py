@@ -80,7 +80,6 @@ class Node:
     """A node of the graph: one application of an operation.
 
     Example:
-        >>> import retrograd as torch
         >>> isinstance(torch.ones(2, requires_grad=True).exp().grad_fn, torch.autograd.graph.Node)
         True
     """
@@ -135,7 +134,6 @@ class Node:
         Returns:
             A string.
 
-        >>> import retrograd as torch
         >>> torch.ones(2, requires_grad=True).exp().grad_fn.name()
         'ExpBackward0'
         """
@@ -233,7 +231,6 @@ class CallableNode(Node):
     def __call__(self, *grads: Any) -> Any:
         """What the node makes of the gradients of its outputs, hooks apart.
 
-        >>> import retrograd as torch
         >>> y = torch.tensor([1.0, 2.0], requires_grad=True) * 3
         >>> y.grad_fn(torch.ones(2))
         (tensor([3., 3.]), None)

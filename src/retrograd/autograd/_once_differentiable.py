@@ -27,7 +27,6 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         The decorated function.
 
     Example:
-        >>> import retrograd as torch
         >>> class Twice(torch.autograd.Function):
         ...     @staticmethod
         ...     def forward(ctx, x):

@@ -67,7 +67,6 @@ class Variable(TensorLike):
     def grad_fn(self) -> Node | None:
         """The node that made this tensor; None for leaves.
 
-        >>> import retrograd as torch
         >>> (torch.ones(1, requires_grad=True) * 2).grad_fn.name()
         'MulBackward0'
         """
@@ -129,7 +128,6 @@ class Variable(TensorLike):
             The tensor itself.
 
         Example:
-            >>> import retrograd as torch
             >>> torch.ones(2).requires_grad_()
             tensor([1., 1.], requires_grad=True)
         """
@@ -305,7 +303,6 @@ class Variable(TensorLike):
             inputs: The tensors whose ``.grad`` is added to. By default, all leaves of the graph.
 
         Example:
-            >>> import retrograd as torch
             >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
             >>> (x**2).sum().backward()
             >>> x.grad
@@ -325,7 +322,6 @@ class Variable(TensorLike):
             A handle whose method ``remove`` removes the hook.
 
         Example:
-            >>> import retrograd as torch
             >>> x = torch.ones(2, requires_grad=True)
             >>> handle = x.register_hook(lambda g: g * 2)
             >>> x.sum().backward(); x.grad

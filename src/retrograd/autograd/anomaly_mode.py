@@ -18,7 +18,6 @@ class set_detect_anomaly(Scope):  # noqa: N801 - PyTorch's name
         check_nan: raise an error for gradients that are NaN.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.autograd.set_detect_anomaly(False):
         ...     torch.is_anomaly_enabled()
         False
@@ -78,7 +77,6 @@ def is_anomaly_enabled() -> bool:
         A bool.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_anomaly_enabled()
         False
     """
@@ -92,7 +90,6 @@ def is_anomaly_check_nan_enabled() -> bool:
         A bool.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_anomaly_check_nan_enabled()
         True
     """

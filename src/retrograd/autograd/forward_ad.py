@@ -45,7 +45,6 @@ class UnpackedDualTensor(NamedTuple):
         tangent: its tangent, or None.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.autograd.forward_ad as fwAD
         >>> fwAD.unpack_dual(torch.tensor(2.0))
         UnpackedDualTensor(primal=tensor(2.), tangent=None)
@@ -67,7 +66,6 @@ def enter_dual_level() -> int:
         The number of the level.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.autograd.forward_ad as fwAD
         >>> level = fwAD.enter_dual_level()
         >>> x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
@@ -91,7 +89,6 @@ def exit_dual_level(*, level: int | None = None) -> None:
         level: number of the level; the innermost by default.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.autograd.forward_ad as fwAD
         >>> level = fwAD.enter_dual_level()
         >>> fwAD.exit_dual_level(level=level)
@@ -121,7 +118,6 @@ class dual_level(ModeContext):  # noqa: N801 - PyTorch's name
     not support, and are numbered from the outermost.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.autograd.forward_ad as fwAD
         >>> with fwAD.dual_level():
         ...     x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))
@@ -161,7 +157,6 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         A tensor with the value and the tangent.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.autograd.forward_ad as fwAD
         >>> with fwAD.dual_level():
         ...     fwAD.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0])).sum()
@@ -224,7 +219,6 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
         A named tuple ``(primal, tangent)``. The tangent is None if there is none.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.autograd.forward_ad as fwAD
         >>> with fwAD.dual_level():
         ...     x = fwAD.make_dual(torch.tensor(2.0), torch.tensor(1.0))

@@ -33,7 +33,6 @@ class FunctionCtx(Node):
     It is also the node of the graph. Any attribute may be set on it.
 
     Example:
-        >>> import retrograd as torch
         >>> class Scale(torch.autograd.Function):
         ...     @staticmethod
         ...     def forward(ctx, x, factor):
@@ -354,7 +353,6 @@ class Function(metaclass=_FunctionMeta):
         kwargs: not used.
 
     Example:
-        >>> import retrograd as torch
         >>> class Exp(torch.autograd.Function):
         ...     @staticmethod
         ...     def forward(ctx, x):
@@ -617,7 +615,6 @@ class InplaceFunction(Function):
         kwargs: not used.
 
     Example:
-        >>> import retrograd as torch
         >>> issubclass(torch.autograd.function.InplaceFunction, torch.autograd.Function)
         True
     """

@@ -45,7 +45,6 @@ def vjp(
         The value of the function, and the product.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.autograd.functional import vjp
         >>> vjp(lambda x: x.exp(), torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
         (tensor([1.0000, 2.7183]), tensor([1.0000, 5.4366]))
@@ -85,7 +84,6 @@ def jvp(
         The value of the function, and the product.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.autograd.functional import jvp
         >>> jvp(lambda x: x.exp(), torch.tensor([0.0, 1.0]), torch.tensor([1.0, 2.0]))
         (tensor([1.0000, 2.7183]), tensor([1.0000, 5.4366]))
@@ -118,7 +116,6 @@ def vhp(
         The value of the function, and the product.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.autograd.functional import vhp
         >>> vhp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
         (tensor(9.), tensor([  6., 120.]))
@@ -150,7 +147,6 @@ def hvp(
         The value of the function, and the product.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.autograd.functional import hvp
         >>> hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
         (tensor(9.), tensor([  6., 120.]))
@@ -186,7 +182,6 @@ def jacobian(
         tuple of them; for several outputs, a tuple of these.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.autograd.functional import jacobian
         >>> jacobian(lambda x: x.exp(), torch.tensor([0.0, 1.0]))
         tensor([[1.0000, 0.0000],
@@ -231,7 +226,6 @@ def hessian(
         tuples.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.autograd.functional import hessian
         >>> hessian(lambda x: x[0] ** 2 * x[1], torch.tensor([3.0, 5.0]))
         tensor([[10.,  6.],

@@ -101,7 +101,6 @@ class no_grad(ModeContext):  # noqa: N801 - PyTorch's name
         function: the function to decorate.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.ones(2, requires_grad=True)
         >>> with torch.no_grad():
         ...     (x * 2).requires_grad
@@ -128,7 +127,6 @@ class enable_grad(no_grad):  # noqa: N801
         function: the function to decorate.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.no_grad(), torch.enable_grad():
         ...     torch.is_grad_enabled()
         True
@@ -148,7 +146,6 @@ class set_grad_enabled(ModeContext):  # noqa: N801
         mode: whether to record.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.set_grad_enabled(False):
         ...     torch.is_grad_enabled()
         False
@@ -193,7 +190,6 @@ class inference_mode(ModeContext):  # noqa: N801
         mode: False to do nothing; or the function to decorate.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.inference_mode():
         ...     torch.ones(1).is_inference()
         True
@@ -223,7 +219,6 @@ class set_multithreading_enabled(ModeContext):  # noqa: N801
         mode: what ``is_multithreading_enabled`` returns.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.autograd.set_multithreading_enabled(False):
         ...     torch.autograd.is_multithreading_enabled()
         False
@@ -246,7 +241,6 @@ def is_multithreading_enabled() -> bool:
         A bool.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.autograd.is_multithreading_enabled()
         True
     """
@@ -260,7 +254,6 @@ def is_grad_enabled() -> bool:
         A bool.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_grad_enabled()
         True
     """
@@ -274,7 +267,6 @@ def is_inference_mode_enabled() -> bool:
         A bool.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_inference_mode_enabled()
         False
     """

@@ -296,7 +296,6 @@ def gradcheck(
         True if all checks pass.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
         >>> torch.autograd.gradcheck(lambda x: (x.sin(), x.prod()), x)
         True
@@ -373,7 +372,6 @@ def gradgradcheck(
         True if all checks pass.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
         >>> torch.autograd.gradgradcheck(lambda x: x.exp() * x, x)
         True
@@ -437,7 +435,6 @@ def get_numerical_jacobian_wrt_specific_input(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """The Jacobian of each output of ``fn`` with respect to one input, by central differences.
 
-    >>> import retrograd as torch
     >>> x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
     >>> get_numerical_jacobian_wrt_specific_input(lambda x: x * 3, 0, (x,), (x * 3,), 1e-3)
     (tensor([[3.0000, 0.0000],

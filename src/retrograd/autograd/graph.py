@@ -27,7 +27,6 @@ class saved_tensors_hooks(Scope):  # noqa: N801 - PyTorch's name
             tensor of the same contents.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.ones(2, requires_grad=True)
         >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
         ...     y = x.exp()
@@ -56,7 +55,6 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
         device_type: ignored.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.ones(2, requires_grad=True)
         >>> with torch.autograd.graph.save_on_cpu():
         ...     a = x.clone(); b = a**2
@@ -77,7 +75,6 @@ class disable_saved_tensors_hooks(ModeContext):  # noqa: N801
         error_message: message of the error.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.autograd.graph import disable_saved_tensors_hooks, saved_tensors_hooks
         >>> with disable_saved_tensors_hooks("no hooks here"), saved_tensors_hooks(id, id):
         ...     pass
@@ -121,7 +118,6 @@ class allow_mutation_on_saved_tensors(ModeContext):  # noqa: N801
     write.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
         ...     x = torch.ones(2, requires_grad=True)
         ...     a = x.clone(); b = a**2; a.sin_()
@@ -186,7 +182,6 @@ def increment_version(tensor: Any) -> None:
         tensor: a tensor, or several.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.zeros(2); torch.autograd.graph.increment_version(x); x._version
         1
     """
@@ -211,7 +206,6 @@ def register_multi_grad_hook(
         A handle, whose ``remove()`` removes the hook.
 
     Example:
-        >>> import retrograd as torch
         >>> a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
         >>> handle = torch.autograd.graph.register_multi_grad_hook((a, b), print)
         >>> (a * 2 + b * 3).backward()

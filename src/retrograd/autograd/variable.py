@@ -18,7 +18,6 @@ class _AnyTensor(type):
 class Variable(metaclass=_AnyTensor):
     """Every tensor is a Variable; calling it gives a leaf that shares the data.
 
-    >>> import retrograd as torch
     >>> torch.autograd.Variable(torch.ones(1), requires_grad=True)
     tensor([1.], requires_grad=True)
     """

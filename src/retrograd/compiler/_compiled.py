@@ -294,7 +294,6 @@ def compile(  # noqa: A001 - PyTorch's name
         The compiled function or module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import grad
         >>> slope = torch.compile(grad(lambda x: (x * x).sum()))
         >>> slope(torch.tensor([1.0, 2.0]))

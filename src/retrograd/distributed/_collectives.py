@@ -69,7 +69,6 @@ def broadcast(
         The ``Work`` if ``async_op``, else None.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> x = torch.ones(2)
@@ -108,7 +107,6 @@ def all_reduce(
         The ``Work`` if ``async_op``, else None.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> x = torch.ones(2)
@@ -163,7 +161,6 @@ def reduce(
         The ``Work`` if ``async_op``, else None.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> x = torch.ones(2)

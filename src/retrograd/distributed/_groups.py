@@ -308,7 +308,6 @@ def init_process_group(
         unused: no effect.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.distributed.init_process_group("mpi")
         >>> torch.distributed.get_rank(), torch.distributed.get_world_size()
         (0, 1)
@@ -425,7 +424,6 @@ def new_group(
         The group.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.distributed.init_process_group()
         >>> torch.distributed.get_world_size(torch.distributed.new_group([0]))
         1

@@ -104,7 +104,6 @@ def isend(
         The ``Work``, or None outside of the group.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which here is the only one
@@ -147,7 +146,6 @@ def irecv(
         The ``Work``, or None outside of the group.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> x = torch.zeros(2)
@@ -191,7 +189,6 @@ def send(
         dst: the receiving rank. A rank cannot send to itself.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> if dist.get_rank() == 1:  # with two processes or more; here there is one
@@ -220,7 +217,6 @@ def recv(
         The rank that the tensor came from, or -1 outside of the group.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which is the only one
@@ -259,7 +255,6 @@ class P2POp:
         group_peer: the rank to send to or receive from, numbered within the group.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> dist.P2POp(dist.isend, torch.ones(2), 0).peer
@@ -291,7 +286,6 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         A list with the ``Work`` of each message, without those outside of their group.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> x = torch.zeros(2)

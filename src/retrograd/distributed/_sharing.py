@@ -93,7 +93,6 @@ def all_gather(
         tensor: the tensor of this rank.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> received = [torch.zeros(2)]
@@ -130,7 +129,6 @@ def all_gather_into_tensor(
         input_tensor: the tensor of this rank.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> received = torch.zeros(1, 2)
@@ -169,7 +167,6 @@ def gather(
         The ``Work`` if ``async_op``, else None.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> received = [torch.zeros(2)]
@@ -224,7 +221,6 @@ def scatter(
         The ``Work`` if ``async_op``, else None.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> mine = torch.zeros(2)
@@ -295,7 +291,6 @@ def reduce_scatter(
         input_list: tensors of this rank, one for each rank.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> mine = torch.zeros(2)
@@ -329,7 +324,6 @@ def reduce_scatter_tensor(
         input: the tensor of this rank.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> mine = torch.zeros(2)
@@ -393,7 +387,6 @@ def all_to_all(
         input_tensor_list: tensors to send, one to each rank.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> received = [torch.zeros(2)]
@@ -436,7 +429,6 @@ def all_to_all_single(
         input_split_sizes: number of rows for each rank; equal parts by default.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
         >>> received = torch.zeros(2)

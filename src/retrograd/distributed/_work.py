@@ -91,7 +91,6 @@ class Work:
         tag: the tag of a message.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.distributed.init_process_group()
         >>> work = torch.distributed.all_reduce(torch.ones(2), async_op=True)
         >>> work.wait(), work.is_completed()

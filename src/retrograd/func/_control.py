@@ -45,7 +45,6 @@ def cond(
         What the function returns.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import grad, vmap
         >>> def size(x):
         ...     return torch.cond(x > 0, lambda x: 2 * x, lambda x: x**2, (x,))
@@ -140,7 +139,6 @@ def while_loop(
         A tuple of the values for which ``cond_fn`` is false.
 
     Example:
-        >>> import retrograd as torch
         >>> def root(a):  # Newton's method
         ...     def is_far(x):
         ...         return (x * x - a).abs() > 1e-5 * a
@@ -271,7 +269,6 @@ def scan(
         The last carried value, and the results stacked along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> def step(total, x):
         ...     total = total + x
         ...     return total, total * 2

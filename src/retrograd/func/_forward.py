@@ -37,7 +37,6 @@ def jvp(
         The results and their tangents. With ``has_aux``, the other values come third.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import jvp
         >>> jvp(lambda x: x**3, (torch.tensor(2.0),), (torch.tensor(1.0),))
         (tensor(8.), tensor(12.))

@@ -55,7 +55,6 @@ def jacrev(
         a tensor of the shape of the result followed by that of the argument.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import jacrev
         >>> jacrev(torch.exp)(torch.tensor([0.0, 1.0]))
         tensor([[1.0000, 0.0000],
@@ -105,7 +104,6 @@ def jacfwd(
         A function that returns the Jacobian, as that of ``jacrev`` does.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import jacfwd
         >>> jacfwd(lambda t: torch.stack([t**2, t**3]))(torch.tensor(2.0))
         tensor([ 4., 12.])
@@ -153,7 +151,6 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Any:
         that of the argument.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import hessian
         >>> hessian(lambda x: x[0] ** 2 * x[1])(torch.tensor([3.0, 5.0]))
         tensor([[10.,  6.],

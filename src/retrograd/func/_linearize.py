@@ -26,7 +26,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         results.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import linearize
         >>> value, push_forward = linearize(torch.sin, torch.zeros(2))
         >>> push_forward(torch.tensor([1.0, 2.0]))

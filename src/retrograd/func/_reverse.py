@@ -51,7 +51,6 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
         results.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import grad
         >>> grad(torch.sin)(torch.tensor(0.0))
         tensor(1.)
@@ -84,7 +83,6 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         aux))``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import grad_and_value
         >>> grad_and_value(lambda x: x**2)(torch.tensor(3.0))
         (tensor(6.), tensor(9.))
@@ -134,7 +132,6 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         times, and mapped by ``vmap``. With ``has_aux``, the other values come third.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import vjp
         >>> y, pull_back = vjp(torch.exp, torch.tensor([0.0, 1.0]))
         >>> pull_back(torch.tensor([1.0, 2.0]))

@@ -39,7 +39,6 @@ def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, list[
         The value of ``func``, and a list of its derivatives, from the first on.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import jet
         >>> x = torch.tensor(2.0)
         >>> line = [torch.tensor(1.0), torch.tensor(0.0)]
@@ -93,7 +92,6 @@ def taylor(func: Callable[..., Any], x: Any, v: Any, order: int) -> tuple[Any, .
         the ``k``-th derivative over ``k!``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import taylor
         >>> taylor(torch.exp, torch.tensor(0.0), torch.tensor(1.0), 3)
         (tensor(1.), tensor(1.), tensor(0.5000), tensor(0.1667))
@@ -122,7 +120,6 @@ def derivatives(func: Callable[[Any], Any], x: Tensor, order: int) -> tuple[Any,
         A tuple of ``order + 1`` Tensors: ``func(x)``, ``func'(x)``, and so on.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import derivatives
         >>> derivatives(torch.sin, torch.tensor([0.0]), 3)
         (tensor([0.]), tensor([1.]), tensor([-0.]), tensor([-1.]))
@@ -152,7 +149,6 @@ def weighted_directional(
         A function of ``x`` that gives ``sum_r weights[r] * d^order/dt^order func(x + t * v_r)``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import weighted_directional
         >>> cubes = weighted_directional(lambda x: (x**3).sum(), torch.eye(2), order=3)
         >>> cubes(torch.tensor([1.0, 5.0]))
@@ -190,7 +186,6 @@ def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Call
         A function of ``x``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import laplacian
         >>> laplacian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
         tensor(18.)
@@ -223,7 +218,6 @@ def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
         A function of ``x``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import bilaplacian
         >>> bilaplacian(lambda x: (x[0] * x[1]) ** 2)(torch.tensor([1.0, 2.0]))
         tensor(8.)
@@ -262,7 +256,6 @@ def mixed_partial(func: Callable[[Tensor], Any], x: Tensor, orders: Sequence[int
         What ``func`` returns, differentiated.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import mixed_partial
         >>> mixed_partial(lambda x: x[0] ** 2 * x[1] ** 3, torch.tensor([1.0, 2.0]), (1, 2))
         tensor(24.)

@@ -268,7 +268,6 @@ def sparse_jacobian(
         ``jac.color_count`` the number of derivatives that an evaluation takes.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import sparse_jacobian
         >>> jac = sparse_jacobian(lambda x: x[1:] * x[:-1], torch.ones(1000))
         >>> jac
@@ -342,7 +341,6 @@ def sparse_hessian(
         An object ``hess``: ``hess(x)`` is a SciPy ``csr_array``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import sparse_hessian
         >>> hess = sparse_hessian(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(3))
         >>> hess(torch.ones(3)).toarray()

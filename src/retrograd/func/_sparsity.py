@@ -36,7 +36,6 @@ def sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = Fa
         and a column for each element of ``x``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import sparsity
         >>> sparsity(lambda x: x[1:] * x[:-1], torch.ones(4)).toarray().astype(int)
         array([[1, 1, 0, 0],
@@ -60,7 +59,6 @@ def hessian_sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: b
         A SciPy sparse array of bool, square.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import hessian_sparsity
         >>> hessian_sparsity(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(3)).toarray().astype(int)
         array([[0, 1, 0],

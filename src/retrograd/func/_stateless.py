@@ -39,7 +39,6 @@ def functional_call(
         The result of the call.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import functional_call, grad
         >>> model, x = torch.nn.Linear(2, 1, bias=False), torch.tensor([2.0, 3.0])
         >>> functional_call(model, {"weight": torch.tensor([[10.0, 100.0]])}, x)
@@ -172,7 +171,6 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
         The parameters are new leaves.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import functional_call, stack_module_state, vmap
         >>> models = [torch.nn.Linear(3, 1) for _ in range(4)]
         >>> parameters, buffers = stack_module_state(models)
@@ -219,7 +217,6 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import replace_all_batch_norm_modules_
         >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
         >>> list(replace_all_batch_norm_modules_(model)[1].state_dict())

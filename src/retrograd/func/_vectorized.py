@@ -38,7 +38,6 @@ def vmap(
         A function of batches.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.func import vmap
         >>> vmap(torch.dot)(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([[1., 1.], [0., 1.]]))
         tensor([3., 4.])

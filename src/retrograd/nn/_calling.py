@@ -130,7 +130,6 @@ class CallableModule(Stateful):
             A handle, whose ``remove()`` removes the hook.
 
         Example:
-            >>> import retrograd as torch
             >>> layer = torch.nn.ReLU()
             >>> handle = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
             >>> layer(torch.tensor(-0.5))
@@ -183,7 +182,6 @@ class CallableModule(Stateful):
             A handle, whose ``remove()`` removes the hook.
 
         Example:
-            >>> import retrograd as torch
             >>> layer = torch.nn.ReLU()
             >>> handle = layer.register_full_backward_hook(lambda module, grads, _: print(grads))
             >>> layer(torch.tensor([1.0, -1.0], requires_grad=True)).sum().backward()

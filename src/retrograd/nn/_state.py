@@ -84,7 +84,6 @@ class Stateful(Tree):
             The dictionary.
 
         Example:
-            >>> import retrograd as torch
             >>> list(torch.nn.Linear(2, 1).state_dict())
             ['weight', 'bias']
         """
@@ -146,7 +145,6 @@ class Stateful(Tree):
             The missing and the unexpected names.
 
         Example:
-            >>> import retrograd as torch
             >>> model = torch.nn.Linear(2, 1)
             >>> model.load_state_dict({"weight": torch.ones(1, 2), "bias": torch.zeros(1)})
             <All keys matched successfully>

@@ -141,7 +141,6 @@ class Tree:
             persistent: whether the buffer is part of ``state_dict``.
 
         Example:
-            >>> import retrograd as torch
             >>> module = torch.nn.Module()
             >>> module.register_buffer("mean", torch.zeros(2))
             >>> module.mean
@@ -254,7 +253,6 @@ class Tree:
             remove_duplicate: yield a module that occurs more than once only once.
 
         Example:
-            >>> import retrograd as torch
             >>> [name for name, _ in torch.nn.Sequential(torch.nn.ReLU()).named_modules()]
             ['', '0']
         """
@@ -299,7 +297,6 @@ class Tree:
             remove_duplicate: yield a shared parameter only once.
 
         Example:
-            >>> import retrograd as torch
             >>> [name for name, _ in torch.nn.Linear(2, 1).named_parameters()]
             ['weight', 'bias']
         """

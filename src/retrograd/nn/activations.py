@@ -45,7 +45,6 @@ class ReLU(_Activation):
     """Rectified linear unit: ``max(0, x)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReLU()(torch.tensor([-1.0, 2.0]))
         tensor([0., 2.])
     """
@@ -57,7 +56,6 @@ class ReLU6(_Activation):
     """Rectified linear unit with an upper bound of 6: ``min(max(0, x), 6)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReLU6()(torch.tensor([-1.0, 2.0, 8.0]))
         tensor([0., 2., 6.])
     """
@@ -72,7 +70,6 @@ class LeakyReLU(_Activation):
         negative_slope: factor for negative elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LeakyReLU(0.1)(torch.tensor([-1.0, 2.0]))
         tensor([-0.1000,  2.0000])
     """
@@ -98,7 +95,6 @@ class PReLU(Module):
         weight: ``(num_parameters,)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.PReLU()(torch.tensor([-1.0, 2.0]))
         tensor([-0.2500,  2.0000], grad_fn=<PreluKernelBackward0>)
     """
@@ -133,7 +129,6 @@ class RReLU(_Activation):
         upper: upper bound of the uniform distribution.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.RReLU(0.1, 0.3).eval()(torch.tensor([-1.0, 2.0]))
         tensor([-0.2000,  2.0000])
     """
@@ -158,7 +153,6 @@ class Threshold(_Activation):
         value: replacement for all other elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Threshold(1.0, -5.0)(torch.tensor([0.5, 2.0]))
         tensor([-5.,  2.])
     """
@@ -178,7 +172,6 @@ class Hardtanh(_Activation):
         max_val: upper bound, larger than ``min_val``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Hardtanh()(torch.tensor([-3.0, 0.5, 2.0]))
         tensor([-1.0000,  0.5000,  1.0000])
     """
@@ -198,7 +191,6 @@ class Hardsigmoid(_Activation):
     """Piecewise linear approximation of the sigmoid: ``min(max(x / 6 + 1 / 2, 0), 1)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Hardsigmoid()(torch.tensor([-4.0, 0.0, 1.5]))
         tensor([0.0000, 0.5000, 0.7500])
     """
@@ -211,7 +203,6 @@ class Hardswish(_Activation):
     """``x * hardsigmoid(x)``, an approximation of ``SiLU``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Hardswish()(torch.tensor([-4.0, 0.0, 1.5]))
         tensor([-0.0000, 0.0000, 1.1250])
     """
@@ -235,7 +226,6 @@ class Hardshrink(_Shrink):
         lambd: bound on the absolute value.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Hardshrink()(torch.tensor([-1.0, 0.2, 2.0]))
         tensor([-1.,  0.,  2.])
     """
@@ -250,7 +240,6 @@ class Softshrink(_Shrink):
         lambd: how far each element moves towards zero; not negative.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Softshrink()(torch.tensor([-1.0, 0.2, 2.0]))
         tensor([-0.5000,  0.0000,  1.5000])
     """
@@ -268,7 +257,6 @@ class ELU(_Activation):
         alpha: minus the limit for very negative elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ELU()(torch.tensor([-1.0, 2.0]))
         tensor([-0.6321,  2.0000])
     """
@@ -290,7 +278,6 @@ class CELU(_Activation):
         alpha: minus the limit for very negative elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.CELU(2.0)(torch.tensor([-1.0, 2.0]))
         tensor([-0.7869,  2.0000])
     """
@@ -309,7 +296,6 @@ class SELU(_Activation):
     1.0507... and ``alpha`` 1.6732..., which keep mean zero and variance one from layer to layer.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.SELU()(torch.tensor([-1.0, 2.0]))
         tensor([-1.1113,  2.1014])
     """
@@ -321,7 +307,6 @@ class SiLU(_Activation):
     """Sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.SiLU()(torch.tensor([-1.0, 2.0]))
         tensor([-0.2689,  1.7616])
     """
@@ -333,7 +318,6 @@ class Mish(_Activation):
     """``x * tanh(softplus(x))``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Mish()(torch.tensor([-1.0, 2.0]))
         tensor([-0.3034,  1.9440])
     """
@@ -349,7 +333,6 @@ class GELU(_Pointwise):
             ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.GELU()(torch.tensor([-1.0, 2.0]))
         tensor([-0.1587,  1.9545])
     """
@@ -369,7 +352,6 @@ class Softplus(_Pointwise):
         threshold: where ``beta * x`` is above it, the result is ``x``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Softplus()(torch.tensor([-1.0, 2.0]))
         tensor([0.3133, 2.1269])
     """
@@ -385,7 +367,6 @@ class Sigmoid(_Pointwise):
     """Logistic function: ``1 / (1 + exp(-x))``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Sigmoid()(torch.tensor([-1.0, 0.0]))
         tensor([0.2689, 0.5000])
     """
@@ -397,7 +378,6 @@ class LogSigmoid(_Pointwise):
     """Logarithm of the logistic function: ``-log(1 + exp(-x))``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LogSigmoid()(torch.tensor([-1.0, 0.0]))
         tensor([-1.3133, -0.6931])
     """
@@ -409,7 +389,6 @@ class Tanh(_Pointwise):
     """Hyperbolic tangent.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Tanh()(torch.tensor([-1.0, 2.0]))
         tensor([-0.7616,  0.9640])
     """
@@ -421,7 +400,6 @@ class Tanhshrink(_Pointwise):
     """``x - tanh(x)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Tanhshrink()(torch.tensor([-1.0, 2.0]))
         tensor([-0.2384,  1.0360])
     """
@@ -433,7 +411,6 @@ class Softsign(_Pointwise):
     """``x / (1 + abs(x))``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Softsign()(torch.tensor([-1.0, 3.0]))
         tensor([-0.5000,  0.7500])
     """

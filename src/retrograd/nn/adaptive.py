@@ -38,7 +38,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         Output: ``output`` as target, ``loss`` a number.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10])
         >>> layer(torch.ones(3, 16), torch.tensor([0, 7, 19])).output.shape
         torch.Size([3])

@@ -46,7 +46,6 @@ class MultiheadAttention(Module):
         ``(N, num_heads, L, S)`` without averaging, or None.
 
     Example:
-        >>> import retrograd as torch
         >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
         >>> x = torch.ones(3, 5, 8)
         >>> result, weights = attention(x, x, x)

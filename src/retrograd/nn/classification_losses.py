@@ -29,7 +29,6 @@ class CrossEntropyLoss(WeightedLoss):
         Output: a scalar; the shape of the input without ``C`` for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.CrossEntropyLoss()(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
         tensor(0.1269)
     """
@@ -59,7 +58,6 @@ class NLLLoss(WeightedLoss):
         Output: a scalar; the shape of the target for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> log_probabilities = torch.tensor([[0.25, 0.75]]).log()
         >>> torch.nn.NLLLoss()(log_probabilities, torch.tensor([1]))
         tensor(0.2877)
@@ -90,7 +88,6 @@ class KLDivLoss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> loss = torch.nn.KLDivLoss(reduction="batchmean")
         >>> loss(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]]))
         tensor(0.6931)
@@ -119,7 +116,6 @@ class BCELoss(WeightedLoss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.BCELoss()(torch.tensor([0.5, 0.9]), torch.tensor([0.0, 1.0]))
         tensor(0.3993)
     """
@@ -145,7 +141,6 @@ class BCEWithLogitsLoss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.BCEWithLogitsLoss()(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 1.0]))
         tensor(0.4100)
     """
@@ -168,7 +163,6 @@ class SoftMarginLoss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.SoftMarginLoss()(torch.tensor([0.0, 2.0]), torch.tensor([-1.0, 1.0]))
         tensor(0.4100)
     """
@@ -195,7 +189,6 @@ class MultiLabelMarginLoss(SoftMarginLoss):
         Output: a scalar; ``(N,)`` or ``()`` for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> scores, target = torch.tensor([0.1, 0.2, 0.4, 0.8]), torch.tensor([3, 0, -1, -1])
         >>> torch.nn.MultiLabelMarginLoss()(scores, target)
         tensor(0.8500)
@@ -216,7 +209,6 @@ class MultiLabelSoftMarginLoss(BCELoss):
         Output: a scalar; ``(N,)`` for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> loss = torch.nn.MultiLabelSoftMarginLoss()
         >>> loss(torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]]))
         tensor(0.4100)
@@ -242,7 +234,6 @@ class MultiMarginLoss(WeightedLoss):
         Output: a scalar; the shape of the target for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.MultiMarginLoss()(torch.tensor([[0.1, 0.2, 0.8]]), torch.tensor([2]))
         tensor(0.2333)
     """
@@ -280,7 +271,6 @@ class CTCLoss(Loss):
         Output: a scalar; ``(N,)`` or ``()`` for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> log_probs = torch.zeros(4, 1, 3).log_softmax(2)
         >>> target = torch.tensor([[1, 2]])
         >>> torch.nn.CTCLoss()(log_probs, target, torch.tensor([4]), torch.tensor([2]))

@@ -47,7 +47,6 @@ class Sequential(_Numbered):
         As the first module takes it and the last returns it.
 
     Example:
-        >>> import retrograd as torch
         >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
         >>> model(torch.zeros(4, 2)).shape
         torch.Size([4, 3])
@@ -169,7 +168,6 @@ class ModuleList(_Numbered):
         modules: the modules.
 
     Example:
-        >>> import retrograd as torch
         >>> layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
         >>> len(layers), len(list(layers.parameters()))
         (3, 6)
@@ -279,7 +277,6 @@ class ModuleDict(Module):
         modules: a mapping, or pairs of a name and a module.
 
     Example:
-        >>> import retrograd as torch
         >>> choices = torch.nn.ModuleDict({"relu": torch.nn.ReLU(), "tanh": torch.nn.Tanh()})
         >>> choices["relu"](torch.tensor(-1.0))
         tensor(0.)
@@ -375,7 +372,6 @@ class ParameterList(Module):
         values: the parameters.
 
     Example:
-        >>> import retrograd as torch
         >>> weights = torch.nn.ParameterList([torch.zeros(2), torch.ones(2)])
         >>> [name for name, _ in weights.named_parameters()]
         ['0', '1']
@@ -446,7 +442,6 @@ class ParameterDict(Module):
         parameters: a mapping, or pairs of a name and a parameter.
 
     Example:
-        >>> import retrograd as torch
         >>> weights = torch.nn.ParameterDict({"left": torch.zeros(2), "right": torch.ones(2)})
         >>> [name for name, _ in weights.named_parameters()]
         ['left', 'right']

@@ -165,7 +165,6 @@ class Conv1d(_Plain):
     """Convolution over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Conv1d(2, 4, kernel_size=3, padding=1)(torch.ones(1, 2, 5)).shape
         torch.Size([1, 4, 5])
     """
@@ -178,7 +177,6 @@ class Conv2d(_Plain):
     """Convolution over images.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.Conv2d(3, 8, kernel_size=3, stride=2)
         >>> layer
         Conv2d(3, 8, kernel_size=(3, 3), stride=(2, 2))
@@ -194,7 +192,6 @@ class Conv3d(_Plain):
     """Convolution over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Conv3d(1, 4, kernel_size=(1, 3, 3))(torch.ones(2, 1, 5, 6, 7)).shape
         torch.Size([2, 4, 5, 4, 5])
     """
@@ -286,7 +283,6 @@ class ConvTranspose1d(_Transposed):
     """Transposed convolution over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ConvTranspose1d(4, 2, 2, stride=2)(torch.ones(1, 4, 5)).shape
         torch.Size([1, 2, 10])
     """
@@ -299,7 +295,6 @@ class ConvTranspose2d(_Transposed):
     """Transposed convolution over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ConvTranspose2d(8, 3, 2, stride=2)(torch.ones(1, 8, 4, 4)).shape
         torch.Size([1, 3, 8, 8])
     """
@@ -312,7 +307,6 @@ class ConvTranspose3d(_Transposed):
     """Transposed convolution over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ConvTranspose3d(2, 1, 2, stride=2)(torch.ones(1, 2, 2, 3, 4)).shape
         torch.Size([1, 1, 4, 6, 8])
     """

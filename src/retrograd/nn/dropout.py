@@ -45,7 +45,6 @@ class Dropout(_Dropout):
         Input and output: any shape.
 
     Example:
-        >>> import retrograd as torch
         >>> sorted(set(torch.nn.Dropout(0.5)(torch.ones(100)).tolist()))
         [0.0, 2.0]
         >>> torch.nn.Dropout(0.5).eval()(torch.ones(3))
@@ -60,7 +59,6 @@ class Dropout1d(_Dropout):
     """Dropout of whole channels of sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Dropout1d(0.5).eval()(torch.ones(2, 3, 4)).shape
         torch.Size([2, 3, 4])
     """
@@ -73,7 +71,6 @@ class Dropout2d(_Dropout):
     """Dropout of whole channels of images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Dropout2d(1.0)(torch.ones(1, 1, 2, 2))
         tensor([[[[0., 0.],
                   [0., 0.]]]])
@@ -87,7 +84,6 @@ class Dropout3d(_Dropout):
     """Dropout of whole channels of volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Dropout3d(0.5)(torch.ones(2, 3, 4, 4, 4)).shape
         torch.Size([2, 3, 4, 4, 4])
     """
@@ -108,7 +104,6 @@ class AlphaDropout(_Dropout):
         Input and output: any shape.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AlphaDropout(0.2).eval()(torch.ones(3))
         tensor([1., 1., 1.])
     """
@@ -126,7 +121,6 @@ class FeatureAlphaDropout(_Dropout):
         Input and output: ``(N, C, ...)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.FeatureAlphaDropout(0.2).eval()(torch.ones(1, 3))
         tensor([[1., 1., 1.]])
     """

@@ -86,7 +86,6 @@ class Embedding(_Table):
         weight: ``(num_embeddings, embedding_dim)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 1]])).shape
         torch.Size([2, 2, 3])
     """
@@ -129,7 +128,6 @@ class Embedding(_Table):
             The embedding.
 
         Example:
-            >>> import retrograd as torch
             >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
             >>> torch.nn.Embedding.from_pretrained(table)(torch.tensor([1]))
             tensor([[3., 4.]])
@@ -165,7 +163,6 @@ class EmbeddingBag(_Table):
         Output: ``(B, embedding_dim)``. weight: ``(num_embeddings, embedding_dim)``.
 
     Example:
-        >>> import retrograd as torch
         >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
         >>> bag = torch.nn.EmbeddingBag.from_pretrained(table, mode="sum")
         >>> bag(torch.tensor([0, 1, 2]), torch.tensor([0, 2]))

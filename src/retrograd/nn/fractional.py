@@ -68,7 +68,6 @@ def fractional_max_pool2d(
         The result, or a pair of it and the indices.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.fractional_max_pool2d(torch.ones(1, 1, 6, 6), 2, 3).shape
         torch.Size([1, 1, 3, 3])
     """
@@ -95,7 +94,6 @@ def fractional_max_pool3d(
         The result, or a pair of it and the indices.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.fractional_max_pool3d(torch.ones(1, 1, 4, 4, 4), 2, 2).shape
         torch.Size([1, 1, 2, 2, 2])
     """
@@ -146,7 +144,6 @@ class FractionalMaxPool2d(_FractionalMaxPool):
         Input: ``(N, C, H, W)`` or ``(C, H, W)``. Output: ``(N, C, *output_size)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.FractionalMaxPool2d(2, output_ratio=0.5)(torch.ones(1, 1, 6, 6)).shape
         torch.Size([1, 1, 3, 3])
     """
@@ -167,7 +164,6 @@ class FractionalMaxPool3d(_FractionalMaxPool):
         Input: ``(N, C, T, H, W)`` or ``(C, T, H, W)``. Output: ``(N, C, *output_size)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.FractionalMaxPool3d(2, 3)(torch.ones(1, 1, 6, 6, 6)).shape
         torch.Size([1, 1, 3, 3, 3])
     """

@@ -58,7 +58,6 @@ def constant_(tensor: Any, val: float) -> Any:
         ``tensor``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.constant_(torch.empty(2), 0.5)
         tensor([0.5000, 0.5000])
     """
@@ -75,7 +74,6 @@ def ones_(tensor: Any) -> Any:
         ``tensor``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.ones_(torch.empty(2))
         tensor([1., 1.])
     """
@@ -92,7 +90,6 @@ def zeros_(tensor: Any) -> Any:
         ``tensor``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.zeros_(torch.empty(2))
         tensor([0., 0.])
     """
@@ -110,7 +107,6 @@ def eye_(tensor: Any) -> Any:
         ``tensor``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.eye_(torch.empty(2, 2))
         tensor([[1., 0.],
                 [0., 1.]])
@@ -134,7 +130,6 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
         ``tensor``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.dirac_(torch.empty(1, 1, 3))
         tensor([[[0., 1., 0.]]])
     """
@@ -174,7 +169,6 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
         b: upper bound.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.uniform_(torch.empty(100), 2.0, 3.0).min() >= 2
         tensor(True)
     """
@@ -192,7 +186,6 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
         std: standard deviation.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.normal_(torch.empty(3, 5), std=0.1).shape
         torch.Size([3, 5])
     """
@@ -215,7 +208,6 @@ def trunc_normal_(
         b: upper bound.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.trunc_normal_(torch.empty(100)).abs().max() <= 2
         tensor(True)
     """
@@ -287,7 +279,6 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> An
         gain: factor, see ``calculate_gain``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.xavier_uniform_(torch.empty(2, 3)).abs().max() <= (6 / 5) ** 0.5
         tensor(True)
     """
@@ -304,7 +295,6 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
         gain: factor, see ``calculate_gain``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.xavier_normal_(torch.empty(2, 3)).shape
         torch.Size([2, 3])
     """
@@ -339,7 +329,6 @@ def kaiming_uniform_(
         nonlinearity: determines the gain, see ``calculate_gain``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.kaiming_uniform_(torch.empty(2, 6)).abs().max() <= 1
         tensor(True)
     """
@@ -364,7 +353,6 @@ def kaiming_normal_(
         nonlinearity: determines the gain, see ``calculate_gain``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.init.kaiming_normal_(torch.empty(2, 6), nonlinearity="relu").shape
         torch.Size([2, 6])
     """
@@ -382,7 +370,6 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
         gain: factor.
 
     Example:
-        >>> import retrograd as torch
         >>> q = torch.nn.init.orthogonal_(torch.empty(2, 3))
         >>> torch.allclose(q @ q.T, torch.eye(2), atol=1e-6)
         True
@@ -415,7 +402,6 @@ def sparse_(
         std: standard deviation of the other elements.
 
     Example:
-        >>> import retrograd as torch
         >>> (torch.nn.init.sparse_(torch.empty(4, 2), sparsity=0.5) == 0).sum(0)
         tensor([2, 2])
     """

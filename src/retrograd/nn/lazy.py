@@ -86,7 +86,6 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         dtype: the dtype that it will have.
 
     Example:
-        >>> import retrograd as torch
         >>> weight = torch.nn.UninitializedParameter()
         >>> weight.materialize((2, 3))
         >>> weight.shape
@@ -207,7 +206,6 @@ class LazyLinear(LazyModuleMixin, Linear):
         Input: ``(*, in_features)``. Output: ``(*, out_features)``.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.LazyLinear(3)
         >>> layer(torch.ones(1, 5)).shape, layer
         (torch.Size([1, 3]), Linear(in_features=5, out_features=3, bias=True))

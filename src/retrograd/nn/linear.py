@@ -23,7 +23,6 @@ class Identity(Module):
         Input and output: any.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Identity(54, unused=True)(torch.ones(2))
         tensor([1., 1.])
     """
@@ -51,7 +50,6 @@ class Linear(Module):
         weight: ``(out_features, in_features)``. bias: ``(out_features,)``.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.Linear(3, 2)
         >>> layer(torch.ones(5, 3)).shape
         torch.Size([5, 2])
@@ -108,7 +106,6 @@ class Bilinear(Module):
         weight: ``(out_features, in1_features, in2_features)``. bias: ``(out_features,)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Bilinear(3, 4, 2)(torch.ones(5, 3), torch.ones(5, 4)).shape
         torch.Size([5, 2])
     """

@@ -21,7 +21,6 @@ class L1Loss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.L1Loss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
         tensor(1.)
     """
@@ -42,7 +41,6 @@ class MSELoss(L1Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.MSELoss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
         tensor(2.)
     """
@@ -64,7 +62,6 @@ class SmoothL1Loss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> loss = torch.nn.SmoothL1Loss(reduction="none")
         >>> loss(torch.tensor([0.5, 3.0]), torch.tensor([0.0, 0.0]))
         tensor([0.1250, 2.5000])
@@ -93,7 +90,6 @@ class HuberLoss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> loss = torch.nn.HuberLoss(reduction="none", delta=2.0)
         >>> loss(torch.tensor([0.5, 3.0]), torch.tensor([0.0, 0.0]))
         tensor([0.1250, 4.0000])
@@ -124,7 +120,6 @@ class PoissonNLLLoss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.PoissonNLLLoss()(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]))
         tensor(0.3591)
     """
@@ -153,7 +148,6 @@ class GaussianNLLLoss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> mean, target = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0])
         >>> torch.nn.GaussianNLLLoss()(mean, target, torch.tensor([1.0, 4.0]))
         tensor(0.5966)
@@ -186,7 +180,6 @@ class HingeEmbeddingLoss(Loss):
         Output: a scalar; the shape of the input for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.25]), torch.tensor([1.0, -1.0]))
         tensor(0.6250)
     """
@@ -222,7 +215,6 @@ class CosineEmbeddingLoss(_Pair):
         Output: a scalar; the shape of the target for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> x1, x2 = torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 4.0]])
         >>> torch.nn.CosineEmbeddingLoss()(x1, x2, torch.tensor([1.0]))
         tensor(0.4000)
@@ -250,7 +242,6 @@ class MarginRankingLoss(_Pair):
         Output: a scalar; the shape of the inputs for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> first, second = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 0.0])
         >>> torch.nn.MarginRankingLoss()(first, second, torch.tensor([1.0, 1.0]))
         tensor(1.)
@@ -286,7 +277,6 @@ class TripletMarginLoss(Loss):
         Output: a scalar; ``(N,)`` or ``()`` for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> anchor, positive = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])
         >>> torch.nn.TripletMarginLoss()(anchor, positive, torch.tensor([[0.0, 4.0]]))
         tensor(2.0000)
@@ -323,7 +313,6 @@ class TripletMarginWithDistanceLoss(Loss):
         Output: a scalar; what the distance returns for "none".
 
     Example:
-        >>> import retrograd as torch
         >>> loss = torch.nn.TripletMarginWithDistanceLoss(
         ...     distance_function=lambda x, y: (x - y).abs().sum(-1))
         >>> loss(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.0]]))
@@ -364,7 +353,6 @@ class PairwiseDistance(Module):
         Output: ``(N,)`` or ``()``; ``(N, 1)`` or ``(1,)`` with ``keepdim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.PairwiseDistance()(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
         tensor([5.0000])
     """
@@ -391,7 +379,6 @@ class CosineSimilarity(Module):
         Output: the broadcast shape without ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> similarity = torch.nn.CosineSimilarity(dim=-1)
         >>> similarity(torch.tensor([1.0, 0.0]), torch.tensor([3.0, 4.0]))
         tensor(0.6000)

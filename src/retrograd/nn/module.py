@@ -21,7 +21,6 @@ class Module(CallableModule):
     A model assigns its layers and parameters to attributes and computes its result in ``forward``:
 
     Example:
-        >>> import retrograd as torch
         >>> class Model(torch.nn.Module):
         ...     def __init__(self):
         ...         super().__init__()
@@ -56,7 +55,6 @@ class Module(CallableModule):
             The module.
 
         Example:
-            >>> import retrograd as torch
             >>> torch.nn.Dropout(0.5).train(False).training
             False
         """
@@ -112,7 +110,6 @@ class Module(CallableModule):
             The module.
 
         Example:
-            >>> import retrograd as torch
             >>> model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh())
             >>> _ = model.apply(lambda module: print(type(module).__name__))
             ReLU
@@ -151,7 +148,6 @@ class Module(CallableModule):
             The module.
 
         Example:
-            >>> import retrograd as torch
             >>> torch.nn.Linear(2, 1).to(torch.float64).weight.dtype
             torch.float64
         """
@@ -249,7 +245,6 @@ class Module(CallableModule):
             The module, whose parameters are not initialized.
 
         Example:
-            >>> import retrograd as torch
             >>> with torch.device("meta"):
             ...     layer = torch.nn.Linear(3, 2)
             >>> layer.to_empty(device="cpu").weight.device

@@ -161,7 +161,6 @@ class BatchNorm1d(BatchNorm):
     """Batch normalization of vectors and sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.BatchNorm1d(1)
         >>> layer(torch.tensor([[1.0], [3.0]]))
         tensor([[-1.0000],
@@ -178,7 +177,6 @@ class BatchNorm2d(BatchNorm):
     """Batch normalization of images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape
         torch.Size([2, 3, 4, 4])
     """
@@ -191,7 +189,6 @@ class BatchNorm3d(BatchNorm):
     """Batch normalization of volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.BatchNorm3d(3)(torch.randn(2, 3, 4, 4, 4)).shape
         torch.Size([2, 3, 4, 4, 4])
     """
@@ -255,7 +252,6 @@ class InstanceNorm1d(_InstanceNorm):
     """Instance normalization of sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.InstanceNorm1d(1)(torch.tensor([[1.0, 3.0]]))
         tensor([[-1.0000,  1.0000]])
     """
@@ -268,7 +264,6 @@ class InstanceNorm2d(_InstanceNorm):
     """Instance normalization of images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.InstanceNorm2d(3)(torch.randn(2, 3, 4, 4)).shape
         torch.Size([2, 3, 4, 4])
     """
@@ -281,7 +276,6 @@ class InstanceNorm3d(_InstanceNorm):
     """Instance normalization of volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.InstanceNorm3d(3)(torch.randn(2, 3, 4, 4, 4)).shape
         torch.Size([2, 3, 4, 4, 4])
     """
@@ -312,7 +306,6 @@ class LayerNorm(_Affine):
         Input and output: ``(*, *normalized_shape)``. weight and bias: ``normalized_shape``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LayerNorm(2)(torch.tensor([[1.0, 3.0]]))
         tensor([[-1.0000,  1.0000]], grad_fn=<NativeLayerNormBackward0>)
     """
@@ -354,7 +347,6 @@ class RMSNorm(_Affine):
         Input and output: ``(*, *normalized_shape)``. weight: ``normalized_shape``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.RMSNorm(2, elementwise_affine=False)(torch.tensor([1.0, 7.0]))
         tensor([0.2000, 1.4000])
     """
@@ -405,7 +397,6 @@ class GroupNorm(_Affine):
         Input and output: ``(N, C, *)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.GroupNorm(1, 2, affine=False)(torch.tensor([[1.0, 3.0]]))
         tensor([[-1.0000,  1.0000]])
     """
@@ -451,7 +442,6 @@ class LocalResponseNorm(WithOptions):
         Input and output: ``(N, C, *)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LocalResponseNorm(2)(torch.ones(1, 3, 4)).shape
         torch.Size([1, 3, 4])
     """

@@ -56,7 +56,6 @@ class ConstantPad1d(_Constant):
     """Pad sequences with a constant.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ConstantPad1d(1, 9.0)(torch.tensor([[1.0, 2.0, 3.0]]))
         tensor([[9., 1., 2., 3., 9.]])
     """
@@ -69,7 +68,6 @@ class ConstantPad2d(_Constant):
     """Pad images with a constant.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ConstantPad2d(1, 9.0)(torch.arange(4.0).reshape(1, 2, 2)).shape
         torch.Size([1, 4, 4])
     """
@@ -82,7 +80,6 @@ class ConstantPad3d(_Constant):
     """Pad volumes with a constant.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ConstantPad3d(1, 9.0)(torch.zeros(1, 3, 4, 5)).shape
         torch.Size([1, 5, 6, 7])
     """
@@ -95,7 +92,6 @@ class ZeroPad1d(_Padding):
     """Pad sequences with zeros.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ZeroPad1d(1)(torch.tensor([[1.0, 2.0, 3.0]]))
         tensor([[0., 1., 2., 3., 0.]])
     """
@@ -108,7 +104,6 @@ class ZeroPad2d(_Padding):
     """Pad images with zeros.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ZeroPad2d(1)(torch.arange(4.0).reshape(1, 2, 2)).shape
         torch.Size([1, 4, 4])
     """
@@ -121,7 +116,6 @@ class ZeroPad3d(_Padding):
     """Pad volumes with zeros.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ZeroPad3d(1)(torch.zeros(1, 3, 4, 5)).shape
         torch.Size([1, 5, 6, 7])
     """
@@ -134,7 +128,6 @@ class ReflectionPad1d(_Padding):
     """Pad sequences with the reflection of the input at its border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReflectionPad1d(1)(torch.tensor([[1.0, 2.0, 3.0]]))
         tensor([[2., 1., 2., 3., 2.]])
     """
@@ -147,7 +140,6 @@ class ReflectionPad2d(_Padding):
     """Pad images with the reflection of the input at its border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReflectionPad2d(1)(torch.arange(4.0).reshape(1, 2, 2)).shape
         torch.Size([1, 4, 4])
     """
@@ -160,7 +152,6 @@ class ReflectionPad3d(_Padding):
     """Pad volumes with the reflection of the input at its border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReflectionPad3d(1)(torch.zeros(1, 3, 4, 5)).shape
         torch.Size([1, 5, 6, 7])
     """
@@ -173,7 +164,6 @@ class ReplicationPad1d(_Padding):
     """Pad sequences with copies of the elements at the border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReplicationPad1d(1)(torch.tensor([[1.0, 2.0, 3.0]]))
         tensor([[1., 1., 2., 3., 3.]])
     """
@@ -186,7 +176,6 @@ class ReplicationPad2d(_Padding):
     """Pad images with copies of the elements at the border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReplicationPad2d(1)(torch.arange(4.0).reshape(1, 2, 2)).shape
         torch.Size([1, 4, 4])
     """
@@ -199,7 +188,6 @@ class ReplicationPad3d(_Padding):
     """Pad volumes with copies of the elements at the border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ReplicationPad3d(1)(torch.zeros(1, 3, 4, 5)).shape
         torch.Size([1, 5, 6, 7])
     """
@@ -212,7 +200,6 @@ class CircularPad1d(_Padding):
     """Pad sequences with the elements at the opposite border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.CircularPad1d(1)(torch.tensor([[1.0, 2.0, 3.0]]))
         tensor([[3., 1., 2., 3., 1.]])
     """
@@ -225,7 +212,6 @@ class CircularPad2d(_Padding):
     """Pad images with the elements at the opposite border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.CircularPad2d(1)(torch.arange(4.0).reshape(1, 2, 2)).shape
         torch.Size([1, 4, 4])
     """
@@ -238,7 +224,6 @@ class CircularPad3d(_Padding):
     """Pad volumes with the elements at the opposite border.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.CircularPad3d(1)(torch.zeros(1, 3, 4, 5)).shape
         torch.Size([1, 5, 6, 7])
     """

@@ -28,7 +28,6 @@ class Parameter(Tensor):
         requires_grad: whether gradients are computed.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Parameter(torch.zeros(2))
         Parameter containing:
         tensor([0., 0.], requires_grad=True)
@@ -68,7 +67,6 @@ class Buffer(Tensor):
         persistent: whether the buffer is part of ``state_dict``.
 
     Example:
-        >>> import retrograd as torch
         >>> module = torch.nn.Module()
         >>> module.mean = torch.nn.Buffer(torch.zeros(2))
         >>> list(module.state_dict())

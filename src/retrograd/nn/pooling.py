@@ -52,7 +52,6 @@ class MaxPool1d(_MaxPool):
     """Max pooling over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.MaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
         tensor([[3., 2.]])
     """
@@ -65,7 +64,6 @@ class MaxPool2d(_MaxPool):
     """Max pooling over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.MaxPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
         tensor([[[ 5.,  7.],
                  [13., 15.]]])
@@ -79,7 +77,6 @@ class MaxPool3d(_MaxPool):
     """Max pooling over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.MaxPool3d(2)(torch.zeros(1, 3, 4, 4, 4)).shape
         torch.Size([1, 3, 2, 2, 2])
     """
@@ -128,7 +125,6 @@ class MaxUnpool1d(_MaxUnpool):
     """Partial inverse of ``MaxPool1d``: maxima at their indices, zeros elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> pool = torch.nn.MaxPool1d(2, return_indices=True)
         >>> maxima, indices = pool(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
         >>> torch.nn.MaxUnpool1d(2)(maxima, indices)
@@ -143,7 +139,6 @@ class MaxUnpool2d(_MaxUnpool):
     """Partial inverse of ``MaxPool2d``: maxima at their indices, zeros elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> pool = torch.nn.MaxPool2d(2, return_indices=True)
         >>> maxima, indices = pool(torch.arange(4.0).reshape(1, 2, 2))
         >>> torch.nn.MaxUnpool2d(2)(maxima, indices)
@@ -159,7 +154,6 @@ class MaxUnpool3d(_MaxUnpool):
     """Partial inverse of ``MaxPool3d``: maxima at their indices, zeros elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> pool = torch.nn.MaxPool3d(2, return_indices=True)
         >>> maxima, indices = pool(torch.ones(1, 4, 4, 4))
         >>> torch.nn.MaxUnpool3d(2)(maxima, indices).sum()
@@ -194,7 +188,6 @@ class AvgPool1d(WithOptions):
     """Average pooling over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
         tensor([[2., 1.]])
     """
@@ -232,7 +225,6 @@ class AvgPool2d(_AvgPool):
     """Average pooling over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AvgPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
         tensor([[[ 2.5000,  4.5000],
                  [10.5000, 12.5000]]])
@@ -246,7 +238,6 @@ class AvgPool3d(_AvgPool):
     """Average pooling over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AvgPool3d(2)(torch.ones(1, 3, 4, 4, 4)).shape
         torch.Size([1, 3, 2, 2, 2])
     """
@@ -286,7 +277,6 @@ class LPPool1d(_LPPool):
     """Power-average pooling over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LPPool1d(2, 2)(torch.tensor([[3.0, 4.0]]))
         tensor([[5.]])
     """
@@ -299,7 +289,6 @@ class LPPool2d(_LPPool):
     """Power-average pooling over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LPPool2d(2, 2)(torch.ones(1, 2, 2))
         tensor([[[2.]]])
     """
@@ -312,7 +301,6 @@ class LPPool3d(_LPPool):
     """Power-average pooling over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LPPool3d(2, 2)(torch.ones(1, 3, 4, 4, 4)).shape
         torch.Size([1, 3, 2, 2, 2])
     """
@@ -352,7 +340,6 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """Max pooling of sequences to a given length.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AdaptiveMaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
         tensor([[3., 2.]])
     """
@@ -365,7 +352,6 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """Max pooling of images to a given size.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AdaptiveMaxPool2d((1, 2))(torch.arange(16.0).reshape(1, 4, 4))
         tensor([[[13., 15.]]])
     """
@@ -378,7 +364,6 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """Max pooling of volumes to a given size.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AdaptiveMaxPool3d(1)(torch.ones(2, 3, 5, 7, 9)).shape
         torch.Size([2, 3, 1, 1, 1])
     """
@@ -398,7 +383,6 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Average pooling of sequences to a given length.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AdaptiveAvgPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 0.0]]))
         tensor([[2., 1.]])
     """
@@ -411,7 +395,6 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Average pooling of images to a given size.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AdaptiveAvgPool2d(1)(torch.ones(2, 3, 5, 7)).shape
         torch.Size([2, 3, 1, 1])
     """
@@ -424,7 +407,6 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Average pooling of volumes to a given size.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.AdaptiveAvgPool3d((1, None, 2))(torch.ones(2, 3, 5, 7, 9)).shape
         torch.Size([2, 3, 1, 7, 2])
     """

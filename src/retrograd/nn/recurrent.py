@@ -44,7 +44,6 @@ class RNNBase(Recurrent):
         As ``LSTM`` or ``RNN``.
 
     Example:
-        >>> import retrograd as torch
         >>> output, h = torch.nn.RNNBase("GRU", 3, 5)(torch.ones(7, 2, 3))
         >>> output.shape, h.shape
         (torch.Size([7, 2, 5]), torch.Size([1, 2, 5]))
@@ -254,7 +253,6 @@ class RNN(RNNBase):
         hidden state of each layer, of the shape of ``hx``.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.RNN(3, 5, num_layers=2)
         >>> output, h = layer(torch.ones(7, 2, 3))
         >>> output.shape, h.shape
@@ -307,7 +305,6 @@ class LSTM(RNNBase):
         Output: the hidden states of the last layer, ``(L, N, D * H)``, and the final states.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.LSTM(3, 5, batch_first=True, bidirectional=True)
         >>> output, (h, c) = layer(torch.ones(2, 7, 3))
         >>> output.shape, c.shape
@@ -362,7 +359,6 @@ class GRU(RNNBase):
         As ``RNN``.
 
     Example:
-        >>> import retrograd as torch
         >>> output, h = torch.nn.GRU(3, 5)(torch.ones(7, 2, 3))
         >>> output.shape, h.shape
         (torch.Size([7, 2, 5]), torch.Size([1, 2, 5]))

@@ -20,7 +20,6 @@ class RNNCellBase(Recurrent):
         num_chunks: number of gates, whose weights are stacked in one matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.RNNCellBase(3, 5, bias=True, num_chunks=4).weight_ih.shape
         torch.Size([20, 3])
     """
@@ -93,7 +92,6 @@ class RNNCell(RNNCellBase):
         hx and output: ``(N, hidden_size)`` or ``(hidden_size,)``; zeros by default.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.RNNCell(3, 5)(torch.ones(2, 3)).shape
         torch.Size([2, 5])
     """
@@ -126,7 +124,6 @@ class LSTMCell(RNNCellBase):
         default.
 
     Example:
-        >>> import retrograd as torch
         >>> cell = torch.nn.LSTMCell(3, 5)
         >>> h, c = cell(torch.ones(2, 3))
         >>> h, c = cell(torch.ones(2, 3), (h, c))
@@ -161,7 +158,6 @@ class GRUCell(RNNCellBase):
         hx and output: ``(N, hidden_size)`` or ``(hidden_size,)``; zeros by default.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.GRUCell(3, 5)(torch.ones(2, 3)).shape
         torch.Size([2, 5])
     """

@@ -21,7 +21,6 @@ class Flatten(Module):
         Input: ``(*, S_start, ..., S_end, *)``. Output: ``(*, S_start * ... * S_end, *)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Flatten()(torch.ones(2, 3, 4)).shape
         torch.Size([2, 12])
     """
@@ -51,7 +50,6 @@ class Unflatten(Module):
         Input: ``(*, S_dim, *)``. Output: ``(*, *unflattened_size, *)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Unflatten(1, (3, 4))(torch.ones(2, 12)).shape
         torch.Size([2, 3, 4])
     """
@@ -91,7 +89,6 @@ class PixelShuffle(WithOptions):
         Input: ``(*, C * r * r, H, W)``. Output: ``(*, C, H * r, W * r)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.PixelShuffle(2)(torch.arange(4.0).reshape(4, 1, 1))
         tensor([[[0., 1.],
                  [2., 3.]]])
@@ -114,7 +111,6 @@ class PixelUnshuffle(WithOptions):
         Input: ``(*, C, H * r, W * r)``. Output: ``(*, C * r * r, H, W)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.PixelUnshuffle(2)(torch.ones(1, 4, 6)).shape
         torch.Size([4, 2, 3])
     """
@@ -136,7 +132,6 @@ class ChannelShuffle(WithOptions):
         Input and output: ``(N, C, *)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.ChannelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1)).flatten()
         tensor([0., 2., 1., 3.])
     """
@@ -164,7 +159,6 @@ class Upsample(Module):
         Output: the same with the sizes asked for; with factors ``floor(size * scale_factor)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1.0, 2.0]]]))
         tensor([[[1., 1., 2., 2.]]])
     """
@@ -207,7 +201,6 @@ class UpsamplingNearest2d(Upsample):
         Input: ``(N, C, H, W)``. Output: ``(N, C, H_out, W_out)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
         tensor([[[[1., 1., 2., 2.],
                   [1., 1., 2., 2.]]]])
@@ -228,7 +221,6 @@ class UpsamplingBilinear2d(Upsample):
         Input: ``(N, C, H, W)``. Output: ``(N, C, H_out, W_out)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.UpsamplingBilinear2d(size=(1, 3))(torch.tensor([[[[1.0, 2.0]]]]))
         tensor([[[[1.0000, 1.5000, 2.0000]]]])
     """
@@ -252,7 +244,6 @@ class Fold(WithOptions):
         Output: ``(N, C, *output_size)`` or without ``N``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Fold((2, 3), kernel_size=2)(torch.ones(1, 4, 2))
         tensor([[[[1., 2., 1.],
                   [1., 2., 1.]]]])
@@ -283,7 +274,6 @@ class Unfold(WithOptions):
         Output: ``(N, C * prod(kernel_size), windows)`` or without ``N``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Unfold(kernel_size=2)(torch.arange(6.0).reshape(1, 1, 2, 3))
         tensor([[[0., 1.],
                  [1., 2.],

@@ -26,7 +26,6 @@ class Softmax(_AlongDim):
         Input and output: any shape.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Softmax(dim=0)(torch.tensor([0.0, 1.0]))
         tensor([0.2689, 0.7311])
     """
@@ -44,7 +43,6 @@ class Softmin(_AlongDim):
         Input and output: any shape.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Softmin(dim=0)(torch.tensor([0.0, 1.0]))
         tensor([0.7311, 0.2689])
     """
@@ -62,7 +60,6 @@ class LogSoftmax(_AlongDim):
         Input and output: any shape.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.LogSoftmax(dim=0)(torch.tensor([0.0, 1.0]))
         tensor([-1.3133, -0.3133])
     """
@@ -77,7 +74,6 @@ class Softmax2d(Module):
         Input and output: ``(N, C, H, W)`` or ``(C, H, W)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.Softmax2d()(torch.zeros(2, 1, 1)).flatten()
         tensor([0.5000, 0.5000])
     """
@@ -101,7 +97,6 @@ class GLU(WithOptions):
         Output: the same shape, with size ``M`` along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.GLU()(torch.tensor([1.0, 2.0, 0.0, 0.0]))
         tensor([0.5000, 1.0000])
     """

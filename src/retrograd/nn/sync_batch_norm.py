@@ -35,7 +35,6 @@ class SyncBatchNorm(BatchNorm):
         Input and output: ``(N, C, ...)``.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.SyncBatchNorm(1)
         >>> layer(torch.tensor([[1.0], [3.0]])).detach()
         tensor([[-1.0000],
@@ -98,7 +97,6 @@ class SyncBatchNorm(BatchNorm):
             The module; or the new one, if it is a batch norm itself.
 
         Example:
-            >>> import retrograd as torch
             >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
             >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
             SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, \

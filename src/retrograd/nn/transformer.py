@@ -123,7 +123,6 @@ class TransformerEncoderLayer(_Layer):
         ``(L, d_model)``. src_mask: ``(L, L)``. src_key_padding_mask: ``(N, L)``.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> layer(torch.ones(3, 5, 8)).shape
         torch.Size([3, 5, 8])
@@ -163,7 +162,6 @@ class TransformerDecoderLayer(_Layer):
         memory_mask: ``(T, S)``.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
         >>> layer(torch.ones(3, 1, 8), torch.ones(5, 1, 8)).shape
         torch.Size([3, 1, 8])
@@ -213,7 +211,6 @@ class TransformerEncoder(Module):
         As ``encoder_layer``. The mask is the argument ``mask`` of the call.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
         >>> encoder = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
         >>> encoder(torch.ones(5, 1, 8)).shape
@@ -257,7 +254,6 @@ class TransformerDecoder(Module):
         As ``decoder_layer``.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
         >>> decoder = torch.nn.TransformerDecoder(layer, 2)
         >>> decoder(torch.ones(3, 1, 8), torch.ones(5, 1, 8)).shape
@@ -307,7 +303,6 @@ class Transformer(Module):
         tgt_key_padding_mask: ``(N, T)``.
 
     Example:
-        >>> import retrograd as torch
         >>> model = torch.nn.Transformer(8, 2, 1, 1, dim_feedforward=16, batch_first=True)
         >>> mask = model.generate_square_subsequent_mask(3)
         >>> model(torch.ones(1, 5, 8), torch.ones(1, 3, 8), tgt_mask=mask).shape
@@ -383,7 +378,6 @@ class Transformer(Module):
             A matrix of shape ``(size, size)`` to add to attention scores.
 
         Example:
-            >>> import retrograd as torch
             >>> torch.nn.Transformer.generate_square_subsequent_mask(2)
             tensor([[0., -inf],
                     [0., 0.]])

@@ -85,7 +85,7 @@ def complete(target: T, meanings: Mapping[str, str]) -> T:
         text, gap, rest = f"{text[:end].rstrip()}\n", "\n\n", text[end:]
     entries = [entry.rstrip() for entry in _ENTRY.split(own)[1:]]
     documented = {name for entry in entries for name in _names(entry)}
-    capital = not entries or entries[0].partition(": ")[2][:1].isupper()
+    capital = any(entry.partition(": ")[2][:1].isupper() for entry in entries[:1])
     for key in missing:
         names = [name for name in key.split(", ") if name in order.keys() - documented]
         if names:

@@ -43,7 +43,6 @@ eq = _comparison(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.eq(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
     tensor([ True, False])
     """,
@@ -56,7 +55,6 @@ ne = _comparison(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.ne(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
     tensor([False,  True])
     """,
@@ -69,7 +67,6 @@ lt: Constant = _comparison(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.lt(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
     tensor([False,  True])
     """,
@@ -82,7 +79,6 @@ le = _comparison(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.le(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
     tensor([True, True])
     """,
@@ -95,7 +91,6 @@ gt: Constant = _comparison(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.gt(torch.tensor([1., 2.]), torch.tensor([1., 0.]))
     tensor([False,  True])
     """,
@@ -108,7 +103,6 @@ ge = _comparison(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.ge(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
     tensor([ True, False])
     """,
@@ -120,7 +114,6 @@ logical_and = _logic(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.logical_and(torch.tensor([1, 2, 0]), torch.tensor([3, 0, 0]))
     tensor([ True, False, False])
     """,
@@ -132,7 +125,6 @@ logical_or = _logic(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.logical_or(torch.tensor([1, 2, 0]), torch.tensor([3, 0, 0]))
     tensor([ True,  True, False])
     """,
@@ -144,7 +136,6 @@ logical_xor = _logic(
     Returns:
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.logical_xor(torch.tensor([1, 2, 0]), torch.tensor([3, 0, 0]))
     tensor([False,  True, False])
     """,
@@ -157,7 +148,6 @@ logical_not = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.logical_not(torch.tensor([0., 2.]))
     tensor([ True, False])
     """,
@@ -166,7 +156,6 @@ bitwise_and = _bitwise(
     "bitwise_and", arrays.bitwise_and,
     doc="""The bitwise AND of two integer or bool tensors.
 
-    >>> import retrograd as torch
     >>> torch.bitwise_and(torch.tensor([6, 3]), torch.tensor([3, 3]))
     tensor([2, 3])
     """,
@@ -175,7 +164,6 @@ bitwise_or = _bitwise(
     "bitwise_or", arrays.bitwise_or,
     doc="""The bitwise OR of two integer or bool tensors.
 
-    >>> import retrograd as torch
     >>> torch.bitwise_or(torch.tensor([6, 3]), torch.tensor([3, 3]))
     tensor([7, 3])
     """,
@@ -184,7 +172,6 @@ bitwise_xor = _bitwise(
     "bitwise_xor", arrays.bitwise_xor,
     doc="""The bitwise exclusive OR of two integer or bool tensors.
 
-    >>> import retrograd as torch
     >>> torch.bitwise_xor(torch.tensor([6, 3]), torch.tensor([3, 3]))
     tensor([5, 0])
     """,
@@ -194,7 +181,6 @@ bitwise_not = elementwise_constant(
     public="torch method", in_place=True,
     doc="""The bitwise complement of each element of an integer or bool tensor.
 
-    >>> import retrograd as torch
     >>> torch.bitwise_not(torch.tensor([0, 5]))
     tensor([-1, -6])
     """,
@@ -207,7 +193,6 @@ isnan = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.isnan(torch.tensor([1., torch.nan]))
     tensor([False,  True])
     """,
@@ -220,7 +205,6 @@ isinf = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.isinf(torch.tensor([1., torch.inf]))
     tensor([False,  True])
     """,
@@ -233,7 +217,6 @@ isfinite = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.isfinite(torch.tensor([1., torch.inf]))
     tensor([ True, False])
     """,

@@ -58,7 +58,6 @@ add = elementwise(
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.add(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
         tensor([11., 22.])
     """,
@@ -77,7 +76,6 @@ sub = elementwise(
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.sub(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
         tensor([ -9., -18.])
     """,
@@ -105,7 +103,6 @@ mul = multilinear(
     words="Each input gets the incoming gradient times the other input.",
     doc="""The elementwise product, ``input * other``.
 
-    >>> import retrograd as torch
     >>> torch.mul(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
     tensor([10., 40.])
     """,
@@ -136,7 +133,6 @@ neg = elementwise(
     words="The gradient is negated.",
     doc="""The negative of each element.
 
-    >>> import retrograd as torch
     >>> torch.neg(torch.tensor([1., -2.]))
     tensor([-1.,  2.])
     """,
@@ -148,7 +144,6 @@ reciprocal = elementwise(
                        "divide by a number that is not 0: 1 / torch.where(x == 0, 1.0, x)"),),
     doc="""The reciprocal of each element, ``1 / input``.
 
-    >>> import retrograd as torch
     >>> torch.reciprocal(torch.tensor([2., 4.]))
     tensor([0.5000, 0.2500])
     """,
@@ -262,7 +257,6 @@ sqrt = elementwise(
                        "add a small number first: (x + 1e-12).sqrt()"),),
     doc="""The square root of each element.
 
-    >>> import retrograd as torch
     >>> torch.sqrt(torch.tensor([4., 9.]))
     tensor([2., 3.])
     """,
@@ -276,7 +270,6 @@ rsqrt = elementwise(
                        "add a small number first: (x + 1e-12).rsqrt()"),),
     doc="""The reciprocal of the square root of each element, ``1 / sqrt(input)``.
 
-    >>> import retrograd as torch
     >>> torch.rsqrt(torch.tensor([4., 16.]))
     tensor([0.5000, 0.2500])
     """,
@@ -295,7 +288,6 @@ exp = elementwise(
                        "softplus, which do"),),
     doc="""The exponential of each element, ``e ** input``.
 
-    >>> import retrograd as torch
     >>> torch.exp(torch.tensor([0., 1.]))
     tensor([1.0000, 2.7183])
     """,
@@ -305,7 +297,6 @@ exp2 = elementwise(
     public="torch method special", in_place="torch method", heavy=True,
     doc="""2 raised to the power of each element, ``2 ** input``.
 
-    >>> import retrograd as torch
     >>> torch.exp2(torch.tensor([0., 3.]))
     tensor([1., 8.])
     """,
@@ -315,7 +306,6 @@ expm1 = elementwise(
     public="torch method special", in_place="torch method", heavy=True,
     doc="""``exp(input) - 1``, accurate for small values, too.
 
-    >>> import retrograd as torch
     >>> torch.expm1(torch.tensor([0., 1.]))
     tensor([0.0000, 1.7183])
     """,
@@ -330,7 +320,6 @@ log = elementwise(
                        "logsigmoid or log1p"),),
     doc="""The natural logarithm of each element.
 
-    >>> import retrograd as torch
     >>> torch.log(torch.tensor([1., 10.]))
     tensor([0.0000, 2.3026])
     """,
@@ -342,7 +331,6 @@ log2 = elementwise(
                        "add a small number first: (x + 1e-12).log2()"),),
     doc="""The logarithm to base 2 of each element.
 
-    >>> import retrograd as torch
     >>> torch.log2(torch.tensor([1., 8.]))
     tensor([0., 3.])
     """,
@@ -354,7 +342,6 @@ log10 = elementwise(
                        "add a small number first: (x + 1e-12).log10()"),),
     doc="""The logarithm to base 10 of each element.
 
-    >>> import retrograd as torch
     >>> torch.log10(torch.tensor([1., 20.]))
     tensor([0.0000, 1.3010])
     """,
@@ -364,7 +351,6 @@ log1p = elementwise(
     public="torch method special", in_place="torch method", heavy=True,
     doc="""``log(1 + input)``, accurate for small values, too.
 
-    >>> import retrograd as torch
     >>> torch.log1p(torch.tensor([0., 1.]))
     tensor([0.0000, 0.6931])
     """,
@@ -379,7 +365,6 @@ sigmoid = elementwise(
           "where it saturates.",
     doc="""The logistic sigmoid of each element, ``1 / (1 + exp(-input))``.
 
-    >>> import retrograd as torch
     >>> torch.sigmoid(torch.tensor([0., 1.]))
     tensor([0.5000, 0.7311])
     """,
@@ -398,7 +383,6 @@ relu = elementwise(
     words="Where the result is positive the gradient passes unchanged; elsewhere it is zero.",
     doc="""The rectified linear unit, ``max(input, 0)``, of each element.
 
-    >>> import retrograd as torch
     >>> torch.relu(torch.tensor([-1., 2.]))
     tensor([0., 2.])
     """,

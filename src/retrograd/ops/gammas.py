@@ -94,7 +94,6 @@ def _standard_gamma(input: Any, generator: Any = None) -> Any:
         The numbers, in the shape and dtype of ``input``, with gradients by it.
 
     Example:
-        >>> import retrograd as torch
         >>> bool((torch._standard_gamma(torch.ones(3)) > 0).all())
         True
     """
@@ -112,7 +111,6 @@ def _sample_dirichlet(input: Any, generator: Any = None) -> Any:
         The points, in the shape and dtype of ``input``, with gradients by it.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.allclose(torch._sample_dirichlet(torch.ones(3)).sum(), torch.tensor(1.0))
         True
     """
@@ -130,7 +128,6 @@ def _standard_gamma_grad(input: Any, output: Any) -> Any:
         The derivatives.
 
     Example:
-        >>> import retrograd as torch
         >>> torch._standard_gamma_grad(torch.tensor(1.0), torch.tensor(0.5))
         tensor(0.8070)
     """
@@ -149,7 +146,6 @@ def _dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
         The derivatives.
 
     Example:
-        >>> import retrograd as torch
         >>> torch._dirichlet_grad(torch.tensor(0.5), torch.tensor(1.0), torch.tensor(2.0))
         tensor(0.6931)
     """

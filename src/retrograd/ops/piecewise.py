@@ -37,7 +37,6 @@ sgn = elementwise(
     public="torch method", in_place=True,
     doc="""The sign of each element; of a complex number z, ``z / abs(z)``, and 0 for 0.
 
-    >>> import retrograd as torch
     >>> torch.sgn(torch.tensor([3 + 4j, 0j]))
     tensor([0.6000+0.8000j, 0.0000+0.0000j])
     """,
@@ -50,7 +49,6 @@ abs = elementwise(
           "at zero it is zero.",
     doc="""The absolute value of each element.
 
-    >>> import retrograd as torch
     >>> torch.abs(torch.tensor([-1., 2.]))
     tensor([1., 2.])
     """,
@@ -62,7 +60,6 @@ sign = elementwise(
     public="torch method", in_place=True,
     doc="""The sign of each element: -1, 0 or 1.
 
-    >>> import retrograd as torch
     >>> torch.sign(torch.tensor([-3., 0., 2.]))
     tensor([-1.,  0.,  1.])
     """,
@@ -72,7 +69,6 @@ floor = _rounding(
     public="torch method", in_place="torch method",
     doc="""The largest integer that is less than or equal to each element.
 
-    >>> import retrograd as torch
     >>> torch.floor(torch.tensor([1.5, -1.5]))
     tensor([ 1., -2.])
     """,
@@ -82,7 +78,6 @@ ceil = _rounding(
     public="torch method", in_place="torch method",
     doc="""The smallest integer that is greater than or equal to each element.
 
-    >>> import retrograd as torch
     >>> torch.ceil(torch.tensor([1.5, -1.5]))
     tensor([ 2., -1.])
     """,
@@ -92,7 +87,6 @@ trunc = _rounding(
     public="torch method", alias="fix", in_place="torch method",
     doc="""The integer part of each element: rounding towards zero.
 
-    >>> import retrograd as torch
     >>> torch.trunc(torch.tensor([1.5, -1.5]))
     tensor([ 1., -1.])
     """,
@@ -132,7 +126,6 @@ maximum = elementwise(
     public="torch method", accepts="tensors",
     doc="""The elementwise maximum of two tensors; NaN if either element is NaN.
 
-    >>> import retrograd as torch
     >>> torch.maximum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))
     tensor([3., 5.])
     """,
@@ -146,7 +139,6 @@ minimum = elementwise(
     public="torch method", accepts="tensors",
     doc="""The elementwise minimum of two tensors; NaN if either element is NaN.
 
-    >>> import retrograd as torch
     >>> torch.minimum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))
     tensor([1., 2.])
     """,

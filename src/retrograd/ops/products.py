@@ -76,7 +76,6 @@ def outer(self: Any, vec2: Any) -> Any:
         A matrix with a row for each element of ``input`` and a column for each of ``vec2``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
         tensor([[3, 4],
                 [6, 8]])
@@ -101,7 +100,6 @@ def _dot(self: Any, tensor: Any) -> Any:
         A tensor without dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.dot(torch.tensor([1., 2.]), torch.tensor([3., 4.]))
         tensor(11.)
     """
@@ -140,7 +138,6 @@ def _mv(self: Any, vec: Any) -> Any:
         A vector.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.mv(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
         tensor([3., 7.])
     """
@@ -173,7 +170,6 @@ def _mm(self: Any, mat2: Any) -> Any:
         A matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]]))
         tensor([[11.]])
     """
@@ -206,7 +202,6 @@ def _bmm(self: Any, mat2: Any) -> Any:
         The products, a tensor with three dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.bmm(torch.tensor([[[1., 2.]]]), torch.tensor([[[3.], [4.]]]))
         tensor([[[11.]]])
     """
@@ -258,7 +253,6 @@ def matmul(self: Any, other: Any) -> Any:
         The product: a scalar tensor for two vectors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """

@@ -293,7 +293,6 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None) -> A
         Zeros and ones in the shape and dtype of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.bernoulli(torch.tensor([0.0, 1.0, 1.0]))
         tensor([0., 1., 1.])
     """
@@ -411,7 +410,6 @@ def poisson(input: Any, generator: Any = None) -> Any:
         The numbers of events, in the shape and dtype of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.poisson(torch.zeros(3))
         tensor([0., 0., 0.])
     """
@@ -453,7 +451,6 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
         The numbers of successes, in the shape to which ``count`` and ``prob`` are broadcast.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.binomial(torch.tensor([5.0, 5.0]), torch.tensor([0.0, 1.0]))
         tensor([0., 5.])
     """
@@ -483,7 +480,6 @@ def multinomial(
         A tensor of integers, ``num_samples`` for each row.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
         tensor([1, 1])
     """

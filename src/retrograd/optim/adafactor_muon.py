@@ -48,7 +48,6 @@ class Adafactor(RuleOptimizer):
         weight_decay: strength of decoupled weight decay.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.ones(2, 3, requires_grad=True)
         >>> optimizer = torch.optim.Adafactor([x], lr=0.1)
         >>> (x * x).sum().backward()
@@ -131,7 +130,6 @@ class Muon(RuleOptimizer):
         adjust_lr_fn: "original" or "match_rms_adamw": how the step depends on the shape.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.eye(2).requires_grad_()
         >>> optimizer = torch.optim.Muon([x], lr=0.1, weight_decay=0)
         >>> (x * x).sum().backward()

@@ -56,7 +56,6 @@ class Adam(_Averaging):
         amsgrad: use the largest ``v`` so far.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.Adam([x], lr=0.1)
         >>> (x * x).sum().backward()
@@ -130,7 +129,6 @@ class AdamW(Adam):
         amsgrad: use the largest average of squares so far.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.AdamW([x], lr=0.1, weight_decay=0.5)
         >>> (x * x).sum().backward()
@@ -165,7 +163,6 @@ class Adamax(_Averaging):
         betas: decay rates of the average and of the maximum.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.Adamax([x], lr=0.1)
         >>> (x * x).sum().backward()
@@ -206,7 +203,6 @@ class NAdam(_Averaging):
         momentum_decay: how fast the momentum approaches ``betas[0]``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.NAdam([x], lr=0.1)
         >>> (x * x).sum().backward()
@@ -261,7 +257,6 @@ class RAdam(_Averaging):
     """Rectified Adam: plain momentum until the variance of the average of squares is small enough.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.RAdam([x], lr=0.1)
         >>> (x * x).sum().backward()

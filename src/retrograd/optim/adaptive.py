@@ -32,7 +32,6 @@ class RMSprop(RuleOptimizer):
         centered: subtract the square of the average gradient, which estimates the variance.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.RMSprop([x], lr=0.01)
         >>> (x * x).sum().backward()
@@ -82,7 +81,6 @@ class Adagrad(RuleOptimizer):
         differentiable: not supported.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.Adagrad([x], lr=0.1)
         >>> (x * x).sum().backward()
@@ -131,7 +129,6 @@ class Adadelta(RuleOptimizer):
         eps: added to the averages.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.Adadelta([x])
         >>> (x * x).sum().backward()
@@ -181,7 +178,6 @@ class Rprop(RuleOptimizer):
         step_sizes: smallest and largest step size.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, -2.0], requires_grad=True)
         >>> optimizer = torch.optim.Rprop([x], lr=0.1)
         >>> (x * x).sum().backward()

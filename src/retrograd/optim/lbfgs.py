@@ -42,7 +42,6 @@ class LBFGS(Optimizer):
         line_search_fn: None or "strong_wolfe".
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=100)
         >>> def closure():

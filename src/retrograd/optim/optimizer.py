@@ -91,7 +91,6 @@ class Optimizer:
         defaults: options of groups that do not set their own.
 
     Example:
-        >>> import retrograd as torch
         >>> class Descent(torch.optim.Optimizer):
         ...     def __init__(self, params, lr=0.1):
         ...         super().__init__(params, {"lr": lr})
@@ -204,7 +203,6 @@ class Optimizer:
             param_group: a dictionary with ``params`` and options.
 
         Example:
-            >>> import retrograd as torch
             >>> x, y = torch.zeros(2, requires_grad=True), torch.zeros(2, requires_grad=True)
             >>> optimizer = torch.optim.SGD([x], lr=0.1)
             >>> optimizer.add_param_group({"params": [y], "lr": 0.01})
@@ -264,7 +262,6 @@ class Optimizer:
             A dictionary with ``state`` and ``param_groups``.
 
         Example:
-            >>> import retrograd as torch
             >>> x = torch.zeros(2, requires_grad=True)
             >>> torch.optim.SGD([x], lr=0.1).state_dict()["param_groups"][0]["params"]
             [0]
@@ -355,7 +352,6 @@ class Optimizer:
             A handle, whose ``remove()`` removes the hook.
 
         Example:
-            >>> import retrograd as torch
             >>> x = torch.zeros(1, requires_grad=True)
             >>> optimizer = torch.optim.SGD([x], lr=0.1)
             >>> handle = optimizer.register_step_pre_hook(lambda *given: print("stepping"))

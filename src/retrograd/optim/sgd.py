@@ -39,7 +39,6 @@ class SGD(RuleOptimizer):
         differentiable: not supported.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.SGD([x], lr=0.1, momentum=0.9)
         >>> for _ in range(2):
@@ -100,7 +99,6 @@ class ASGD(RuleOptimizer):
         t0: step at which averaging begins.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> optimizer = torch.optim.ASGD([x], lr=0.1)
         >>> (x * x).sum().backward()

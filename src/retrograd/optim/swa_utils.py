@@ -39,7 +39,6 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
         The function.
 
     Example:
-        >>> import retrograd as torch
         >>> averages = [torch.tensor([1.0])]
         >>> update = torch.optim.swa_utils.get_ema_multi_avg_fn(0.5)
         >>> update(averages, [torch.tensor([3.0])], 1)
@@ -66,7 +65,6 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
         The function.
 
     Example:
-        >>> import retrograd as torch
         >>> averages = [torch.tensor([1.0])]
         >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [torch.tensor([3.0])], 1)
         >>> averages
@@ -94,7 +92,6 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
         The function.
 
     Example:
-        >>> import retrograd as torch
         >>> update = torch.optim.swa_utils.get_ema_avg_fn(0.5)
         >>> update(torch.tensor(1.0), torch.tensor(3.0), 1)
         tensor(2.)
@@ -115,7 +112,6 @@ def get_swa_avg_fn() -> Callable[..., Any]:
         The function.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor(1.0), torch.tensor(3.0), 1)
         tensor(2.)
     """
@@ -143,7 +139,6 @@ class AveragedModel(Module):
         As ``model``.
 
     Example:
-        >>> import retrograd as torch
         >>> model = torch.nn.Linear(1, 1, bias=False)
         >>> averaged = torch.optim.swa_utils.AveragedModel(model)
         >>> for value in (1.0, 2.0, 6.0):
@@ -225,7 +220,6 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         device: must be the CPU.
 
     Example:
-        >>> import retrograd as torch
         >>> model = torch.nn.BatchNorm1d(1)
         >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]])], model)
         >>> model.running_mean
@@ -271,7 +265,6 @@ class SWALR(LRScheduler):
         last_epoch: index of the last epoch when resuming; -1 to start.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> Scheduler = torch.optim.swa_utils.SWALR
         >>> scheduler = Scheduler(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")

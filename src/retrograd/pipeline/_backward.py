@@ -45,7 +45,6 @@ def backward_inputs(
     later. None if the pass cannot be divided, because there are hooks that would see only half of
     what they expect, or values that would be recomputed for each half; then nothing has been done.
 
-    >>> import retrograd as torch
     >>> x, w = torch.ones(2, requires_grad=True), torch.tensor([3.0, 4.0], requires_grad=True)
     >>> (g,), later = backward_inputs([w * x * 2], [torch.ones(2)], [x])
     >>> g, w.grad

@@ -26,7 +26,6 @@ class Lazy:
         args, kwargs: its arguments.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd import pipeline
         >>> linear = torch.nn.Linear
         >>> layers = [pipeline.Lazy(linear, 2, 4), torch.relu, pipeline.Lazy(linear, 4, 1)]

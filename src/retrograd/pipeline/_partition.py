@@ -125,7 +125,6 @@ def profile(
         Seconds for each layer.
 
     Example:
-        >>> import retrograd as torch
         >>> layers = [torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)]
         >>> len(profile(layers, torch.ones(8, 4)))
         3

@@ -57,7 +57,6 @@ class Pipeline:
         seed: the seed of random numbers that layers draw; the initial seed of ``torch`` by default.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd import pipeline
         >>> _ = torch.manual_seed(0)
         >>> layers = [torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)]

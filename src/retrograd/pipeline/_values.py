@@ -16,7 +16,6 @@ _PLAIN = (type(None), bool, int, float, str)
 def tensors_of(value: Any) -> list[Any]:
     """The tensors in a value, in order.
 
-    >>> import retrograd as torch
     >>> [x.shape for x in tensors_of((torch.ones(2), {"mask": torch.ones(3), "length": 3}))]
     [torch.Size([2]), torch.Size([3])]
     """
@@ -41,7 +40,6 @@ def taken_apart(value: Any) -> tuple[str, list[Any]]:
     the same text: structure, plain values, and each tensor's shape, dtype and whether it requires
     grad.
 
-    >>> import retrograd as torch
     >>> text, tensors = taken_apart((torch.ones(2), 3))
     >>> put_together(text, tensors)
     (tensor([1., 1.]), 3)

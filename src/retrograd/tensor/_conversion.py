@@ -25,7 +25,6 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         array, or else a new tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.as_tensor([1, 2])
         tensor([1, 2])
     """
@@ -53,7 +52,6 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         A tensor, which shares the memory of ``obj`` unless it was copied.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.asarray([1.0, 2.0], requires_grad=True)
         tensor([1., 2.], requires_grad=True)
     """
@@ -128,7 +126,6 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         A tensor that shares the memory of the object, unless it was copied.
 
     Example:
-        >>> import retrograd as torch
         >>> import numpy as np
         >>> torch.from_dlpack(np.ones(2))
         tensor([1., 1.], dtype=torch.float64)

@@ -158,7 +158,6 @@ def tensor(
         A new leaf, without history.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.tensor([1.0, 3.0], requires_grad=True)
         tensor([1., 3.], requires_grad=True)
     """
@@ -328,7 +327,6 @@ Returns:
     The tensor.
 
 Example:
-    >>> import retrograd as torch
     >>> {example}
 """
     return function
@@ -364,7 +362,6 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
         A tensor filled with the value.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.full((2,), 3)
         tensor([3, 3])
     """
@@ -410,7 +407,6 @@ def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any 
         A tensor without dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.scalar_tensor(3)
         tensor(3.)
     """
@@ -437,7 +433,6 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
         An ``n`` by ``m`` matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.eye(2)
         tensor([[1., 0.],
                 [0., 1.]])
@@ -517,7 +512,6 @@ def new(self: Tensor, *args: Any, device: Any = None, **named: Any) -> Tensor:
         A new tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.ones(1).new([1, 2])
         tensor([1., 2.])
     """

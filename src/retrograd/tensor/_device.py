@@ -29,7 +29,6 @@ class device(ModeContext):  # noqa: N801 - PyTorch's name
         index: The index of the device.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.device("cuda:0")
         device(type='cuda', index=0)
         >>> with torch.device("meta"):
@@ -155,7 +154,6 @@ def set_default_device(device: Any) -> None:
         device: ``"cpu"`` or ``"meta"``; None is the CPU.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_default_device("meta")
         >>> torch.zeros(2).device
         device(type='meta')
@@ -171,7 +169,6 @@ def get_default_device() -> device:
         The device of the innermost ``with torch.device(...)``, or that of ``set_default_device``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.get_default_device()
         device(type='cpu')
     """

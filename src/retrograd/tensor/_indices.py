@@ -41,7 +41,6 @@ Returns:
     A tensor of two rows: the row indices and the column indices.
 
 Example:
-    >>> import retrograd as torch
     >>> torch.{name}(2, 2)
     {example}
 """
@@ -66,7 +65,6 @@ def broadcast_shapes(*shapes: Any) -> Size:
         The common shape.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.broadcast_shapes((2, 1), (3,))
         torch.Size([2, 3])
     """

@@ -57,7 +57,6 @@ class TorchFunctionMode(Scope):
     object in place of being called. Functions that are called in there go to the mode around it.
 
     Example:
-        >>> import retrograd as torch
         >>> class Log(torch.overrides.TorchFunctionMode):
         ...     def __torch_function__(self, func, types, args=(), kwargs=None):
         ...         print(func.__name__)

@@ -54,7 +54,6 @@ for _name, _dtype in DTYPES.items():
                     "__doc__": f"""Tensors of {_dtype}: called with sizes or data, it makes one.
 
 Example:
-    >>> import retrograd as torch
     >>> isinstance(torch.zeros(2, dtype={_dtype}), torch.{_name})
     True
 """},
@@ -84,7 +83,6 @@ def set_default_tensor_type(t: Any) -> None:
         t: ``torch.FloatTensor`` or ``torch.DoubleTensor``, or one of their names.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
     dtypes.set_default_dtype(dtype_of(t))
@@ -101,7 +99,6 @@ class UntypedStorage:
         array: The array at the bottom.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.ones(3).untyped_storage().nbytes()
         12
     """
@@ -180,7 +177,6 @@ class TypedStorage(UntypedStorage):
         array: The array at the bottom.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.arange(4)[2:].storage().tolist()
         [0, 1, 2, 3]
     """
@@ -248,7 +244,6 @@ def is_storage(obj: Any) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_storage(torch.ones(1).storage())
         True
     """
@@ -263,7 +258,6 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         t2: Another tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> a, b = torch.zeros(1), torch.ones(2)
         >>> torch.utils.swap_tensors(a, b)
         >>> a
@@ -296,7 +290,6 @@ def typename(obj: Any, /) -> str:
         The name; of a tensor, that of its dtype, such as ``"torch.FloatTensor"``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.typename(torch.ones(1))
         'torch.FloatTensor'
     """
@@ -322,7 +315,6 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         warn_only: Accepted for compatibility.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.use_deterministic_algorithms(False)
     """
     _settings["deterministic"] = (1 if warn_only else 2) if mode else 0
@@ -335,7 +327,6 @@ def are_deterministic_algorithms_enabled() -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.are_deterministic_algorithms_enabled()
         False
     """
@@ -349,7 +340,6 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_deterministic_algorithms_warn_only_enabled()
         False
     """
@@ -363,7 +353,6 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         debug_mode: ``"default"``, ``"warn"`` or ``"error"``, or 0, 1 or 2.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_deterministic_debug_mode(0)
     """
     words = {"default": 0, "warn": 1, "error": 2}
@@ -382,7 +371,6 @@ def get_deterministic_debug_mode() -> int:
         0, 1 or 2.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.get_deterministic_debug_mode()
         0
     """
@@ -396,7 +384,6 @@ def set_float32_matmul_precision(precision: str) -> None:
         precision: ``"highest"``, ``"high"`` or ``"medium"``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
@@ -416,7 +403,6 @@ def get_float32_matmul_precision() -> str:
         The word.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.get_float32_matmul_precision()
         'highest'
     """
@@ -430,7 +416,6 @@ def set_warn_always(b: bool, /) -> None:
         b: Whether they are to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_warn_always(False)
     """
     _settings["warn_always"] = bool(b)
@@ -443,7 +428,6 @@ def is_warn_always_enabled() -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_warn_always_enabled()
         False
     """
@@ -460,7 +444,6 @@ def set_flush_denormal(mode: bool) -> bool:
         False: this cannot be chosen.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_flush_denormal(True)
         False
     """
@@ -474,7 +457,6 @@ def set_num_interop_threads(num: int) -> None:
         num: How many.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_num_interop_threads(1)
     """
     _settings["interop"] = int(num)
@@ -487,7 +469,6 @@ def get_num_interop_threads() -> int:
         The number.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.get_num_interop_threads()
         1
     """

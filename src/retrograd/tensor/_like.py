@@ -58,7 +58,6 @@ Returns:
     The tensor.
 
 Example:
-    >>> import retrograd as torch
     >>> {example}
 """
     return function
@@ -121,7 +120,6 @@ def full_like(
         A tensor filled with the value.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.full_like(torch.zeros(2), 3)
         tensor([3., 3.])
     """

@@ -26,7 +26,6 @@ class finfo:  # noqa: N801 - PyTorch's name
         type: The dtype. The default is the default floating-point dtype.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.finfo(torch.float32).eps
         1.1920928955078125e-07
     """
@@ -75,7 +74,6 @@ class iinfo:  # noqa: N801 - PyTorch's name
         type: The dtype.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.iinfo(torch.int8).max
         127
     """
@@ -112,7 +110,6 @@ def get_num_threads() -> int:
         The number of threads.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.get_num_threads() >= 1
         True
     """
@@ -126,7 +123,6 @@ def set_num_threads(num: int) -> None:
         num: The number of threads, at least 1.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_num_threads(torch.get_num_threads())
     """
     if not isinstance(num, int) or isinstance(num, bool):

@@ -25,7 +25,6 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0,
         A 1-D tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.frombuffer(bytearray(b"ab"), dtype=torch.uint8)
         tensor([97, 98], dtype=torch.uint8)
     """
@@ -70,7 +69,6 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: Any = No
         An uninitialized tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.empty_strided((2, 3), (1, 2)).stride()
         (1, 2)
     """
@@ -104,7 +102,6 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype
         An uninitialized tensor without gaps in memory.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.empty_permuted((2, 3), (1, 0)).stride()
         (1, 2)
     """

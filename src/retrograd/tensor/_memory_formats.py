@@ -11,7 +11,6 @@ class memory_format(str):  # noqa: N801 - PyTorch's name
     """The name of an order of elements in memory, such as ``torch.channels_last``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last)
         >>> x.is_contiguous(), x.is_contiguous(memory_format=torch.channels_last)
         (False, True)

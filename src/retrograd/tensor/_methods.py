@@ -70,7 +70,6 @@ Returns:
     The result of the operation.
 
 Example:
-    >>> import retrograd as torch
     >>> torch.{name}(torch.tensor([1.0, 2.0]), 10, alpha=2)
     {example}
 """
@@ -99,7 +98,6 @@ def pow(input: Any, exponent: Any) -> Any:
         ``input ** exponent``, broadcast.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.pow(torch.tensor([1., 3.]), 2)
         tensor([1., 9.])
     """
@@ -131,7 +129,6 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
         ``input / other``, broadcast and rounded.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.div(torch.tensor([7.0, -7.0]), 2, rounding_mode="floor")
         tensor([ 3., -4.])
     """
@@ -157,7 +154,6 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         which it is true, one tensor for each dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, -2.0])
         >>> torch.where(x > 0, x, 0.0)
         tensor([1., 0.])
@@ -199,7 +195,6 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         A tensor of elements within the bounds.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.clamp(torch.tensor([-1.0, 0.5, 3.0]), 0, 1)
         tensor([0.0000, 0.5000, 1.0000])
     """
@@ -221,7 +216,6 @@ def conj(input: Any) -> Any:
         The conjugate. A real tensor is returned as it is.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.conj(torch.tensor([1 + 2j]))
         tensor([1.-2.j])
     """
@@ -242,7 +236,6 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
         A copy of ``input`` with its own memory.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.clone(torch.tensor([1, 2]))
         tensor([1, 2])
     """
@@ -297,7 +290,6 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
         A copy of ``input`` with the elements filled.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.masked_fill(torch.zeros(2), torch.tensor([True, False]), 5.0)
         tensor([5., 0.])
     """
@@ -315,7 +307,6 @@ def square(input: Any) -> Any:
         ``input ** 2``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.square(torch.tensor([2.0, -3.0]))
         tensor([4., 9.])
     """
@@ -335,7 +326,6 @@ def round(input: Any, *, decimals: int | None = None) -> Any:
         A tensor of the rounded elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.round(torch.tensor([0.5, 1.5, -2.7]))
         tensor([ 0.,  2., -3.])
     """
@@ -356,7 +346,6 @@ def positive(input: Any) -> Any:
         ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.positive(torch.tensor([1.0, -2.0]))
         tensor([ 1., -2.])
     """

@@ -82,7 +82,6 @@ def as_subclass(self: Tensor, cls: type) -> Any:
         A tensor of that class.
 
     Example:
-        >>> import retrograd as torch
         >>> class Image(torch.Tensor):
         ...     pass
         >>> torch.zeros(2).as_subclass(Image) + 1

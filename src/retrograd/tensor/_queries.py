@@ -21,7 +21,6 @@ def is_tensor(obj: Any) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1)
         (True, False)
     """
@@ -38,7 +37,6 @@ def is_floating_point(input: Tensor) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_floating_point(torch.ones(1))
         True
     """
@@ -55,7 +53,6 @@ def is_complex(input: Tensor) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_complex(torch.ones(1))
         False
     """
@@ -72,7 +69,6 @@ def is_inference(input: Tensor) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_inference(torch.ones(1))
         False
     """
@@ -89,7 +85,6 @@ def detach(input: Tensor) -> Any:
         A tensor that does not require grad.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.detach(torch.ones(1, requires_grad=True))
         tensor([1.])
     """
@@ -106,7 +101,6 @@ def get_device(input: Tensor) -> int:
         -1, the index of the CPU.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.get_device(torch.ones(1))
         -1
     """
@@ -123,7 +117,6 @@ def numel(input: Tensor) -> int:
         The number of elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.numel(torch.zeros(2, 3))
         6
     """
@@ -141,7 +134,6 @@ def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
         The dtype.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.result_type(torch.tensor([1, 2]), 1.0)
         torch.float32
     """
@@ -160,7 +152,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
         True or false.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
         True
     """

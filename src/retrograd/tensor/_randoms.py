@@ -67,7 +67,6 @@ Returns:
     A tensor of random numbers.
 
 Example:
-    >>> import retrograd as torch
     >>> torch.{name}(2, 3, generator=torch.Generator().manual_seed(0)).shape
     torch.Size([2, 3])
 """
@@ -97,7 +96,6 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: A
         A tensor of random integers.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.randint(5, 6, (2,))
         tensor([5, 5])
     """
@@ -130,7 +128,6 @@ def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = Non
         A 1-D tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.randperm(4).sort().values
         tensor([0, 1, 2, 3])
     """
@@ -189,7 +186,6 @@ Returns:
     A tensor of random numbers.
 
 Example:
-    >>> import retrograd as torch
     >>> torch.{name}(torch.zeros(2, 3)).shape
     torch.Size([2, 3])
 """
@@ -223,7 +219,6 @@ def randint_like(input: Any, low: Any = None, high: Any = None, **options: Any) 
         A tensor of random integers.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.randint_like(torch.zeros(2), 5, 6)
         tensor([5., 5.])
     """
@@ -254,7 +249,6 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         A tensor of random numbers.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.normal(torch.tensor([1.0, 2.0]), 0.0)
         tensor([1., 2.])
     """

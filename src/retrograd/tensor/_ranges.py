@@ -35,7 +35,6 @@ def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, o
         A 1-D tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.arange(-1.0, 1.0, 0.5)
         tensor([-1.0000, -0.5000,  0.0000,  0.5000])
     """
@@ -68,7 +67,6 @@ def range(  # noqa: A001 - PyTorch's name
 
     Example:
         >>> import warnings
-        >>> import retrograd as torch
         >>> with warnings.catch_warnings(action="ignore"):
         ...     print(torch.range(1, 3))
         tensor([1., 2., 3.])
@@ -177,7 +175,6 @@ def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = 
         A 1-D tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linspace(0, 1, 5)
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
@@ -202,7 +199,6 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any =
         A 1-D tensor of the powers of ``base``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.logspace(0, 2, 3)
         tensor([  1.,  10., 100.])
     """

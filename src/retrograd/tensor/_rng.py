@@ -19,7 +19,6 @@ class Generator(_generator.Generator):
         device: Only the CPU is supported.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.rand(2, generator=torch.Generator().manual_seed(0))
         tensor([0.4963, 0.7682])
     """
@@ -69,7 +68,6 @@ def get_rng_state() -> Tensor:
         The state, a tensor of bytes that ``set_rng_state`` takes.
 
     Example:
-        >>> import retrograd as torch
         >>> state = torch.get_rng_state()
         >>> x = torch.rand(1)
         >>> torch.set_rng_state(state)
@@ -86,7 +84,6 @@ def set_rng_state(new_state: Any) -> None:
         new_state: a state from ``get_rng_state``, here or in PyTorch.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.set_rng_state(torch.Generator().manual_seed(0).get_state())
         >>> torch.rand(2)
         tensor([0.4963, 0.7682])
@@ -110,7 +107,6 @@ def fork_rng(
         The context manager.
 
     Example:
-        >>> import retrograd as torch
         >>> generator = torch.manual_seed(0)
         >>> with torch.random.fork_rng():
         ...     inside = torch.rand(1)

@@ -242,7 +242,6 @@ def to_sparse(self: Tensor) -> Any:
         A ``sparse.SparseMatrix``, whose values lead back to this tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.eye(3).to_sparse()
         <sparse matrix, 3 × 3, 3 entries, dtype=torch.float32, layout=torch.sparse_coo>
     """
@@ -260,7 +259,6 @@ def to_sparse_csr(self: Tensor) -> Any:
         A ``sparse.SparseMatrix``, whose values lead back to this tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.eye(3).to_sparse_csr().crow_indices()
         tensor([0, 1, 2, 3])
     """
@@ -278,7 +276,6 @@ def to_dense(self: Tensor) -> Tensor:
         The tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.ones(1).to_dense()
         tensor([1.])
     """

@@ -83,7 +83,6 @@ class Tensor(_Base):
             floating-point dtype.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
         >>> (x * x).sum()
         tensor(5., grad_fn=<SumBackward0>)

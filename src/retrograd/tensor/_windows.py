@@ -58,7 +58,6 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
     """Creates a Hann window: one period of a raised cosine.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.hann_window(4)
         tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
@@ -81,7 +80,6 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
         beta: The amplitude of the cosine.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.hamming_window(4)
         tensor([0.0800, 0.5400, 1.0000, 0.5400])
     """
@@ -99,7 +97,6 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     """Creates a Blackman window: a constant and two cosines.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.blackman_window(4)[1:]
         tensor([0.3400, 1.0000, 0.3400])
     """
@@ -117,7 +114,6 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
     """Creates a Bartlett window: a triangle from 0 up to 1 and down to 0.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.bartlett_window(4)
         tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
@@ -139,7 +135,6 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
         beta: The shape parameter. The larger it is, the narrower is the window.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.kaiser_window(3, periodic=False)
         tensor([5.2773e-05, 1.0000e+00, 5.2773e-05])
     """
@@ -170,7 +165,6 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, de
         The frequencies, in cycles per unit of time: ``[0, 1, ..., -2, -1] / (n * d)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.fftfreq(4)
         tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
@@ -196,7 +190,6 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, d
         The frequencies, in cycles per unit of time: ``[0, 1, ..., n // 2] / (n * d)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.rfftfreq(4)
         tensor([0.0000, 0.2500, 0.5000])
     """

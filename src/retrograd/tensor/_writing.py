@@ -40,7 +40,6 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         ``input`` itself.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fill_(torch.zeros(2), 3)
         tensor([3., 3.])
     """
@@ -82,7 +81,6 @@ def zero_(self: Tensor) -> Tensor:
         ``input`` itself.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zero_(torch.ones(2))
         tensor([0., 0.])
     """
@@ -128,7 +126,6 @@ def detach_(input: Tensor) -> Tensor:
         ``input`` itself, which is now a leaf.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.detach_(torch.ones(1, requires_grad=True) * 2)
         tensor([2.])
     """

@@ -41,7 +41,6 @@ def assert_close(
         msg: the message of the error, or a function that makes one of the usual message.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.testing.assert_close(torch.ones(2), torch.ones(2) + 1e-7)
     """
     __tracebackhide__ = True

@@ -35,7 +35,6 @@ def make_tensor(
         The tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.testing.make_tensor(2, 3, dtype=torch.int64).shape
         torch.Size([2, 3])
     """

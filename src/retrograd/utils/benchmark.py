@@ -146,7 +146,6 @@ class Timer:
         language: Python.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.utils.benchmark import Timer
         >>> x = torch.ones(10)
         >>> Timer("x + x", globals={"x": x}).timeit(10).number_per_run

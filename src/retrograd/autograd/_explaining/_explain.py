@@ -64,7 +64,6 @@ def explain(
         "present" (no loss was given). For a Module, a table with ``rows`` and ``todo``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 3.0], requires_grad=True)
         >>> y = x * x
         >>> print(torch.autograd.explain(y))  # doctest: +ELLIPSIS

@@ -51,7 +51,6 @@ class Joinable(ABC):
 class Join:
     """Inside, ranks may have unequal numbers of batches.
 
-    >>> import retrograd as torch
     >>> from retrograd.distributed.algorithms import Join
     >>> torch.distributed.init_process_group()
     >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))

@@ -58,7 +58,6 @@ def all_reduce(tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None) -> A
         The sum. Its gradients are added up over all ranks, too.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> from retrograd.distributed.nn.functional import all_reduce
         >>> dist.init_process_group()
@@ -84,7 +83,6 @@ def all_gather(tensor: Any, group: Any = None) -> tuple[Any, ...]:
         A tuple of the tensors of all ranks.
 
     Example:
-        >>> import retrograd as torch
         >>> import retrograd.distributed as dist
         >>> from retrograd.distributed.nn.functional import all_gather
         >>> dist.init_process_group()

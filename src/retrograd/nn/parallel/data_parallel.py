@@ -20,7 +20,6 @@ class DataParallel(Module):
         As the module.
 
     Example:
-        >>> import retrograd as torch
         >>> model = torch.nn.DataParallel(torch.nn.Linear(3, 2))
         >>> model(torch.ones(1, 3)).shape, list(model.state_dict())
         (torch.Size([1, 2]), ['module.weight', 'module.bias'])
@@ -58,7 +57,6 @@ def data_parallel(
         What the module returns.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.parallel.data_parallel(torch.nn.Linear(3, 2), torch.ones(1, 3)).shape
         torch.Size([1, 2])
     """

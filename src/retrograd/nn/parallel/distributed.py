@@ -45,7 +45,6 @@ class DistributedDataParallel(Module, Joinable):
         As ``module``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.distributed.init_process_group("mpi")
         >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
         >>> model(torch.ones(4, 2)).sum().backward()
@@ -168,7 +167,6 @@ class DistributedDataParallel(Module, Joinable):
             The context manager.
 
         Example:
-            >>> import retrograd as torch
             >>> torch.distributed.init_process_group()
             >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
             >>> with model.join():

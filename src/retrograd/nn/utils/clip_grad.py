@@ -75,7 +75,6 @@ def get_total_norm(
         The norm, a scalar tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
         tensor(5.)
     """
@@ -106,7 +105,6 @@ def clip_grads_with_norm_(
         foreach: no effect.
 
     Example:
-        >>> import retrograd as torch
         >>> w = torch.zeros(2, requires_grad=True)
         >>> w.grad = torch.tensor([3.0, 4.0])
         >>> torch.nn.utils.clip_grads_with_norm_(w, 1.0, torch.tensor(5.0))
@@ -143,7 +141,6 @@ def clip_grad_norm_(
         The norm before scaling.
 
     Example:
-        >>> import retrograd as torch
         >>> w = torch.zeros(2, requires_grad=True)
         >>> w.grad = torch.tensor([3.0, 4.0])
         >>> torch.nn.utils.clip_grad_norm_(w, max_norm=1.0), w.grad
@@ -172,7 +169,6 @@ def clip_grad_norm(
         The norm before scaling.
 
     Example:
-        >>> import retrograd as torch
         >>> import warnings
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore", FutureWarning)
@@ -197,7 +193,6 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
         foreach: no effect.
 
     Example:
-        >>> import retrograd as torch
         >>> w = torch.zeros(2, requires_grad=True)
         >>> w.grad = torch.tensor([3.0, -0.5])
         >>> torch.nn.utils.clip_grad_value_(w, 1.0)

@@ -20,7 +20,6 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
         A vector with a history.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.utils.parameters_to_vector(torch.nn.Linear(2, 3).parameters()).shape
         torch.Size([9])
     """
@@ -35,7 +34,6 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
         parameters: the parameters to set.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.Linear(2, 1)
         >>> torch.nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), layer.parameters())
         >>> layer(torch.tensor([10.0, 100.0]))

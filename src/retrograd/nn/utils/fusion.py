@@ -40,7 +40,6 @@ def fuse_conv_bn_weights(
         The new weight and bias.
 
     Example:
-        >>> import retrograd as torch
         >>> statistics = torch.tensor([1.0]), torch.tensor([4.0])
         >>> weight, bias = torch.nn.utils.fuse_conv_bn_weights(
         ...     torch.ones(1, 1, 1), torch.tensor([3.0]), *statistics, 0.0, None, None)
@@ -67,7 +66,6 @@ def fuse_linear_bn_weights(
         The new weight and bias.
 
     Example:
-        >>> import retrograd as torch
         >>> statistics = torch.tensor([1.0]), torch.tensor([4.0])
         >>> weight, bias = torch.nn.utils.fuse_linear_bn_weights(
         ...     torch.ones(1, 1), torch.tensor([3.0]), *statistics, 0.0, None, None)
@@ -101,7 +99,6 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
         A new convolution.
 
     Example:
-        >>> import retrograd as torch
         >>> conv, bn = torch.nn.Conv2d(1, 2, 3).eval(), torch.nn.BatchNorm2d(2).eval()
         >>> fused, x = torch.nn.utils.fuse_conv_bn_eval(conv, bn), torch.ones(1, 1, 4, 4)
         >>> torch.allclose(fused(x), bn(conv(x)), atol=1e-6)
@@ -125,7 +122,6 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
         A new linear layer.
 
     Example:
-        >>> import retrograd as torch
         >>> linear, bn = torch.nn.Linear(3, 2).eval(), torch.nn.BatchNorm1d(2).eval()
         >>> fused, x = torch.nn.utils.fuse_linear_bn_eval(linear, bn), torch.ones(4, 3)
         >>> torch.allclose(fused(x), bn(linear(x)), atol=1e-6)

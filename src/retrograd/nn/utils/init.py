@@ -23,7 +23,6 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.utils.skip_init(torch.nn.Linear, 5, 1)
         >>> layer.weight.shape
         torch.Size([1, 5])

@@ -54,7 +54,6 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils.parametrizations import weight_norm
         >>> layer = weight_norm(torch.nn.Linear(20, 40))
         >>> {name: tuple(p.shape) for name, p in layer.parametrizations.weight.named_parameters()}
@@ -146,7 +145,6 @@ def spectral_norm(
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils.parametrizations import spectral_norm
         >>> layer = spectral_norm(torch.nn.Linear(3, 3), n_power_iterations=50)
         >>> round(torch.linalg.matrix_norm(layer.weight, 2).item(), 4)
@@ -271,7 +269,6 @@ def orthogonal(
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils.parametrizations import orthogonal
         >>> weight = orthogonal(torch.nn.Linear(20, 40)).weight
         >>> torch.allclose(weight.T @ weight, torch.eye(20), atol=1e-5)

@@ -48,7 +48,6 @@ def cached() -> Iterator[None]:
         A context manager.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils import parametrize
         >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
         >>> with parametrize.cached():
@@ -172,7 +171,6 @@ class ParametrizationList(ModuleList):
         No input. Output: the shape of the parametrized tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
         >>> layer.parametrizations.weight().shape
         torch.Size([1, 2])
@@ -343,7 +341,6 @@ def register_parametrization(
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils import parametrize
         >>> class Symmetric(torch.nn.Module):
         ...     def forward(self, x):
@@ -423,7 +420,6 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
         True or False.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils import parametrize
         >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
         >>> parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias")
@@ -447,7 +443,6 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils import parametrize
         >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
         >>> parametrize.remove_parametrizations(layer, "weight")
@@ -488,7 +483,6 @@ def type_before_parametrizations(module: Any) -> type:
         The class.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils import parametrize
         >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
         >>> parametrize.type_before_parametrizations(layer) is torch.nn.Linear
@@ -511,7 +505,6 @@ def transfer_parametrizations_and_params(
         ``to_module``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils import parametrize
         >>> first = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
         >>> second = parametrize.transfer_parametrizations_and_params(first, torch.nn.Linear(2, 2))

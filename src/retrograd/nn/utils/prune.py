@@ -393,7 +393,6 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any 
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils import prune
         >>> layer = prune.l1_unstructured(torch.nn.Linear(4, 2), "weight", amount=0.5)
         >>> int((layer.weight == 0).sum())

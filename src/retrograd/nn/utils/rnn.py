@@ -36,7 +36,6 @@ class PackedSequence(_Packed):
         unsorted_indices: its inverse.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils.rnn import pack_sequence
         >>> pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]).batch_sizes
         tensor([2, 1])
@@ -130,7 +129,6 @@ def invert_permutation(permutation: Any) -> Any:
         A tensor of indices, or None.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
         tensor([1, 2, 0])
     """
@@ -166,7 +164,6 @@ def pack_padded_sequence(
         A ``PackedSequence``.
 
     Example:
-        >>> import retrograd as torch
         >>> padded = torch.tensor([[1, 2], [3, 0]])
         >>> torch.nn.utils.rnn.pack_padded_sequence(padded, [2, 1])[:2]
         (tensor([1, 2, 3]), tensor([2, 1]))
@@ -226,7 +223,6 @@ def pad_packed_sequence(
         The padded sequences, and their lengths.
 
     Example:
-        >>> import retrograd as torch
         >>> rnn = torch.nn.utils.rnn
         >>> packed = rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])])
         >>> rnn.pad_packed_sequence(packed, batch_first=True)
@@ -271,7 +267,6 @@ def pad_sequence(
         A tensor ``(length, batch, ...)``, or ``(batch, length, ...)`` if ``batch_first``.
 
     Example:
-        >>> import retrograd as torch
         >>> sequences = [torch.tensor([1, 2]), torch.tensor([3])]
         >>> torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
         tensor([[1, 2],
@@ -318,7 +313,6 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
         A list of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> padded = torch.tensor([[1, 2], [3, 0]])
         >>> torch.nn.utils.rnn.unpad_sequence(padded, torch.tensor([2, 1]), batch_first=True)
         [tensor([1, 2]), tensor([3])]
@@ -339,7 +333,6 @@ def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence
         A ``PackedSequence``.
 
     Example:
-        >>> import retrograd as torch
         >>> sequences = [torch.tensor([1, 2]), torch.tensor([3])]
         >>> torch.nn.utils.rnn.pack_sequence(sequences).data
         tensor([1, 3, 2])
@@ -358,7 +351,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
         A list of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.nn.utils.rnn import pack_sequence, unpack_sequence
         >>> unpack_sequence(pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]))
         [tensor([1, 2]), tensor([3])]

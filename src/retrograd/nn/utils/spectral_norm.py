@@ -156,7 +156,6 @@ def spectral_norm(
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(20, 40))
         >>> layer.weight_u.shape
         torch.Size([40])
@@ -176,7 +175,6 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(2, 1))
         >>> _ = torch.nn.utils.remove_spectral_norm(layer)
         >>> sorted(name for name, _ in layer.named_parameters())

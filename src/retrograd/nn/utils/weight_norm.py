@@ -65,7 +65,6 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> import warnings
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore", FutureWarning)
@@ -88,7 +87,6 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
         The module.
 
     Example:
-        >>> import retrograd as torch
         >>> import warnings
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore", FutureWarning)

@@ -142,7 +142,6 @@ def cdist(
         A matrix with a row for each row of ``x1`` and a column for each row of ``x2``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
         tensor([[5., 1.]])
     """
@@ -214,7 +213,6 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
         The products, in the broadcast shape.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
         tensor([0., 0., 1.])
     """
@@ -252,7 +250,6 @@ def cross_of_torch(input: Any, other: Any, dim: int | None = None) -> Any:
         The cross products.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]), dim=0)
         tensor([0., 0., 1.])
     """

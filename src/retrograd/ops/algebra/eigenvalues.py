@@ -112,7 +112,6 @@ def eigh(input: Any, UPLO: str = "L") -> Any:
         order, and eigenvectors ``(..., n, n)`` as columns of length 1.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.eigh(torch.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
         tensor([1., 3.])
     """
@@ -133,7 +132,6 @@ def eigvalsh(input: Any, UPLO: str = "L") -> Any:
         The eigenvalues, ``(..., n)``, real and in ascending order.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.eigvalsh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
         tensor([1., 3.])
     """
@@ -210,7 +208,6 @@ def eig(input: Any) -> Any:
         particular order, and eigenvectors ``(..., n, n)`` as columns of length 1.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.eig(torch.tensor([[2.0, 0.0], [1.0, 3.0]])).eigenvalues
         tensor([3.+0.j, 2.+0.j])
     """
@@ -230,7 +227,6 @@ def eigvals(input: Any) -> Any:
         The eigenvalues, ``(..., n)``, complex and in no particular order.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.eigvals(torch.tensor([[2.0, 0.0], [1.0, 3.0]]))
         tensor([3.+0.j, 2.+0.j])
     """

@@ -44,7 +44,6 @@ def einsum(*args: Any) -> Any:
         The result of the equation.
 
     Example:
-        >>> import retrograd as torch
         >>> a = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
         >>> torch.einsum("ij,kj->ik", a, a)
         tensor([[ 5., 11.],

@@ -31,7 +31,6 @@ def householder_product(input: Any, tau: Any) -> Any:
         The first n columns of the product, ``(..., m, n)``.
 
     Example:
-        >>> import retrograd as torch
         >>> A = torch.tensor([[3.0, 1.0], [4.0, 2.0]])
         >>> Q = torch.linalg.householder_product(*torch.geqrf(A))
         >>> torch.allclose(Q, torch.linalg.qr(A).Q)
@@ -107,7 +106,6 @@ def geqrf(input: Any) -> Any:
         vectors below it, and ``tau`` holds the scales of the reflections.
 
     Example:
-        >>> import retrograd as torch
         >>> a, tau = torch.geqrf(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
         >>> a.shape, tau.shape
         (torch.Size([2, 2]), torch.Size([2]))

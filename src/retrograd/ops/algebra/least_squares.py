@@ -143,7 +143,6 @@ def lstsq(input: Any, b: Any, rcond: float | None = None, *, driver: str | None 
         singular values are empty unless the driver is "gelsd" or "gelss".
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
         >>> torch.linalg.lstsq(x, torch.tensor([[1.0], [3.0], [5.0]])).solution
         tensor([[1.0000],

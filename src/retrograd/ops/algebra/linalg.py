@@ -148,7 +148,6 @@ def det(A: Any) -> Any:
         The determinants, of shape ``(...)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.det(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
         tensor(2.)
     """
@@ -170,7 +169,6 @@ def det_of_torch(input: Any) -> Any:
         The determinant of each matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.det(torch.tensor([[2.0, 0.0], [0.0, 3.0]]))
         tensor(6.)
     """
@@ -236,7 +234,6 @@ def slogdet(A: Any) -> Any:
         0 and minus infinity.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.slogdet(torch.tensor([[0.0, 1.0], [1.0, 0.0]])).sign
         tensor(-1.)
     """
@@ -257,7 +254,6 @@ def slogdet_of_torch(input: Any) -> Any:
         A named tuple ``(sign, logabsdet)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.slogdet(torch.tensor([[1.0, 0.0], [0.0, -1.0]])).sign
         tensor(-1.)
     """
@@ -276,7 +272,6 @@ def logdet(input: Any) -> Any:
         The logarithm for each matrix: NaN if the determinant is negative.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.logdet(torch.eye(2))
         tensor(0.)
     """
@@ -302,7 +297,6 @@ def matrix_power(input: Any, n: int) -> Any:
         The powers, of the shape of the input; identity matrices for power 0.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.matrix_power(torch.tensor([[1.0, 1.0], [1.0, 0.0]]), 5)
         tensor([[8., 5.],
                 [5., 3.]])
@@ -323,7 +317,6 @@ def matrix_power_of_torch(input: Any, n: int) -> Any:
         The power of each matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
         tensor([[1., 3.],
                 [0., 1.]])
@@ -390,7 +383,6 @@ def matrix_exp(input: Any) -> Any:
         The exponentials, of the shape of the input.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.matrix_exp(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
         tensor([[1., 1.],
                 [0., 1.]])
@@ -416,7 +408,6 @@ def multi_dot(tensors: Any) -> Any:
         The product.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
         tensor([12., 12.])
     """
@@ -517,7 +508,6 @@ def chain_matmul(*matrices: Any) -> Any:
         The product, computed in the order that needs the fewest operations.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.chain_matmul(torch.ones(2, 3), torch.ones(3, 1), torch.ones(1, 2))
         tensor([[3., 3.],
                 [3., 3.]])
@@ -543,7 +533,6 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
         The products, in the broadcast shape without ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.vecdot(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, -1.0]))
         tensor([-1., -1.])
     """
@@ -570,7 +559,6 @@ def matmul(input: Any, other: Any) -> Any:
         The products, ``(..., m, n)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
         tensor([[11.]])
     """

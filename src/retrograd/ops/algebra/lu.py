@@ -188,7 +188,6 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> A
         first zero on the diagonal of U, counted from 1.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.lu_factor_ex(torch.tensor([[1.0, 2.0], [2.0, 4.0]])).info
         tensor(2, dtype=torch.int32)
     """
@@ -219,7 +218,6 @@ def lu_factor(A: Any, *, pivot: bool = True) -> Any:
         is 1, below it. Row i was exchanged with row ``pivots[i]``, counted from 1.
 
     Example:
-        >>> import retrograd as torch
         >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
         >>> LU, pivots
         (tensor([[4.0000, 4.0000],
@@ -243,7 +241,6 @@ def lu_of_torch(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
         A tuple of the compact factors and the pivots, and of the status if it is requested.
 
     Example:
-        >>> import retrograd as torch
         >>> factors, pivots = torch.lu(torch.tensor([[4.0, 3.0], [2.0, 3.0]]))
         >>> factors
         tensor([[4.0000, 3.0000],
@@ -297,7 +294,6 @@ def lu(A: Any, *, pivot: bool = True) -> Any:
         its diagonal, and an upper triangular one.
 
     Example:
-        >>> import retrograd as torch
         >>> P, L, U = torch.linalg.lu(torch.tensor([[1.0, 2.0], [4.0, 4.0]]))
         >>> U
         tensor([[4., 4.],
@@ -375,7 +371,6 @@ def lu_unpack(
         A named tuple ``(P, L, U)`` with ``A = P @ L @ U``.
 
     Example:
-        >>> import retrograd as torch
         >>> factors = torch.linalg.lu_factor(torch.tensor([[4.0, 3.0], [2.0, 3.0]]))
         >>> torch.lu_unpack(*factors).U
         tensor([[4.0000, 3.0000],
@@ -463,7 +458,6 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
         The solution X, ``(..., n, k)``.
 
     Example:
-        >>> import retrograd as torch
         >>> factors = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [1.0, 4.0]]))
         >>> torch.linalg.lu_solve(*factors, torch.tensor([[2.0], [9.0]]))
         tensor([[1.],
@@ -505,7 +499,6 @@ def lu_solve_of_torch(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
         The solution X.
 
     Example:
-        >>> import retrograd as torch
         >>> factors = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
         >>> torch.lu_solve(torch.ones(2, 1), *factors)
         tensor([[0.5000],

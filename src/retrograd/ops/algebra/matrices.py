@@ -45,7 +45,6 @@ def vdot(input: Any, other: Any) -> Any:
         A tensor without dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
         tensor(11.)
     """
@@ -66,7 +65,6 @@ def inner(input: Any, other: Any) -> Any:
         A tensor with the other dimensions of ``input``, followed by those of ``other``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.inner(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """
@@ -93,7 +91,6 @@ def kron(input: Any, other: Any) -> Any:
         The product. The size of each dimension is the product of the two sizes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.kron(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 10.0]))
         tensor([ 1., 10.,  2., 20.])
     """
@@ -261,7 +258,6 @@ def addmm(
         The sum.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.addmm(torch.ones(2), torch.eye(2), torch.eye(2), alpha=3)
         tensor([[4., 1.],
                 [1., 4.]])
@@ -311,7 +307,6 @@ def addmv(
         The sum.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
         tensor([2., 3.])
     """
@@ -357,7 +352,6 @@ def addr(
         The sum.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.addr(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
         tensor([[3., 4.],
                 [6., 8.]])
@@ -404,7 +398,6 @@ def baddbmm(
         The sums, one for each matrix of the batch.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.baddbmm(torch.ones(1, 1, 1), torch.ones(1, 1, 2), torch.ones(1, 2, 1))
         tensor([[[3.]]])
     """
@@ -451,7 +444,6 @@ def addbmm(
         One matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.addbmm(torch.ones(1, 1), torch.ones(3, 1, 2), torch.ones(3, 2, 1))
         tensor([[7.]])
     """
@@ -497,7 +489,6 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         A tensor with the remaining dimensions of ``a``, followed by those of ``b``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), dims=([0, 1], [1, 0]))
         tensor(6.)
     """

@@ -120,7 +120,6 @@ def qr(A: Any, mode: str = "reduced") -> Any:
         A named tuple ``(Q, R)``.
 
     Example:
-        >>> import retrograd as torch
         >>> Q, R = torch.linalg.qr(torch.tensor([[3.0, 1.0], [4.0, 2.0]]))
         >>> R
         tensor([[-5.0000, -2.2000],
@@ -150,7 +149,6 @@ def qr_of_torch(input: Any, some: bool = True) -> Any:
         A named tuple ``(Q, R)`` with ``input = Q @ R``.
 
     Example:
-        >>> import retrograd as torch
         >>> q, r = torch.qr(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         >>> torch.allclose(q @ r, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         True

@@ -93,7 +93,6 @@ def pinv(
         The pseudoinverses, ``(..., n, m)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.pinv(torch.tensor([[2.0, 0.0], [0.0, 0.0]]))
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.0000]])
@@ -125,7 +124,6 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
         The pseudo-inverse of each matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.pinverse(torch.tensor([[2.0, 0.0], [0.0, 0.0]]))
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.0000]])
@@ -181,7 +179,6 @@ def matrix_rank(
         The ranks, integers of shape ``(...)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.matrix_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
         tensor(1)
     """
@@ -219,7 +216,6 @@ def cond(input: Any, p: Any = None) -> Any:
         The condition numbers, of shape ``(...)``; infinity for singular matrices.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 0.5]]))
         tensor(4.)
     """

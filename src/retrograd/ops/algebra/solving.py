@@ -162,7 +162,6 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         The solution X, of the shape of ``B``, broadcast.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.solve(torch.tensor([[2.0, 0.0], [1.0, 4.0]]), torch.tensor([2.0, 9.0]))
         tensor([1., 2.])
     """
@@ -186,7 +185,6 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
         positive for singular ones.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.solve_ex(torch.zeros(2, 2), torch.ones(2)).info
         tensor(1, dtype=torch.int32)
     """
@@ -232,7 +230,6 @@ def inv(A: Any) -> Any:
         The inverses, of the shape of ``A``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.inv(torch.tensor([[2.0, 0.0], [1.0, 4.0]]))
         tensor([[ 0.5000,  0.0000],
                 [-0.1250,  0.2500]])
@@ -252,7 +249,6 @@ def inverse(input: Any) -> Any:
         The inverse of each matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.2500]])
@@ -274,7 +270,6 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
         positive for singular ones.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.inv_ex(torch.zeros(2, 2)).info
         tensor(1, dtype=torch.int32)
     """
@@ -299,7 +294,6 @@ def tensorinv(input: Any, ind: int = 2) -> Any:
         A tensor of shape ``input.shape[ind:] + input.shape[:ind]``.
 
     Example:
-        >>> import retrograd as torch
         >>> A = torch.eye(6).reshape(2, 3, 6)
         >>> torch.linalg.tensorinv(A).shape
         torch.Size([6, 2, 3])
@@ -339,7 +333,6 @@ def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
         The solution X, of shape ``input.shape[other.ndim:]``.
 
     Example:
-        >>> import retrograd as torch
         >>> A = 2 * torch.eye(6).reshape(2, 3, 6)
         >>> torch.linalg.tensorsolve(A, torch.ones(2, 3))
         tensor([0.5000, 0.5000, 0.5000, 0.5000, 0.5000, 0.5000])

@@ -158,7 +158,6 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> Any
         order.
 
     Example:
-        >>> import retrograd as torch
         >>> A = torch.tensor([[3.0, 0.0], [4.0, 5.0]])
         >>> U, S, Vh = torch.linalg.svd(A)
         >>> S
@@ -189,7 +188,6 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
         The singular values, ``(..., min(m, n))``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.svdvals(torch.tensor([[3.0, 0.0], [0.0, -4.0]]))
         tensor([4., 3.])
     """
@@ -212,7 +210,6 @@ def svd_of_torch(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
         ``torch.linalg.svd``, it holds ``V`` and not its adjoint.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
         tensor([3., 2.])
     """

@@ -91,7 +91,6 @@ def solve_triangular(
         The solution X, ``(..., n, k)``.
 
     Example:
-        >>> import retrograd as torch
         >>> A, B = torch.tensor([[2.0, 0.0], [1.0, 4.0]]), torch.tensor([[2.0], [9.0]])
         >>> torch.linalg.solve_triangular(A, B, upper=False)
         tensor([[1.],
@@ -201,7 +200,6 @@ def triangular_solve(
         A named tuple ``(solution, cloned_coefficient)``: X and a copy of ``A``.
 
     Example:
-        >>> import retrograd as torch
         >>> A = torch.tensor([[1.0, 1.0], [0.0, 2.0]])
         >>> torch.triangular_solve(torch.tensor([[3.0], [4.0]]), A).solution
         tensor([[1.],
@@ -294,7 +292,6 @@ def cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False) 
         not positive definite.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.cholesky_ex(torch.tensor([[1.0, 2.0], [2.0, 1.0]])).info
         tensor(2, dtype=torch.int32)
     """
@@ -327,7 +324,6 @@ def cholesky(input: Any, *, upper: bool = False) -> Any:
         The factors, of the shape of the input.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
         tensor([[2., 0.],
                 [1., 2.]])
@@ -348,7 +344,6 @@ def cholesky_of_torch(input: Any, upper: bool = False) -> Any:
         The triangular factor of each matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cholesky(torch.tensor([[4.0, 0.0], [0.0, 9.0]]))
         tensor([[2., 0.],
                 [0., 3.]])
@@ -416,7 +411,6 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
         The solution X.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cholesky_solve(torch.ones(2, 1), torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
         tensor([[0.2500],
                 [1.0000]])
@@ -466,7 +460,6 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
         The inverse of each matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cholesky_inverse(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
         tensor([[0.2500, 0.0000],
                 [0.0000, 1.0000]])

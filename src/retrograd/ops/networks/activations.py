@@ -102,7 +102,6 @@ def threshold(input: Any, threshold: float, value: float) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.threshold(torch.tensor([0.5, 1.5]), 1.0, 9.0)
         tensor([9.0000, 1.5000])
     """
@@ -117,7 +116,6 @@ def relu(input: Any, inplace: bool = False) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
         tensor([0., 2.])
     """
@@ -132,7 +130,6 @@ def relu_(input: Any) -> Any:
         ``input``, overwritten.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([-1.0, 2.0])
         >>> torch.nn.functional.relu_(x)
         tensor([0., 2.])
@@ -187,7 +184,6 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.hardtanh(torch.tensor([-3.0, 0.5]))
         tensor([-1.0000,  0.5000])
     """
@@ -205,7 +201,6 @@ def relu6(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.relu6(torch.tensor([-1.0, 8.0]))
         tensor([0., 6.])
     """
@@ -236,7 +231,6 @@ def hardswish(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.hardswish(torch.tensor([-4.0, 0.0, 1.5]))
         tensor([-0.0000, 0.0000, 1.1250])
     """
@@ -267,7 +261,6 @@ def hardsigmoid(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.hardsigmoid(torch.tensor([-4.0, 0.0]))
         tensor([0.0000, 0.5000])
     """
@@ -319,7 +312,6 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.softshrink(torch.tensor([-2.0, 0.25]))
         tensor([-1.5000,  0.0000])
     """
@@ -344,7 +336,6 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.hardshrink(torch.tensor([-2.0, 0.25]))
         tensor([-2.,  0.])
     """
@@ -359,7 +350,6 @@ def tanhshrink(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.tanhshrink(torch.tensor([-1.0, 0.0, 2.0]))
         tensor([-0.2384,  0.0000,  1.0360])
     """
@@ -374,7 +364,6 @@ def softsign(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.softsign(torch.tensor([-1.0, 3.0]))
         tensor([-0.5000,  0.7500])
     """
@@ -449,7 +438,6 @@ def glu(input: Any, dim: int = -1) -> Any:
         A tensor with half the size of ``input`` along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.glu(torch.tensor([4.0, 0.0]))
         tensor([2.])
     """

@@ -173,7 +173,6 @@ def scaled_dot_product_attention(
         The attended values, of shape ``(..., L, E_v)``.
 
     Example:
-        >>> import retrograd as torch
         >>> key, value = torch.eye(2), torch.tensor([[1.], [3.]])
         >>> torch.nn.functional.scaled_dot_product_attention(torch.zeros(1, 2), key, value)
         tensor([[2.]])

@@ -172,7 +172,6 @@ def avg_pool1d(
         The means of the windows.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.avg_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
         tensor([[2., 1.]])
     """
@@ -217,7 +216,6 @@ def avg_pool2d(
     """Average pooling over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
         tensor([[[ 2.5000,  4.5000],
                  [10.5000, 12.5000]]])
@@ -235,7 +233,6 @@ def avg_pool3d(
     """Average pooling over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
         >>> torch.nn.functional.avg_pool3d(x, 2)
         tensor([[[[3.5000]]]])
@@ -269,7 +266,6 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
         The means of the windows.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
         >>> torch.nn.functional.adaptive_avg_pool1d(x, 2)
         tensor([[2., 1.]])
@@ -294,7 +290,6 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
         The means of the windows.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(16.0).reshape(1, 4, 4)
         >>> torch.nn.functional.adaptive_avg_pool2d(x, (1, 2))
         tensor([[[6.5000, 8.5000]]])
@@ -318,7 +313,6 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
         The means of the windows.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
         >>> torch.nn.functional.adaptive_avg_pool3d(x, (1, 1, 2))
         tensor([[[[3., 4.]]]])
@@ -369,7 +363,6 @@ def lp_pool1d(
     Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 2.0]]), 2.0, 2)
         tensor([[5., 2.]])
     """
@@ -386,7 +379,6 @@ def lp_pool2d(
     Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.lp_pool2d(torch.tensor([[[3.0, 4.0], [0.0, 0.0]]]), 2.0, 2)
         tensor([[[5.]]])
     """
@@ -403,7 +395,6 @@ def lp_pool3d(
     Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.lp_pool3d(torch.ones(1, 2, 2, 4), 1.0, 2)
         tensor([[[[8., 8.]]]])
     """

@@ -99,7 +99,6 @@ def binary_cross_entropy(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.0]))
         tensor(0.6931)
     """
@@ -192,7 +191,6 @@ def binary_cross_entropy_with_logits(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> F = torch.nn.functional
         >>> F.binary_cross_entropy_with_logits(torch.tensor([-1000.0]), torch.tensor([1.0]))
         tensor(1000.)

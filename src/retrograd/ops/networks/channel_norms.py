@@ -245,7 +245,6 @@ def torch_batch_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
         >>> torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5)
         tensor([[-1.0000, -1.0000],
@@ -312,7 +311,6 @@ def batch_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1., 2.], [3., 6.]])
         >>> torch.nn.functional.batch_norm(x, None, None, training=True)
         tensor([[-1.0000, -1.0000],
@@ -409,7 +407,6 @@ def torch_group_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.group_norm(torch.tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
         tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
@@ -454,7 +451,6 @@ def group_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 2., 6.]]), 2)
         tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
@@ -495,7 +491,6 @@ def torch_instance_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[[1.0, 3.0], [2.0, 6.0]]])
         >>> torch.instance_norm(x, None, None, None, None, True, 0.1, 1e-5)
         tensor([[[-1.0000,  1.0000],
@@ -551,7 +546,6 @@ def instance_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.instance_norm(torch.tensor([[[1., 3.], [2., 6.]]]))
         tensor([[[-1.0000,  1.0000],
                  [-1.0000,  1.0000]]])

@@ -319,7 +319,6 @@ def nll_loss(
         The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
         tensor(2.)
     """
@@ -356,7 +355,6 @@ def cross_entropy(
         The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
         tensor(0.6931)
     """

@@ -276,7 +276,6 @@ def conv1d(
     """Convolution over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]]))
         tensor([[-1., -2.]])
     """
@@ -292,7 +291,6 @@ def conv2d(
     """Convolution over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.conv2d(torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)).shape
         torch.Size([1, 2, 2, 2])
     """
@@ -308,7 +306,6 @@ def conv3d(
     """Convolution over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.conv3d(torch.ones(1, 1, 3, 3, 3), torch.ones(2, 1, 2, 2, 2)).shape
         torch.Size([1, 2, 2, 2, 2])
     """
@@ -344,7 +341,6 @@ def conv_transpose1d(
     """Transposed convolution over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.conv_transpose1d(torch.tensor([[1.0, 2.0]]), torch.tensor([[[1.0, -1.0]]]))
         tensor([[ 1.,  1., -2.]])
     """
@@ -361,7 +357,6 @@ def conv_transpose2d(
     """Transposed convolution over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.conv_transpose2d(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2), stride=2).shape
         torch.Size([1, 1, 4, 4])
     """
@@ -378,7 +373,6 @@ def conv_transpose3d(
     """Transposed convolution over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> x, weight = torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)
         >>> torch.conv_transpose3d(x, weight, stride=2).shape
         torch.Size([1, 1, 4, 4, 4])
@@ -410,7 +404,6 @@ def convolve(
         The output, of shape ``(N, C_out, ...)``.
 
     Example:
-        >>> import retrograd as torch
         >>> x, weight = torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)
         >>> torch.convolution(x, weight, None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1).shape
         torch.Size([1, 2, 2, 2])

@@ -178,7 +178,6 @@ def ctc_loss(
         The loss: a scalar, or a tensor with a loss per sequence if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> frames = torch.full((2, 1, 2), 0.5).log()
         >>> torch.nn.functional.ctc_loss(frames, torch.tensor([[1]]), (2,), (1,))
         tensor(0.2877)

@@ -53,7 +53,6 @@ def pairwise_distance(
         The distances, without the last dimension unless ``keepdim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.pairwise_distance(torch.tensor([3.0, 4.0]), torch.zeros(2))
         tensor(5.0000)
     """
@@ -78,7 +77,6 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         A tensor without the dimension ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cosine_similarity(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), dim=0)
         tensor(0.7071)
     """
@@ -112,7 +110,6 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.normalize(torch.tensor([3.0, 4.0]), dim=0)
         tensor([0.6000, 0.8000])
     """
@@ -201,7 +198,6 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         (0, 2), ..., (1, 2), ....
 
     Example:
-        >>> import retrograd as torch
         >>> torch.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
         tensor([5.0000, 1.0000, 4.2426])
     """
@@ -235,7 +231,6 @@ def margin_ranking_loss(
         The loss: a scalar, or a tensor with a loss per pair if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> one, two, first = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([1])
         >>> torch.nn.functional.margin_ranking_loss(one, two, first)
         tensor(1.)
@@ -275,7 +270,6 @@ def cosine_embedding_loss(
         The loss: a scalar, or a tensor with a loss per pair if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
         >>> torch.nn.functional.cosine_embedding_loss(x, y, torch.tensor([1]))
         tensor(1.)
@@ -327,7 +321,6 @@ def triplet_margin_loss(
         The loss: a scalar, or a tensor with a loss per triple if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
         >>> torch.nn.functional.triplet_margin_loss(anchor, near, far)
         tensor(0.5000)
@@ -375,7 +368,6 @@ def triplet_margin_with_distance_loss(
         The loss: a scalar, or a tensor with a loss per triple if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
         >>> torch.nn.functional.triplet_margin_with_distance_loss(anchor, near, far)
         tensor(0.5000)

@@ -96,7 +96,6 @@ Returns:
     {result}.
 
 Example:
-    >>> import retrograd as torch
     >>> torch.{name}(torch.ones(1, 2, 2), 0.5, False).shape
     torch.Size([1, 2, 2])
 """
@@ -152,7 +151,6 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         p: probability that an element is zeroed.
 
     Example:
-        >>> import retrograd as torch
         >>> _ = torch.manual_seed(0)
         >>> torch.nn.functional.dropout(torch.ones(5), p=0.5)
         tensor([0., 0., 2., 0., 0.])
@@ -173,7 +171,6 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
         p: probability that an element is replaced.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.alpha_dropout(torch.tensor([1., 2.]), training=False)
         tensor([1., 2.])
     """
@@ -193,7 +190,6 @@ def feature_alpha_dropout(
         p: probability that a channel is replaced.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.feature_alpha_dropout(torch.tensor([[1., 2.]]), training=False)
         tensor([[1., 2.]])
     """
@@ -214,7 +210,6 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
         p: probability that a channel is zeroed.
 
     Example:
-        >>> import retrograd as torch
         >>> _ = torch.manual_seed(1)
         >>> torch.nn.functional.dropout1d(torch.ones(2, 3), p=0.5)
         tensor([[2., 2., 2.],
@@ -244,7 +239,6 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
         p: probability that a channel is zeroed.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.dropout2d(torch.ones(1, 1, 2, 2), training=False)
         tensor([[[[1., 1.],
                   [1., 1.]]]])
@@ -277,7 +271,6 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
         p: probability that a channel is zeroed.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.dropout3d(torch.ones(1, 1, 1, 1, 2), training=False)
         tensor([[[[[1., 1.]]]]])
     """

@@ -187,7 +187,6 @@ def look_up(
         The rows, of shape ``(*indices.shape, embedding_dim)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.embedding(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0]))
         tensor([[3., 4.],
                 [1., 2.]])
@@ -229,7 +228,6 @@ def embedding(
         The rows, of shape ``(*input.shape, embedding_dim)``.
 
     Example:
-        >>> import retrograd as torch
         >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         >>> rows = torch.nn.functional.embedding(torch.tensor([1, 1, 0]), table)
         >>> rows.sum().backward()
@@ -518,7 +516,6 @@ def embedding_bag(
         A row for each bag, of shape ``(bags, embedding_dim)``.
 
     Example:
-        >>> import retrograd as torch
         >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
         >>> bags = torch.tensor([0, 2, 1]), table, torch.tensor([0, 2])
         >>> torch.nn.functional.embedding_bag(*bags, mode="sum")

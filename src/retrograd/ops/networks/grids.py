@@ -284,7 +284,6 @@ def grid_sample(
         The samples, of shape ``(N, C, H_out, W_out)`` or ``(N, C, D_out, H_out, W_out)``.
 
     Example:
-        >>> import retrograd as torch
         >>> image = torch.tensor([[[[1.0, 3.0]]]])
         >>> torch.nn.functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
         tensor([[[[2.]]]])
@@ -323,7 +322,6 @@ def grid_sampler(
         The samples, of shape ``(N, C, H_out, W_out)`` or ``(N, C, D_out, H_out, W_out)``.
 
     Example:
-        >>> import retrograd as torch
         >>> image = torch.tensor([[[[1.0, 3.0]]]])
         >>> torch.grid_sampler(image, torch.zeros(1, 1, 1, 2), 0, 0, False)
         tensor([[[[2.]]]])
@@ -410,7 +408,6 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
         The grid, of shape ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``.
 
     Example:
-        >>> import retrograd as torch
         >>> identity = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
         >>> torch.affine_grid_generator(identity, (1, 1, 1, 2), True)
         tensor([[[[-1.,  0.],
@@ -434,7 +431,6 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         The grid, of shape ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``.
 
     Example:
-        >>> import retrograd as torch
         >>> same = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
         >>> torch.nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=True)
         tensor([[[[-1.,  0.],

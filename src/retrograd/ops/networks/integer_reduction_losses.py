@@ -37,7 +37,6 @@ def binary_cross_entropy_with_logits(
         The loss: a tensor with a loss per element, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.binary_cross_entropy_with_logits(torch.zeros(2), torch.tensor([0.0, 1.0]))
         tensor([0.6931, 0.6931])
     """
@@ -65,7 +64,6 @@ def cosine_embedding_loss(
         The loss: a tensor with a loss per pair, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
         >>> torch.cosine_embedding_loss(x, y, torch.tensor([1]))
         tensor([1.])
@@ -98,7 +96,6 @@ def ctc_loss(
         The loss: a tensor with a loss per sequence, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> frames = torch.full((2, 1, 2), 0.5).log()
         >>> torch.ctc_loss(frames, torch.tensor([[1]]), (2,), (1,))
         tensor([0.2877])
@@ -124,7 +121,6 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction
         The loss: a tensor with a loss per element, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.hinge_embedding_loss(torch.tensor([0.5, 0.25]), torch.tensor([1, -1]))
         tensor([0.5000, 0.7500])
     """
@@ -145,7 +141,6 @@ def kl_div(input: Any, target: Any, reduction: int = 0, *, log_target: bool = Fa
         The loss: a tensor with a loss per element, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.kl_div(torch.tensor([0.5, 0.5]).log(), torch.tensor([1.0, 0.0]), 2)
         tensor(0.6931)
     """
@@ -169,7 +164,6 @@ def margin_ranking_loss(
         The loss: a tensor with a loss per pair, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.margin_ranking_loss(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([1]))
         tensor([1.])
     """
@@ -198,7 +192,6 @@ def poisson_nll_loss(
         The loss: a tensor with a loss per element, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.poisson_nll_loss(torch.tensor([0.0]), torch.tensor([2.0]), True, False, 1e-8, 1)
         tensor(1.)
     """
@@ -230,7 +223,6 @@ def triplet_margin_loss(
         The loss: a tensor with a loss per triple, or a scalar if they are reduced.
 
     Example:
-        >>> import retrograd as torch
         >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])
         >>> torch.triplet_margin_loss(anchor, near, far)
         tensor([0.5000])

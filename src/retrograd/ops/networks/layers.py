@@ -30,7 +30,6 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         The output, of shape ``(..., out_features)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.linear(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
         tensor([2., 3.])
     """
@@ -113,7 +112,6 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
         The output, of shape ``(..., out_features)``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1.0, 2.0])
         >>> torch.nn.functional.bilinear(x, x, torch.eye(2).reshape(1, 2, 2))
         tensor([5.])

@@ -77,7 +77,6 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
         tensor([-0.5000,  2.0000])
     """
@@ -113,7 +112,6 @@ def prelu(input: Any, weight: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.prelu(torch.tensor([-1.0, 2.0]), torch.tensor(0.25))
         tensor([-0.2500,  2.0000])
     """
@@ -206,7 +204,6 @@ def rrelu(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
         tensor([-0.5000,  2.0000])
     """
@@ -289,7 +286,6 @@ def elu(input: Any, alpha: float = 1.0) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.elu(torch.tensor([-1.0, 2.0]))
         tensor([-0.6321,  2.0000])
     """
@@ -307,7 +303,6 @@ def selu(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.selu(torch.tensor([-1.0, 2.0]))
         tensor([-1.1113,  2.1014])
     """
@@ -327,7 +322,6 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.celu(torch.tensor([-1.0, 2.0]), 0.5)
         tensor([-0.4323,  2.0000])
     """

@@ -190,7 +190,6 @@ def mse_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
         tensor(2.5000)
     """
@@ -218,7 +217,6 @@ def l1_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
         tensor(1.5000)
     """
@@ -300,7 +298,6 @@ def smooth_l1_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
         tensor(0.8125)
     """
@@ -332,7 +329,6 @@ def huber_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.huber_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
         tensor(0.8125)
     """
@@ -376,7 +372,6 @@ def kl_div(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> half = torch.tensor([0.5, 0.5])
         >>> torch.nn.functional.kl_div(half.log(), torch.tensor([1.0, 0.0]), reduction="sum")
         tensor(0.6931)
@@ -427,7 +422,6 @@ def poisson_nll_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.0]), torch.tensor([2.0]))
         tensor(1.)
     """
@@ -469,7 +463,6 @@ def gaussian_nll_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> zero, one = torch.zeros(1), torch.ones(1)
         >>> torch.nn.functional.gaussian_nll_loss(zero, one, one)
         tensor(0.5000)
@@ -517,7 +510,6 @@ def hinge_embedding_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> F = torch.nn.functional
         >>> x, target = torch.tensor([0.5, 0.25]), torch.tensor([1, -1])
         >>> F.hinge_embedding_loss(x, target, reduction="none")

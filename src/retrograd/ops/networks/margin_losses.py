@@ -155,7 +155,6 @@ def multi_margin_loss(
         The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.multi_margin_loss(torch.tensor([[0.0, 0.5]]), torch.tensor([0]))
         tensor(0.7500)
     """
@@ -228,7 +227,6 @@ def multilabel_margin_loss(
         The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> scores, labels = torch.tensor([[0.5, 0.0, 0.0]]), torch.tensor([[0, -1, 1]])
         >>> torch.nn.functional.multilabel_margin_loss(scores, labels)
         tensor(0.3333)
@@ -267,7 +265,6 @@ def soft_margin_loss(
         The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.soft_margin_loss(torch.tensor([0.0]), torch.tensor([1.0]))
         tensor(0.6931)
     """
@@ -300,7 +297,6 @@ def multilabel_soft_margin_loss(
         The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
 
     Example:
-        >>> import retrograd as torch
         >>> F = torch.nn.functional
         >>> F.multilabel_soft_margin_loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
         tensor(0.6931)

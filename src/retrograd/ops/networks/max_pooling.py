@@ -148,7 +148,6 @@ def max_pool1d_with_indices(
     """Max pooling over sequences, with the indices of the maxima.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
         >>> maxima, indices = torch.max_pool1d_with_indices(x, 2)
         >>> indices
@@ -170,7 +169,6 @@ def max_pool2d_with_indices(
     """Max pooling over images, with the indices of the maxima.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(16.0).reshape(1, 4, 4)
         >>> maxima, indices = torch.nn.functional.max_pool2d_with_indices(x, 2)
         >>> indices
@@ -189,7 +187,6 @@ def max_pool3d_with_indices(
     """Max pooling over volumes, with the indices of the maxima.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
         >>> maxima, indices = torch.nn.functional.max_pool3d_with_indices(x, 2)
         >>> indices
@@ -224,7 +221,6 @@ def max_pool1d(
     """Max pooling over sequences.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
         tensor([[3., 2.]])
     """
@@ -241,7 +237,6 @@ def max_pool2d(
     """Max pooling over images.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
         tensor([[[ 5.,  7.],
                  [13., 15.]]])
@@ -259,7 +254,6 @@ def max_pool3d(
     """Max pooling over volumes.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
         >>> torch.max_pool3d(x, 2)
         tensor([[[[7.]]]])
@@ -290,7 +284,6 @@ def adaptive_max_pool1d_with_indices(
         A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
         >>> maxima, indices = torch.nn.functional.adaptive_max_pool1d_with_indices(x, 2)
         >>> indices
@@ -316,7 +309,6 @@ def adaptive_max_pool2d_with_indices(
         A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(16.0).reshape(1, 4, 4)
         >>> maxima, indices = torch.nn.functional.adaptive_max_pool2d_with_indices(x, (1, 2))
         >>> indices
@@ -341,7 +333,6 @@ def adaptive_max_pool3d_with_indices(
         A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
         >>> maxima, indices = torch.nn.functional.adaptive_max_pool3d_with_indices(x, (1, 1, 2))
         >>> indices
@@ -366,7 +357,6 @@ def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = Fal
         The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
         >>> torch.nn.functional.adaptive_max_pool1d(x, 2)
         tensor([[3., 2.]])
@@ -387,7 +377,6 @@ def adaptive_max_pool1d_pair(input: Any, output_size: Any) -> Any:
         A pair: the maxima, and the index of each in its input channel.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.adaptive_max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
         (tensor([[3., 2.]]), tensor([[1, 2]]))
     """
@@ -411,7 +400,6 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
         The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(16.0).reshape(1, 4, 4)
         >>> torch.nn.functional.adaptive_max_pool2d(x, (1, 2))
         tensor([[[13., 15.]]])
@@ -437,7 +425,6 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
         The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
         >>> torch.nn.functional.adaptive_max_pool3d(x, (1, 1, 2))
         tensor([[[[6., 7.]]]])

@@ -73,7 +73,6 @@ def multi_head_attention_forward(
         (``(N, num_heads, L, S)`` if they are not averaged), or None.
 
     Example:
-        >>> import retrograd as torch
         >>> x, weight = torch.eye(2), torch.cat([torch.eye(2)] * 3)
         >>> result, weights = torch.nn.functional.multi_head_attention_forward(
         ...     x, x, x, 2, 1, weight, None, None, None, False, 0.0, torch.eye(2), None)

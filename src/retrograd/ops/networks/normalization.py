@@ -138,7 +138,6 @@ def layer_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.layer_norm(torch.tensor([[1., 2., 3.]]), (3,))
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
@@ -169,7 +168,6 @@ def torch_layer_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
@@ -194,7 +192,6 @@ def rms_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
         tensor([0.8485, 1.1314])
     """
@@ -232,7 +229,6 @@ def local_response_norm(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[[1.0], [2.0]]])
         >>> torch.nn.functional.local_response_norm(x, 2, alpha=2.0, beta=1.0)
         tensor([[[0.5000],

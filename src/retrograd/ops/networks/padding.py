@@ -122,7 +122,6 @@ def constant_pad(input: Any, pad: Any, value: Any = 0) -> Any:
         The padded tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.constant_pad_nd(torch.tensor([1.0, 2.0]), (1, 2), 9.0)
         tensor([9., 1., 2., 9., 9.])
     """
@@ -162,7 +161,6 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         The padded tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> row = torch.tensor([[1.0, 2.0, 3.0]])
         >>> torch.nn.functional.pad(row, (1, 2))
         tensor([[0., 1., 2., 3., 0., 0.]])

@@ -278,7 +278,6 @@ def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
         The hidden states of all steps, the last hidden states, and the last cell states.
 
     Example:
-        >>> import retrograd as torch
         >>> weights = [torch.ones(4, 1), torch.ones(4, 1)]
         >>> h = torch.zeros(1, 1, 1)
         >>> torch.lstm(torch.ones(2, 1, 1), (h, h), weights, False, 1, 0.0, False, False, False)[0]
@@ -307,7 +306,6 @@ def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
         The hidden states of all steps, and the last ones.
 
     Example:
-        >>> import retrograd as torch
         >>> weights = [torch.ones(3, 1), torch.ones(3, 1)]
         >>> h = torch.zeros(1, 1, 1)
         >>> output, last = torch.gru(
@@ -337,7 +335,6 @@ def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
         The hidden states of all steps, and the last ones.
 
     Example:
-        >>> import retrograd as torch
         >>> weights = [torch.ones(1, 1), torch.ones(1, 1)]
         >>> h = torch.zeros(1, 1, 1)
         >>> output, last = torch.rnn_tanh(
@@ -367,7 +364,6 @@ def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
         The hidden states of all steps, and the last ones.
 
     Example:
-        >>> import retrograd as torch
         >>> weights = [torch.ones(1, 1), torch.ones(1, 1)]
         >>> h = torch.zeros(1, 1, 1)
         >>> output, last = torch.rnn_relu(
@@ -441,7 +437,6 @@ def lstm_cell(
         The next hidden state and cell state.
 
     Example:
-        >>> import retrograd as torch
         >>> zero, weight = torch.zeros(1, 1), torch.ones(4, 1)
         >>> torch.lstm_cell(torch.ones(1, 1), (zero, zero), weight, weight)
         (tensor([[0.3696]]), tensor([[0.5568]]))
@@ -468,7 +463,6 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
         The next hidden state.
 
     Example:
-        >>> import retrograd as torch
         >>> zero, weight = torch.zeros(1, 1), torch.ones(3, 1)
         >>> torch.gru_cell(torch.ones(1, 1), zero, weight, weight)
         tensor([[0.2048]])
@@ -494,7 +488,6 @@ def rnn_tanh_cell(
         The next hidden state.
 
     Example:
-        >>> import retrograd as torch
         >>> zero, weight = torch.zeros(1, 1), torch.ones(1, 1)
         >>> torch.rnn_tanh_cell(torch.ones(1, 1), zero, weight, weight)
         tensor([[0.7616]])
@@ -520,7 +513,6 @@ def rnn_relu_cell(
         The next hidden state.
 
     Example:
-        >>> import retrograd as torch
         >>> zero, weight = torch.zeros(1, 1), torch.ones(1, 1)
         >>> torch.rnn_relu_cell(torch.ones(1, 1), zero, weight, weight)
         tensor([[1.]])

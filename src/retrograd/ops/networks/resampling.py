@@ -179,7 +179,6 @@ def interpolate(
         The resized input.
 
     Example:
-        >>> import retrograd as torch
         >>> signal = torch.tensor([[[1.0, 2.0]]])
         >>> torch.nn.functional.interpolate(signal, 4)
         tensor([[[1., 1., 2., 2.]]])
@@ -239,7 +238,6 @@ def upsample(
         The resized input.
 
     Example:
-        >>> import retrograd as torch
         >>> signal = torch.tensor([[[1.0, 2.0]]])
         >>> torch.nn.functional.upsample(signal, 4)
         tensor([[[1., 1., 2., 2.]]])
@@ -262,7 +260,6 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
         The resized input.
 
     Example:
-        >>> import retrograd as torch
         >>> image = torch.tensor([[[[1.0, 3.0]]]])
         >>> torch.nn.functional.upsample_nearest(image, (1, 4))
         tensor([[[[1., 1., 3., 3.]]]])
@@ -285,7 +282,6 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
         The resized input.
 
     Example:
-        >>> import retrograd as torch
         >>> image = torch.tensor([[[[1.0, 3.0]]]])
         >>> torch.nn.functional.upsample_bilinear(image, (1, 3))
         tensor([[[[1., 2., 3.]]]])
@@ -362,7 +358,6 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
         Images of shape ``(..., C, H * r, W * r)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.pixel_shuffle(torch.arange(4.0).reshape(4, 1, 1), 2)
         tensor([[[0., 1.],
                  [2., 3.]]])
@@ -391,7 +386,6 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
         Images of shape ``(..., C * r * r, H, W)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.pixel_unshuffle(torch.arange(4.0).reshape(1, 2, 2), 2).flatten()
         tensor([0., 1., 2., 3.])
     """
@@ -419,7 +413,6 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.channel_shuffle(torch.arange(4.0).reshape(1, 4, 1), 2).flatten()
         tensor([0., 2., 1., 3.])
     """

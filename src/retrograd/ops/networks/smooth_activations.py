@@ -64,7 +64,6 @@ def gelu(input: Any, approximate: str = "none") -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.gelu(torch.tensor([-1.0, 0.0, 1.0]))
         tensor([-0.1587,  0.0000,  0.8413])
     """
@@ -114,7 +113,6 @@ def silu(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 1.0]))
         tensor([-0.2689,  0.0000,  0.7311])
     """
@@ -130,7 +128,6 @@ def mish(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.mish(torch.tensor([-1.0, 0.0, 1.0]))
         tensor([-0.3034,  0.0000,  0.8651])
     """
@@ -175,7 +172,6 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.softplus(torch.tensor([-1.0, 0.0, 30.0]))
         tensor([ 0.3133,  0.6931, 30.0000])
     """
@@ -225,7 +221,6 @@ def logsigmoid(input: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.logsigmoid(torch.tensor([-100.0, 0.0]))
         tensor([-100.0000,   -0.6931])
     """

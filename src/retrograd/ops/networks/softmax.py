@@ -117,7 +117,6 @@ def softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.softmax(torch.tensor([0.0, 1.0, 1000.0, 1000.0]), 0)
         tensor([0.0000, 0.0000, 0.5000, 0.5000])
     """
@@ -132,7 +131,6 @@ def log_softmax(input: Any, dim: int, dtype: Any = None) -> Any:
     It is computed without underflow.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.log_softmax(torch.tensor([0.0, 1000.0]), 0)
         tensor([-1000.,     0.])
     """
@@ -145,7 +143,6 @@ def special_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.special.softmax(torch.tensor([0.0, 0.0]), 0)
         tensor([0.5000, 0.5000])
     """
@@ -158,7 +155,6 @@ def special_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.special.log_softmax(torch.tensor([0.0, 0.0]), 0)
         tensor([-0.6931, -0.6931])
     """
@@ -184,7 +180,6 @@ def functional_softmax(
     """Softmax: ``exp(x) / sum(exp(x))`` along a dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.softmax(torch.tensor([0.0, 0.0]), dim=0)
         tensor([0.5000, 0.5000])
     """
@@ -199,7 +194,6 @@ def functional_log_softmax(
     """Logarithm of softmax: ``x - log(sum(exp(x)))`` along a dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
         tensor([-0.6931, -0.6931])
     """
@@ -212,7 +206,6 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
     """Softmin: ``softmax(-x)`` along a dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.softmin(torch.tensor([0.0, 0.0]), 0)
         tensor([0.5000, 0.5000])
     """
@@ -238,7 +231,6 @@ def gumbel_softmax(
         Samples that add up to 1 along ``dim``, of the shape of ``logits``.
 
     Example:
-        >>> import retrograd as torch
         >>> _ = torch.manual_seed(0)
         >>> torch.nn.functional.gumbel_softmax(torch.tensor([0.0, 10.0]), hard=True)
         tensor([0., 1.])

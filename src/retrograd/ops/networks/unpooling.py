@@ -139,7 +139,6 @@ def max_unpool1d(
     """Partial inverse of ``max_pool1d``: maxima at their indices, zeros elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> F = torch.nn.functional
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
         >>> maxima, indices = F.max_pool1d(x, 2, return_indices=True)
@@ -162,7 +161,6 @@ def max_unpool2d(
     """Partial inverse of ``max_pool2d``: maxima at their indices, zeros elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> F = torch.nn.functional
         >>> x = torch.arange(4.0).reshape(1, 2, 2)
         >>> maxima, indices = F.max_pool2d(x, 2, return_indices=True)
@@ -183,7 +181,6 @@ def max_unpool3d(
     """Partial inverse of ``max_pool3d``: maxima at their indices, zeros elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> F = torch.nn.functional
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
         >>> maxima, indices = F.max_pool3d(x, 2, return_indices=True)
@@ -283,7 +280,6 @@ def unfold(
         The columns, of shape ``(N, C * K_h * K_w, windows)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.unfold(torch.arange(6.0).reshape(1, 1, 2, 3), 2)
         tensor([[[0., 1.],
                  [1., 2.],
@@ -338,7 +334,6 @@ def fold(
         Images, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.fold(torch.ones(1, 4, 2), (2, 3), 2)
         tensor([[[[1., 2., 1.],
                   [1., 2., 1.]]]])

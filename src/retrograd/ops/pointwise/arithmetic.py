@@ -76,7 +76,6 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.rsub(torch.tensor([1., 2.]), 10, alpha=2)
         tensor([8., 6.])
     """
@@ -142,7 +141,6 @@ def addcmul(
         A tensor of the shape that the three tensors broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1., 1.])
         >>> torch.addcmul(x, torch.tensor([3., 6.]), torch.tensor([1., 1.]), value=2)
         tensor([ 7., 13.])
@@ -171,7 +169,6 @@ def addcdiv(
         A tensor of the shape that the three tensors broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1., 1.])
         >>> torch.addcdiv(x, torch.tensor([3., 6.]), torch.tensor([2., 4.]), value=2)
         tensor([4., 4.])
@@ -230,7 +227,6 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
         A tensor of the shape that the arguments broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.lerp(torch.tensor([1., 2.]), torch.tensor([3., 6.]), 0.25)
         tensor([1.5000, 3.0000])
     """
@@ -269,7 +265,6 @@ logaddexp = elementwise(
     public="torch method", accepts="tensors",
     doc="""``log(exp(input) + exp(other))``, computed without overflow.
 
-    >>> import retrograd as torch
     >>> torch.logaddexp(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))
     tensor([6.9315e-01, 1.0007e+03])
     """,
@@ -282,7 +277,6 @@ logaddexp2 = elementwise(
     public="torch method", accepts="tensors",
     doc="""``log2(2**input + 2**other)``, computed without overflow.
 
-    >>> import retrograd as torch
     >>> torch.logaddexp2(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))
     tensor([1.0000e+00, 1.0010e+03])
     """,
@@ -294,7 +288,6 @@ hypot = elementwise(
     public="torch method", in_place=True, accepts="tensors",
     doc="""The hypotenuse of right triangles, ``sqrt(input**2 + other**2)``.
 
-    >>> import retrograd as torch
     >>> torch.hypot(torch.tensor([3., 5.]), torch.tensor([4., 12.]))
     tensor([ 5., 13.])
     """,
@@ -304,7 +297,6 @@ frac = elementwise(
     public="torch method", in_place="torch method",
     doc="""The fractional part of each element, with the sign of the element.
 
-    >>> import retrograd as torch
     >>> torch.frac(torch.tensor([1.25, -2.5]))
     tensor([ 0.2500, -0.5000])
     """,
@@ -317,7 +309,6 @@ deg2rad = elementwise(
     public="torch method", in_place="torch method",
     doc="""Angles converted from degrees to radians.
 
-    >>> import retrograd as torch
     >>> torch.deg2rad(torch.tensor([180., 90.]))
     tensor([3.1416, 1.5708])
     """,
@@ -329,7 +320,6 @@ rad2deg = elementwise(
     public="torch method", in_place="torch method",
     doc="""Angles converted from radians to degrees.
 
-    >>> import retrograd as torch
     >>> torch.rad2deg(torch.tensor([3.141592653589793]))
     tensor([180.])
     """,
@@ -363,7 +353,6 @@ def ldexp(input: Any, other: Any) -> Any:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.ldexp(torch.tensor([1., 3.]), torch.tensor([2, 3]))
         tensor([ 4., 24.])
     """
@@ -407,7 +396,6 @@ def frexp(input: Any) -> Any:
         A named tuple ``(mantissa, exponent)``; exponents are int32.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.frexp(torch.tensor([4., 10.])).mantissa
         tensor([0.5000, 0.6250])
     """
@@ -427,7 +415,6 @@ def float_power(input: Any, exponent: Any) -> Any:
         A float64 or complex128 tensor of the shape that the operands broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.float_power(torch.tensor([2, 3]), 2)
         tensor([4., 9.], dtype=torch.float64)
     """
@@ -501,7 +488,6 @@ xlogy = either_number(
     Returns:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.xlogy(torch.tensor([0., 2.]), torch.tensor([0., 3.]))
     tensor([0.0000, 2.1972])
     """,
@@ -553,7 +539,6 @@ xlog1py = either_number(
     Returns:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.special.xlog1py(torch.tensor([0., 2.]), torch.tensor([0., 3.]))
     tensor([0.0000, 2.7726])
     """,

@@ -40,7 +40,6 @@ sinc = elementwise(
     public="torch method special", in_place="torch method",
     doc="""The normalized sinc, ``sin(pi * input) / (pi * input)``, which is 1 at 0.
 
-    >>> import retrograd as torch
     >>> torch.sinc(torch.tensor([0., 0.5]))
     tensor([1.0000, 0.6366])
     """,
@@ -61,7 +60,6 @@ i0: Elementwise = elementwise(
     public="torch method special", in_place="torch method",
     doc="""The modified Bessel function of the first kind, of order 0.
 
-    >>> import retrograd as torch
     >>> torch.i0(torch.tensor([0., 1.]))
     tensor([1.0000, 1.2661])
     """,
@@ -72,7 +70,6 @@ i0e = elementwise(
     public="special.i0e",
     doc="""The exponentially scaled Bessel function ``exp(-abs(input)) * i0(input)``.
 
-    >>> import retrograd as torch
     >>> torch.special.i0e(torch.tensor([0., 1.]))
     tensor([1.0000, 0.4658])
     """,
@@ -83,7 +80,6 @@ i1: Elementwise = elementwise(
     public="special.i1",
     doc="""The modified Bessel function of the first kind, of order 1.
 
-    >>> import retrograd as torch
     >>> torch.special.i1(torch.tensor([0., 1.]))
     tensor([0.0000, 0.5652])
     """,
@@ -94,7 +90,6 @@ i1e: Elementwise = elementwise(
     public="special.i1e",
     doc="""The exponentially scaled Bessel function ``exp(-abs(input)) * i1(input)``.
 
-    >>> import retrograd as torch
     >>> torch.special.i1e(torch.tensor([0., 1.]))
     tensor([0.0000, 0.2079])
     """,
@@ -115,7 +110,6 @@ bessel_j0: Elementwise = _special(
     lambda g, self: -g * bessel_j1(self),
     """The Bessel function of the first kind, of order 0.
 
-    >>> import retrograd as torch
     >>> torch.special.bessel_j0(torch.tensor([0., 1.]))
     tensor([1.0000, 0.7652])
     """,
@@ -125,7 +119,6 @@ bessel_j1: Elementwise = _special(
     lambda g, self: g * (bessel_j0(self) - _over_argument(self, -1)),
     """The Bessel function of the first kind, of order 1.
 
-    >>> import retrograd as torch
     >>> torch.special.bessel_j1(torch.tensor([0., 1.]))
     tensor([0.0000, 0.4401])
     """,
@@ -135,7 +128,6 @@ bessel_y0: Elementwise = _special(
     lambda g, self: -g * bessel_y1(self),
     """The Bessel function of the second kind, of order 0.
 
-    >>> import retrograd as torch
     >>> torch.special.bessel_y0(torch.tensor([1., 2.]))
     tensor([0.0883, 0.5104])
     """,
@@ -145,7 +137,6 @@ bessel_y1: Elementwise = _special(
     lambda g, self, result: g * (bessel_y0(self) - result / self),
     """The Bessel function of the second kind, of order 1.
 
-    >>> import retrograd as torch
     >>> torch.special.bessel_y1(torch.tensor([1., 2.]))
     tensor([-0.7812, -0.1070])
     """,
@@ -155,7 +146,6 @@ modified_bessel_i0: Elementwise = _special(
     lambda g, self: g * modified_bessel_i1(self),
     """The modified Bessel function of the first kind, of order 0.
 
-    >>> import retrograd as torch
     >>> torch.special.modified_bessel_i0(torch.tensor([0., 1.]))
     tensor([1.0000, 1.2661])
     """,
@@ -165,7 +155,6 @@ modified_bessel_i1: Elementwise = _special(
     lambda g, self: g * (modified_bessel_i0(self) - _over_argument(self, 1)),
     """The modified Bessel function of the first kind, of order 1.
 
-    >>> import retrograd as torch
     >>> torch.special.modified_bessel_i1(torch.tensor([0., 1.]))
     tensor([0.0000, 0.5652])
     """,
@@ -175,7 +164,6 @@ modified_bessel_k0: Elementwise = _special(
     lambda g, self: -g * modified_bessel_k1(self),
     """The modified Bessel function of the second kind, of order 0.
 
-    >>> import retrograd as torch
     >>> torch.special.modified_bessel_k0(torch.tensor([1., 2.]))
     tensor([0.4210, 0.1139])
     """,
@@ -185,7 +173,6 @@ modified_bessel_k1: Elementwise = _special(
     lambda g, self, result: -g * (modified_bessel_k0(self) + result / self),
     """The modified Bessel function of the second kind, of order 1.
 
-    >>> import retrograd as torch
     >>> torch.special.modified_bessel_k1(torch.tensor([1., 2.]))
     tensor([0.6019, 0.1399])
     """,
@@ -195,7 +182,6 @@ scaled_modified_bessel_k0: Elementwise = _special(
     lambda g, self, result: g * (result - scaled_modified_bessel_k1(self)),
     """The scaled Bessel function ``exp(input) * modified_bessel_k0(input)``.
 
-    >>> import retrograd as torch
     >>> torch.special.scaled_modified_bessel_k0(torch.tensor([1., 2.]))
     tensor([1.1445, 0.8416])
     """,
@@ -207,7 +193,6 @@ scaled_modified_bessel_k1: Elementwise = _special(
     ),
     """The scaled Bessel function ``exp(input) * modified_bessel_k1(input)``.
 
-    >>> import retrograd as torch
     >>> torch.special.scaled_modified_bessel_k1(torch.tensor([1., 2.]))
     tensor([1.6362, 1.0335])
     """,
@@ -217,7 +202,6 @@ spherical_bessel_j0: Elementwise = _special(
     lambda g, self: g * _spherical_derivative(self),
     """The spherical Bessel function of the first kind, of order 0.
 
-    >>> import retrograd as torch
     >>> torch.special.spherical_bessel_j0(torch.tensor([0., 1.]))
     tensor([1.0000, 0.8415])
     """,
@@ -227,7 +211,6 @@ airy_ai: Elementwise = _special(
     lambda g, self: g * airy_ai_derivative(self),
     """The Airy function Ai.
 
-    >>> import retrograd as torch
     >>> torch.special.airy_ai(torch.tensor([0., 1.]))
     tensor([0.3550, 0.1353])
     """,

@@ -36,7 +36,6 @@ fmax = elementwise(
     public="torch method", accepts="tensors",
     doc="""The elementwise maximum of two tensors; of a number and NaN, the number.
 
-    >>> import retrograd as torch
     >>> torch.fmax(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))
     tensor([3., 2.])
     """,
@@ -50,7 +49,6 @@ fmin = elementwise(
     public="torch method", accepts="tensors",
     doc="""The elementwise minimum of two tensors; of a number and NaN, the number.
 
-    >>> import retrograd as torch
     >>> torch.fmin(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))
     tensor([1., 2.])
     """,
@@ -113,7 +111,6 @@ def clamp_min(input: Any, min: Any) -> Any:
         A tensor of the shape that the arguments broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.clamp_min(torch.tensor([-1., 2.]), 0)
         tensor([0., 2.])
     """
@@ -133,7 +130,6 @@ def clamp_max(input: Any, max: Any) -> Any:
         A tensor of the shape that the arguments broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.clamp_max(torch.tensor([-1., 2.]), 0)
         tensor([-1.,  0.])
     """
@@ -162,7 +158,6 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nan_to_num(torch.tensor([torch.nan, torch.inf, 2.]), posinf=9.)
         tensor([0., 9., 2.])
     """
@@ -197,7 +192,6 @@ def fill(input: Any, value: Any) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fill(torch.zeros(2), 3.)
         tensor([3., 3.])
     """

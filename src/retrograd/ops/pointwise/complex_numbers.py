@@ -30,7 +30,6 @@ angle = elementwise(
     public="torch method",
     doc="""The argument (angle) of each complex number, in radians.
 
-    >>> import retrograd as torch
     >>> torch.angle(torch.tensor([1j, -1.0 + 0j]))
     tensor([1.5708, 3.1416])
     """,
@@ -80,7 +79,6 @@ def complex(real: Any, imag: Any) -> Any:
         A complex tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.complex(torch.tensor([1., 2.]), torch.tensor([0., 3.]))
         tensor([1.+0.j, 2.+3.j])
     """
@@ -101,7 +99,6 @@ def polar(abs: Any, angle: Any) -> Any:
         A complex tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.polar(torch.tensor([1., 2.]), torch.tensor([0., 0.]))
         tensor([1.+0.j, 2.+0.j])
     """
@@ -131,7 +128,6 @@ def conj_physical(input: Any) -> Any:
         A tensor of the same shape; a real ``input`` is returned itself.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.conj_physical(torch.tensor([1 + 2j]))
         tensor([1.-2.j])
     """
@@ -147,7 +143,6 @@ def resolve_conj(input: Any) -> Any:
         ``input`` itself.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.resolve_conj(torch.tensor([1j]).conj())
         tensor([0.-1.j])
     """
@@ -163,7 +158,6 @@ def resolve_neg(input: Any) -> Any:
         ``input`` itself.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.resolve_neg(torch.tensor([1., -2.]))
         tensor([ 1., -2.])
     """
@@ -179,7 +173,6 @@ def is_conj(input: Any) -> bool:
         False.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_conj(torch.tensor([1j]).conj())
         False
     """
@@ -195,7 +188,6 @@ def is_neg(input: Any) -> bool:
         False.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_neg(torch.tensor([1.]))
         False
     """

@@ -60,7 +60,6 @@ remainder = elementwise(
     public="torch method", in_place=True,
     doc="""The remainder of ``input / other``, with the sign of ``other``.
 
-    >>> import retrograd as torch
     >>> torch.remainder(torch.tensor([5., -5.]), torch.tensor([3., 3.]))
     tensor([2., 1.])
     """,
@@ -85,7 +84,6 @@ floor_divide = elementwise(
     public="torch method", in_place=True,
     doc="""The quotient ``input / other``, rounded down (towards negative infinity).
 
-    >>> import retrograd as torch
     >>> torch.floor_divide(torch.tensor([7., -7.]), torch.tensor([2., 2.]))
     tensor([ 3., -4.])
     """,
@@ -118,7 +116,6 @@ def fmod(input: Any, other: Any) -> Any:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fmod(torch.tensor([-3., 5.]), 2)
         tensor([-1.,  1.])
     """

@@ -14,7 +14,6 @@ gcd = elementwise_constant(
     public="torch method", in_place="torch method", accepts="tensors", out="cast",
     doc="""The greatest common divisor of two integer tensors.
 
-    >>> import retrograd as torch
     >>> torch.gcd(torch.tensor([12, 18]), torch.tensor([8, 27]))
     tensor([4, 9])
     """,
@@ -24,7 +23,6 @@ lcm = elementwise_constant(
     public="torch method", in_place="torch method", accepts="tensors", out="cast",
     doc="""The least common multiple of two integer tensors.
 
-    >>> import retrograd as torch
     >>> torch.lcm(torch.tensor([4, 6]), torch.tensor([6, 9]))
     tensor([12, 18])
     """,
@@ -35,7 +33,6 @@ bitwise_left_shift = elementwise_constant(
     public="torch method", in_place=True, accepts="either", out="cast",
     doc="""The bits of ``input`` shifted left by ``other`` bits: ``input * 2**other``.
 
-    >>> import retrograd as torch
     >>> torch.bitwise_left_shift(torch.tensor([1, 3]), torch.tensor([2, 1]))
     tensor([4, 6])
     """,
@@ -46,7 +43,6 @@ bitwise_right_shift = elementwise_constant(
     public="torch method", in_place=True, accepts="either", out="cast",
     doc="""The bits of ``input`` shifted right by ``other`` bits, with the sign kept.
 
-    >>> import retrograd as torch
     >>> torch.bitwise_right_shift(torch.tensor([8, -8]), torch.tensor([2, 1]))
     tensor([ 2, -4])
     """,

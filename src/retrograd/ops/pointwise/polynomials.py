@@ -45,7 +45,6 @@ def _polynomial(name: str, polynomial: Any, summary: str, example: str) -> Any:
         A tensor of the shape that ``x`` and ``n`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.special.{name}(torch.tensor([0.5, 2.0]), 2)
         {example}
     """

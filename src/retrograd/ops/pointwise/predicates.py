@@ -26,7 +26,6 @@ isposinf = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.isposinf(torch.tensor([1., torch.inf]))
     tensor([False,  True])
     """,
@@ -40,7 +39,6 @@ isneginf = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.isneginf(torch.tensor([1., -torch.inf]))
     tensor([False,  True])
     """,
@@ -53,7 +51,6 @@ isreal = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.isreal(torch.tensor([1 + 0j, 2j]))
     tensor([ True, False])
     """,
@@ -84,7 +81,6 @@ def isclose(
         A bool tensor of the shape that ``input`` and ``other`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.isclose(torch.tensor([1., 2.]), torch.tensor([1. + 1e-7, 2.1]))
         tensor([ True, False])
     """
@@ -120,7 +116,6 @@ def allclose(
         True or False.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.allclose(torch.tensor([1., 2.]), torch.tensor([1. + 1e-7, 2.]))
         True
     """
@@ -166,7 +161,6 @@ def isin(
         A bool tensor of the shape of ``elements``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 4]))
         tensor([False,  True, False])
     """
@@ -187,7 +181,6 @@ def is_signed(input: Any) -> bool:
         True or False.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_signed(torch.tensor([1.])), torch.is_signed(torch.tensor([True]))
         (True, False)
     """
@@ -206,7 +199,6 @@ def is_nonzero(input: Any) -> bool:
         True or False.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_nonzero(torch.tensor([2.]))
         True
     """
@@ -226,7 +218,6 @@ def is_same_size(input: Any, other: Any) -> bool:
         True or False.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_same_size(torch.zeros(2, 3), torch.ones(2, 3))
         True
     """

@@ -50,7 +50,6 @@ def heaviside(input: Any, values: Any) -> Any:
         A tensor of the shape that the arguments broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.heaviside(torch.tensor([-1., 0., 2.]), torch.tensor([0.5]))
         tensor([0.0000, 0.5000, 1.0000])
     """
@@ -67,7 +66,6 @@ nextafter = elementwise(
     public="torch method", in_place=True, accepts="tensors",
     doc="""The next floating-point number after ``input`` in the direction of ``other``.
 
-    >>> import retrograd as torch
     >>> torch.nextafter(torch.tensor([1.]), torch.tensor([2.])) > 1
     tensor([True])
     """,
@@ -105,7 +103,6 @@ def copysign(input: Any, other: Any) -> Any:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.copysign(torch.tensor([1., -2.]), torch.tensor([-3., 4.]))
         tensor([-1.,  2.])
     """
@@ -124,7 +121,6 @@ signbit = elementwise_constant(
     Returns:
         A bool tensor of the same shape as ``input``.
 
-    >>> import retrograd as torch
     >>> torch.signbit(torch.tensor([-0.0, 1.]))
     tensor([ True, False])
     """,

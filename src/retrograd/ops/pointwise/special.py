@@ -40,7 +40,6 @@ erf = elementwise(
     public="torch method special", in_place="torch method",
     doc="""The error function.
 
-    >>> import retrograd as torch
     >>> torch.erf(torch.tensor([0., 1.]))
     tensor([0.0000, 0.8427])
     """,
@@ -51,7 +50,6 @@ erfc = elementwise(
     public="torch method special", in_place="torch method",
     doc="""The complementary error function, ``1 - erf(input)``, without loss of precision.
 
-    >>> import retrograd as torch
     >>> torch.erfc(torch.tensor([0., 3.]))
     tensor([1.0000e+00, 2.2090e-05])
     """,
@@ -68,7 +66,6 @@ erfinv: Elementwise = elementwise(
     public="torch method special", in_place=True,
     doc="""The inverse of the error function, on (-1, 1).
 
-    >>> import retrograd as torch
     >>> torch.erfinv(torch.tensor([0., 0.5]))
     tensor([0.0000, 0.4769])
     """,
@@ -80,7 +77,6 @@ erfcx = elementwise(
     public="special.erfcx",
     doc="""The scaled complementary error function, ``exp(input**2) * erfc(input)``.
 
-    >>> import retrograd as torch
     >>> torch.special.erfcx(torch.tensor([0., 10.]))
     tensor([1.0000, 0.0561])
     """,
@@ -91,7 +87,6 @@ ndtr = elementwise(
     public="special.ndtr", out="cast, copied",
     doc="""The cumulative distribution function of the standard normal distribution.
 
-    >>> import retrograd as torch
     >>> torch.special.ndtr(torch.tensor([0., 1.]))
     tensor([0.5000, 0.8413])
     """,
@@ -103,7 +98,6 @@ ndtri = elementwise(
     public="special.ndtri",
     doc="""The quantile function of the standard normal distribution: the inverse of ``ndtr``.
 
-    >>> import retrograd as torch
     >>> torch.special.ndtri(torch.tensor([0.5, 0.9]))
     tensor([0.0000, 1.2816])
     """,
@@ -115,7 +109,6 @@ log_ndtr = elementwise(
     public="special.log_ndtr",
     doc="""The logarithm of the cumulative distribution function of the standard normal.
 
-    >>> import retrograd as torch
     >>> torch.special.log_ndtr(torch.tensor([0., -20.]))
     tensor([  -0.6931, -203.9172])
     """,
@@ -138,7 +131,6 @@ lgamma = elementwise(
     public="torch method special.gammaln", in_place=True,
     doc="""The logarithm of the absolute value of the gamma function.
 
-    >>> import retrograd as torch
     >>> torch.lgamma(torch.tensor([1., 5.]))
     tensor([0.0000, 3.1781])
     """,
@@ -149,7 +141,6 @@ digamma: Elementwise = elementwise(
     public="torch method special special.psi", in_place=True,
     doc="""The digamma function, the derivative of ``lgamma``.
 
-    >>> import retrograd as torch
     >>> torch.digamma(torch.tensor([1., 2.]))
     tensor([-0.5772,  0.4228])
     """,
@@ -171,7 +162,6 @@ def polygamma_of(input: Any, n: int) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.tensor([1., 0.5]).polygamma(1)
         tensor([1.6449, 4.9348])
     """
@@ -192,7 +182,6 @@ def polygamma(n: int, input: Any) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.polygamma(1, torch.tensor([1., 0.5]))
         tensor([1.6449, 4.9348])
     """
@@ -232,7 +221,6 @@ def mvlgamma(input: Any, p: int) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.mvlgamma(torch.tensor([2., 3.]), 2)
         tensor([0.4516, 1.5502])
     """
@@ -266,7 +254,6 @@ igamma = elementwise(
     Returns:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.igamma(torch.tensor([1., 2.]), torch.tensor([1., 2.]))
     tensor([0.6321, 0.5940])
     """,
@@ -285,7 +272,6 @@ igammac = elementwise(
     Returns:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.igammac(torch.tensor([1., 2.]), torch.tensor([1., 2.]))
     tensor([0.3679, 0.4060])
     """,
@@ -331,7 +317,6 @@ zeta = either_number(
     Returns:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> import retrograd as torch
     >>> torch.special.zeta(torch.tensor([2., 4.]), 1)
     tensor([1.6449, 1.0823])
     """,
@@ -366,7 +351,6 @@ def logit(input: Any, eps: float | None = None) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.logit(torch.tensor([0.5, 0.9]))
         tensor([0.0000, 2.1972])
     """
@@ -384,7 +368,6 @@ entr = elementwise(
     public="special.entr",
     doc="""The elementwise entropy, ``-input * log(input)``, which is 0 at 0.
 
-    >>> import retrograd as torch
     >>> torch.special.entr(torch.tensor([0., 0.5]))
     tensor([0.0000, 0.3466])
     """,
@@ -402,7 +385,6 @@ def round(input: Any, *, decimals: int = 0) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.special.round(torch.tensor([1.234, 5.678]), decimals=1)
         tensor([1.2000, 5.7000])
     """

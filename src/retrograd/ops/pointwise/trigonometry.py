@@ -20,7 +20,6 @@ sin = elementwise(
     words="The derivative of the sine is the cosine.",
     doc="""The sine of each element.
 
-    >>> import retrograd as torch
     >>> torch.sin(torch.tensor([0., 1.]))
     tensor([0.0000, 0.8415])
     """,
@@ -31,7 +30,6 @@ cos: Elementwise = elementwise(
     words="The derivative of the cosine is minus the sine.",
     doc="""The cosine of each element.
 
-    >>> import retrograd as torch
     >>> torch.cos(torch.tensor([0., 1.]))
     tensor([1.0000, 0.5403])
     """,
@@ -41,7 +39,6 @@ tan = elementwise(
     public="torch method", in_place="torch method", heavy=True,
     doc="""The tangent of each element.
 
-    >>> import retrograd as torch
     >>> torch.tan(torch.tensor([0., 1.]))
     tensor([0.0000, 1.5574])
     """,
@@ -61,7 +58,6 @@ asin = elementwise(
                        "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6).asin()"),),
     doc="""The arcsine of each element, in radians.
 
-    >>> import retrograd as torch
     >>> torch.asin(torch.tensor([0., 1.]))
     tensor([0.0000, 1.5708])
     """,
@@ -73,7 +69,6 @@ acos = elementwise(
                        "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6).acos()"),),
     doc="""The arccosine of each element, in radians.
 
-    >>> import retrograd as torch
     >>> torch.acos(torch.tensor([0., 1.]))
     tensor([1.5708, 0.0000])
     """,
@@ -83,7 +78,6 @@ atan = elementwise(
     public="torch method", alias="arctan", in_place="torch method",
     doc="""The arctangent of each element, in radians.
 
-    >>> import retrograd as torch
     >>> torch.atan(torch.tensor([0., 1.]))
     tensor([0.0000, 0.7854])
     """,
@@ -111,7 +105,6 @@ atan2 = elementwise(
     Returns:
         A tensor of angles between -pi and pi.
 
-    >>> import retrograd as torch
     >>> torch.atan2(torch.tensor([1., 1.]), torch.tensor([1., -1.]))
     tensor([0.7854, 2.3562])
     """,
@@ -121,7 +114,6 @@ sinh = elementwise(
     public="torch method", in_place="torch method",
     doc="""The hyperbolic sine of each element.
 
-    >>> import retrograd as torch
     >>> torch.sinh(torch.tensor([0., 1.]))
     tensor([0.0000, 1.1752])
     """,
@@ -131,7 +123,6 @@ cosh: Elementwise = elementwise(
     public="torch method", in_place="torch method",
     doc="""The hyperbolic cosine of each element.
 
-    >>> import retrograd as torch
     >>> torch.cosh(torch.tensor([0., 1.]))
     tensor([1.0000, 1.5431])
     """,
@@ -142,7 +133,6 @@ tanh = elementwise(
     words="The derivative of tanh is 1 − result²: near 1 in the middle, near 0 where it saturates.",
     doc="""The hyperbolic tangent of each element.
 
-    >>> import retrograd as torch
     >>> torch.tanh(torch.tensor([0., 1.]))
     tensor([0.0000, 0.7616])
     """,
@@ -153,7 +143,6 @@ asinh = elementwise(
     public="torch method", alias="arcsinh", in_place="torch method",
     doc="""The inverse hyperbolic sine of each element.
 
-    >>> import retrograd as torch
     >>> torch.asinh(torch.tensor([0., 1.]))
     tensor([0.0000, 0.8814])
     """,
@@ -171,7 +160,6 @@ acosh = elementwise(
     public="torch method", alias="arccosh", in_place="torch method",
     doc="""The inverse hyperbolic cosine of each element.
 
-    >>> import retrograd as torch
     >>> torch.acosh(torch.tensor([1., 2.]))
     tensor([0.0000, 1.3170])
     """,
@@ -181,7 +169,6 @@ atanh = elementwise(
     public="torch method", alias="arctanh", in_place="torch method",
     doc="""The inverse hyperbolic tangent of each element.
 
-    >>> import retrograd as torch
     >>> torch.atanh(torch.tensor([0., 0.5]))
     tensor([0.0000, 0.5493])
     """,

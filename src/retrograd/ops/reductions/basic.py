@@ -64,7 +64,6 @@ def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1., 2.], [3., 4.]])
         >>> torch.sum(x), torch.sum(x, dim=0)
         (tensor(10.), tensor([4., 6.]))
@@ -101,7 +100,6 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1., 2.], [3., 4.]])
         >>> torch.mean(x), torch.mean(x, dim=1)
         (tensor(2.5000), tensor([1.5000, 3.5000]))
@@ -133,7 +131,6 @@ def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.prod(torch.tensor([[1., 2.], [3., 4.]]), dim=1)
         tensor([ 2., 12.])
     """
@@ -157,7 +154,6 @@ def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.amax(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
         tensor([4., 3.])
     """
@@ -178,7 +174,6 @@ def amin(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.amin(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
         tensor([1., 2.])
     """
@@ -246,7 +241,6 @@ def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
         the elementwise maximum.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1., 4.], [3., 2.]])
         >>> torch.max(x)
         tensor(4.)
@@ -280,7 +274,6 @@ def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
         the elementwise minimum.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1., 4.], [3., 2.]])
         >>> torch.min(x)
         tensor(1.)
@@ -312,7 +305,6 @@ def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         A tensor of indices (int64).
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1., 4.], [3., 2.]])
         >>> torch.argmax(x), torch.argmax(x, dim=1)
         (tensor(1), tensor([1, 0]))
@@ -337,7 +329,6 @@ def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         A tensor of indices (int64).
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1., 4.], [3., 2.]])
         >>> torch.argmin(x), torch.argmin(x, dim=1)
         (tensor(0), tensor([0, 1]))
@@ -362,7 +353,6 @@ def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
         A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
         tensor([False,  True])
     """
@@ -382,7 +372,6 @@ def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
         A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
         tensor([False,  True])
     """
@@ -414,7 +403,6 @@ def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cumsum(torch.tensor([1., 2., 3.]), dim=0)
         tensor([1., 3., 6.])
     """

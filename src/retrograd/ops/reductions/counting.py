@@ -53,7 +53,6 @@ def count_nonzero(input: Any, dim: Dims = None) -> Any:
         A tensor of counts (int64).
 
     Example:
-        >>> import retrograd as torch
         >>> torch.count_nonzero(torch.tensor([[0., 1.], [2., 3.]]), dim=0)
         tensor([1, 2])
     """
@@ -111,7 +110,6 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         A vector of counts, or of sums of weights, indexed by value.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.bincount(torch.tensor([1, 3, 1]))
         tensor([0, 2, 0, 1])
     """
@@ -159,7 +157,6 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
         A vector with the number of elements in each bin.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.histc(torch.tensor([1., 2., 1.]), bins=4, min=0, max=3)
         tensor([0., 2., 1., 0.])
     """
@@ -333,7 +330,6 @@ def histogram(
         A named tuple ``(hist, bin_edges)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.histogram(torch.tensor([1., 2., 1.]), bins=2, range=(0., 3.)).hist
         tensor([2., 1.])
     """

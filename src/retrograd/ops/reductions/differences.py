@@ -41,7 +41,6 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         A tensor whose size along ``dim`` is ``n`` less.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.diff(torch.tensor([1., 4., 9., 16.]))
         tensor([3., 5., 7.])
     """
@@ -122,7 +121,6 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         A tensor without the dimension ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.trapezoid(torch.tensor([1., 2., 3.]))
         tensor(4.)
     """
@@ -157,7 +155,6 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
         A tensor whose size along ``dim`` is one less than that of ``y``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cumulative_trapezoid(torch.tensor([1., 2., 3.]))
         tensor([1.5000, 4.0000])
     """
@@ -193,7 +190,6 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
         A tuple of tensors of the shape of ``input``, one for each dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.gradient(torch.tensor([1., 4., 9., 16.]))
         (tensor([3., 4., 6., 7.]),)
     """

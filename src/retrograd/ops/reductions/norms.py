@@ -120,7 +120,6 @@ def vector_norm(
         The norms, real.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.vector_norm(torch.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
         tensor([ 5., 10.])
     """
@@ -189,7 +188,6 @@ def matrix_norm(
         The norms, real.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.matrix_norm(torch.tensor([[1.0, -2.0], [3.0, 4.0]]), ord=1)
         tensor(6.)
     """
@@ -254,7 +252,6 @@ def norm(
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[3., 0.], [4., 1.]])
         >>> torch.norm(x, dim=0), torch.norm(x, torch.inf)
         (tensor([5., 1.]), tensor(4.))
@@ -285,7 +282,6 @@ def linalg_norm(
         The norms, real.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
         tensor(5.)
     """
@@ -351,7 +347,6 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
         A tensor without dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.dist(torch.tensor([1., 2.]), torch.tensor([4., 6.]))
         tensor(5.)
     """
@@ -416,7 +411,6 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.renorm(torch.tensor([[3., 4.], [0.3, 0.4]]), 2, 0, 1.)
         tensor([[0.6000, 0.8000],
                 [0.3000, 0.4000]])

@@ -99,7 +99,6 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         A tensor; with ``dim``, a named tuple ``(values, indices)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.median(torch.tensor([3., 1., 4., 2.]))
         tensor(2.)
     """
@@ -121,7 +120,6 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         A tensor; with ``dim``, a named tuple ``(values, indices)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nanmedian(torch.tensor([3., torch.nan, 1., 2.]))
         tensor(2.)
     """
@@ -161,7 +159,6 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
         A named tuple ``(values, indices)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.kthvalue(torch.tensor([3., 1., 4., 2.]), 3).values
         tensor(3.)
     """
@@ -187,7 +184,6 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
         A named tuple ``(values, indices)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.mode(torch.tensor([3., 1., 3., 2.]))
         torch.return_types.mode(
         values=tensor(3.),
@@ -303,7 +299,6 @@ def quantile(
         A tensor; if ``q`` is a vector, its first dimension is that of ``q``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.quantile(torch.tensor([1., 2., 3., 4.]), 0.5)
         tensor(2.5000)
     """
@@ -327,7 +322,6 @@ def nanquantile(
         A tensor; if ``q`` is a vector, its first dimension is that of ``q``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nanquantile(torch.tensor([1., torch.nan, 2.]), 0.5)
         tensor(1.5000)
     """

@@ -110,7 +110,6 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cumprod(torch.tensor([1., 2., 3., 4.]), 0)
         tensor([ 1.,  2.,  6., 24.])
     """
@@ -197,7 +196,6 @@ def cummax(input: Any, dim: int) -> Any:
         equal elements, the index is that of the last.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cummax(torch.tensor([1., 3., 2., 4.]), 0).values
         tensor([1., 3., 3., 4.])
     """
@@ -216,7 +214,6 @@ def cummin(input: Any, dim: int) -> Any:
         equal elements, the index is that of the last.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cummin(torch.tensor([1., 3., 2., 4.]), 0).values
         tensor([1., 1., 1., 1.])
     """
@@ -275,7 +272,6 @@ def logcumsumexp(input: Any, dim: int) -> Any:
         A tensor of the same shape as ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.logcumsumexp(torch.zeros(3), 0)
         tensor([0.0000, 0.6931, 1.0986])
     """

@@ -179,7 +179,6 @@ def var(
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.var(torch.tensor([[1., 3.], [2., 8.]]), dim=1)
         tensor([ 2., 18.])
     """
@@ -200,7 +199,6 @@ def std(
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.std(torch.tensor([1., 3., 5.]))
         tensor(2.)
     """
@@ -221,7 +219,6 @@ def var_mean(
         A tuple ``(var, mean)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.var_mean(torch.tensor([1., 3., 5.]))
         (tensor(4.), tensor(3.))
     """
@@ -241,7 +238,6 @@ def std_mean(
         A tuple ``(std, mean)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.std_mean(torch.tensor([1., 3., 5.]))
         (tensor(2.), tensor(3.))
     """
@@ -281,7 +277,6 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.logsumexp(torch.tensor([100., 100.]), 0)
         tensor(100.6931)
     """
@@ -316,7 +311,6 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
         tensor(3.)
     """
@@ -347,7 +341,6 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
         A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nanmean(torch.tensor([1., torch.nan, 2.]))
         tensor(1.5000)
     """
@@ -400,7 +393,6 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
         A named tuple ``(min, max)``.
 
     Example:
-        >>> import retrograd as torch
         >>> low, high = torch.aminmax(torch.tensor([3., 1., 2.]))
         >>> low, high
         (tensor(1.), tensor(3.))
@@ -465,7 +457,6 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         The covariance matrix; the variance if there is one variable.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cov(torch.tensor([[0., 1., 2.], [2., 1., 0.]]))
         tensor([[ 1., -1.],
                 [-1.,  1.]])
@@ -518,7 +509,6 @@ def corrcoef(input: Any) -> Any:
         The matrix of correlation coefficients, which lie between -1 and 1.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.corrcoef(torch.tensor([[0., 1., 2.], [4., 2., 0.]]))
         tensor([[ 1., -1.],
                 [-1.,  1.]])

@@ -112,7 +112,6 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
         A view of ``input`` without the two dimensions, and with the diagonal as its last dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
         tensor([1, 4])
     """
@@ -134,7 +133,6 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
         A tensor with one more dimension than ``input``, zero off the diagonals.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.diag_embed(torch.tensor([1, 2]))
         tensor([[1, 0],
                 [0, 2]])
@@ -161,7 +159,6 @@ def diag(input: Any, diagonal: int = 0) -> Any:
         A matrix if ``input`` is a vector, and a vector if it is a matrix.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.diag(torch.tensor([1, 2]), 1)
         tensor([[0, 1, 0],
                 [0, 0, 2],
@@ -188,7 +185,6 @@ def diagflat(input: Any, offset: int = 0) -> Any:
         A square matrix, zero off the diagonal.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.diagflat(torch.tensor([[1, 2]]))
         tensor([[1, 0],
                 [0, 2]])
@@ -212,7 +208,6 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
         A copy of ``input`` with ``src`` on its diagonal.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.ones(2))
         tensor([[1., 0.],
                 [0., 1.]])
@@ -276,7 +271,6 @@ def trace(input: Any) -> Any:
         A tensor without dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.trace(torch.tensor([[1., 2.], [3., 4.]]))
         tensor(5.)
     """
@@ -330,7 +324,6 @@ def tril(input: Any, diagonal: int = 0) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.tril(torch.tensor([[1, 2], [3, 4]]))
         tensor([[1, 0],
                 [3, 4]])
@@ -351,7 +344,6 @@ def triu(input: Any, diagonal: int = 0) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.triu(torch.tensor([[1, 2], [3, 4]]))
         tensor([[1, 2],
                 [0, 4]])
@@ -373,7 +365,6 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
         The diagonals, as the last dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.diagonal(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         tensor([1., 4.])
     """
@@ -396,7 +387,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
         A matrix with one row for each element of ``x``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.vander(torch.tensor([2, 3]), 3)
         tensor([[4, 2, 1],
                 [9, 3, 1]])
@@ -430,7 +420,6 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
         The matrices, ``(..., n, N)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.linalg.vander(torch.tensor([1, 2, 3]), N=4)
         tensor([[ 1,  1,  1,  1],
                 [ 1,  2,  4,  8],

@@ -216,7 +216,6 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         A tensor of the shape of ``index``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
         tensor([[1, 1],
                 [4, 3]])
@@ -314,7 +313,6 @@ def scatter(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
         tensor([[0., 0., 1.],
                 [1., 0., 0.]])
@@ -361,7 +359,6 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 2, 0]), torch.tensor([1., 2., 3.]))
         tensor([4., 0., 2.])
     """
@@ -394,7 +391,6 @@ def scatter_reduce(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> x, to = torch.tensor([1., 5., 3.]), torch.tensor([0, 1, 0])
         >>> torch.zeros(2).scatter_reduce(0, to, x, "amax")
         tensor([3., 5.])
@@ -430,7 +426,6 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
         A tensor with the selected elements.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[3, 1], [2, 4]])
         >>> torch.take_along_dim(x, torch.argsort(x, dim=1), dim=1)
         tensor([[1, 3],

@@ -85,7 +85,6 @@ def index_reduce(
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([[1.0, 4.0], [2.0, 3.0]])
         >>> torch.zeros(1, 2).index_reduce(0, torch.tensor([0, 0]), x, "amax")
         tensor([[2., 4.]])

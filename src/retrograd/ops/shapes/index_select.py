@@ -177,7 +177,6 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         A copy of the slices, as many along ``dim`` as there are indices.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 0, torch.tensor([1, 1]))
         tensor([[3, 4],
                 [3, 4]])
@@ -219,7 +218,6 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(2, 2).index_add(0, torch.tensor([1, 1]), torch.ones(2, 2))
         tensor([[0., 0.],
                 [2., 2.]])
@@ -282,7 +280,6 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(2, 2).index_copy(0, torch.tensor([1]), torch.ones(1, 2))
         tensor([[0., 0.],
                 [1., 1.]])
@@ -341,7 +338,6 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(2, 2).index_fill(1, torch.tensor([0]), 5.0)
         tensor([[5., 0.],
                 [5., 0.]])

@@ -42,7 +42,6 @@ def tensor_split(
         A tuple of views of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> [len(t) for t in torch.tensor_split(torch.arange(7), 3)]
         [3, 2, 2]
     """
@@ -120,7 +119,6 @@ Returns:
     A tuple of views of ``input``.
 
 Example:
-    >>> import retrograd as torch
     >>> {example}
 """
     return public("torch method")(split)
@@ -152,7 +150,6 @@ def atleast_1d(*tensors: Any) -> Any:
         A tensor if one was given, or else a tuple of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.atleast_1d(torch.tensor(5))
         tensor([5])
     """
@@ -170,7 +167,6 @@ def atleast_2d(*tensors: Any) -> Any:
         A tensor if one was given, or else a tuple of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.atleast_2d(torch.tensor([1, 2]))
         tensor([[1, 2]])
     """
@@ -188,7 +184,6 @@ def atleast_3d(*tensors: Any) -> Any:
         A tensor if one was given, or else a tuple of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.atleast_3d(torch.tensor([1, 2])).shape
         torch.Size([1, 2, 1])
     """
@@ -235,7 +230,6 @@ def hstack(tensors: Sequence[Any]) -> Any:
         The concatenated tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.hstack((torch.tensor([1, 2]), torch.tensor([3])))
         tensor([1, 2, 3])
     """
@@ -254,7 +248,6 @@ def vstack(tensors: Sequence[Any]) -> Any:
         The concatenated tensor, with at least two dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.vstack((torch.tensor([1, 2]), torch.tensor([3, 4])))
         tensor([[1, 2],
                 [3, 4]])
@@ -273,7 +266,6 @@ def dstack(tensors: Sequence[Any]) -> Any:
         The concatenated tensor, with at least three dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.dstack((torch.tensor([1, 2]), torch.tensor([3, 4])))
         tensor([[[1, 3],
                  [2, 4]]])
@@ -292,7 +284,6 @@ def column_stack(tensors: Sequence[Any]) -> Any:
         The concatenated tensor, with at least two dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.column_stack((torch.tensor([1, 2]), torch.tensor([3, 4])))
         tensor([[1, 3],
                 [2, 4]])
@@ -355,7 +346,6 @@ def block_diag(*tensors: Any) -> Any:
         A matrix with the blocks on its diagonal and zeros elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.block_diag(torch.tensor([[1, 2]]), torch.tensor(3))
         tensor([[1, 2, 0],
                 [0, 0, 3]])
@@ -387,7 +377,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         A tuple of tensors, one for each vector, all of the shape of the grid.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.meshgrid(torch.tensor([1, 2]), torch.tensor([3, 4]), indexing="ij")[0]
         tensor([[1, 1],
                 [2, 2]])
@@ -439,7 +428,6 @@ def cartesian_prod(*tensors: Any) -> Any:
         A matrix with one row for each combination of elements. It is a vector if only one is given.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4])).tolist()
         [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
@@ -462,7 +450,6 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         A matrix with one row for each combination.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.combinations(torch.tensor([1, 2, 3])).tolist()
         [[1, 2], [1, 3], [2, 3]]
     """
@@ -503,7 +490,6 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
         A tuple of views of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.split_with_sizes(torch.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))
     """
@@ -525,7 +511,6 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
         A tuple of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unsafe_split(torch.arange(3), 2)
         (tensor([0, 1]), tensor([2]))
     """
@@ -555,7 +540,6 @@ def unsafe_split_with_sizes(
         A tuple of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))
     """
@@ -578,7 +562,6 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
         A tuple of tensors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unsafe_chunk(torch.arange(3), 2)
         (tensor([0, 1]), tensor([2]))
     """

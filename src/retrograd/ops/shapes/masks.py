@@ -109,7 +109,6 @@ def masked_select(input: Any, mask: Any) -> Any:
         A 1-D tensor of the selected elements, in row-major order.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.tensor([1., -2., 3.])
         >>> torch.masked_select(x, x > 0)
         tensor([1., 3.])
@@ -133,7 +132,6 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         A copy of ``input`` with the elements replaced.
 
     Example:
-        >>> import retrograd as torch
         >>> mask = torch.tensor([True, False, True])
         >>> torch.zeros(3).masked_scatter(mask, torch.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])

@@ -32,7 +32,6 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
         A view of ``input`` in which the new dimensions replace ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(2, 6).unflatten(1, (3, -1)).shape
         torch.Size([2, 3, 2])
     """
@@ -64,7 +63,6 @@ def ravel(input: Any) -> Any:
         contiguous.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
         tensor([1, 2, 3, 4])
     """
@@ -83,7 +81,6 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
         A view of ``input`` with the two dimensions swapped.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.swapdims(torch.zeros(2, 3), 0, 1).shape
         torch.Size([3, 2])
     """
@@ -102,7 +99,6 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
         A view of ``input`` with the two dimensions swapped.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.swapaxes(torch.zeros(2, 3), 0, 1).shape
         torch.Size([3, 2])
     """
@@ -120,7 +116,6 @@ def adjoint(input: Any) -> Any:
         The conjugate transpose of each matrix. For real matrices it is a view.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.adjoint(torch.tensor([[1 + 2j, 3j]]))
         tensor([[1.-2.j],
                 [0.-3.j]])
@@ -147,7 +142,6 @@ def fliplr(input: Any) -> Any:
         A copy with the columns in reverse order.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fliplr(torch.tensor([[1, 2], [3, 4]]))
         tensor([[2, 1],
                 [4, 3]])
@@ -168,7 +162,6 @@ def flipud(input: Any) -> Any:
         A copy with the rows in reverse order.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.flipud(torch.tensor([[1, 2], [3, 4]]))
         tensor([[3, 4],
                 [1, 2]])
@@ -208,7 +201,6 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.roll(torch.tensor([1, 2, 3]), 1)
         tensor([3, 1, 2])
     """
@@ -240,7 +232,6 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
         The rotated tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
         tensor([[2, 4],
                 [1, 3]])

@@ -65,7 +65,6 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
         A tuple of views of the tensors, all of the same shape.
 
     Example:
-        >>> import retrograd as torch
         >>> [t.shape for t in torch.broadcast_tensors(torch.zeros(2, 1), torch.zeros(3))]
         [torch.Size([2, 3]), torch.Size([2, 3])]
     """
@@ -121,7 +120,6 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
         A copy of the data, repeated.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.tensor([1, 2]).repeat(2, 2)
         tensor([[1, 2, 1, 2],
                 [1, 2, 1, 2]])
@@ -161,7 +159,6 @@ def tile(input: Any, *repeats: Any, dims: Any = None) -> Any:
         A copy of the data, repeated.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.tile(torch.tensor([[1, 2], [3, 4]]), (2,))
         tensor([[1, 2, 1, 2],
                 [3, 4, 3, 4]])
@@ -187,7 +184,6 @@ def repeat_interleave(
         A tensor with the repeated elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.repeat_interleave(torch.tensor([1, 2]), torch.tensor([1, 3]))
         tensor([1, 2, 2, 2])
     """

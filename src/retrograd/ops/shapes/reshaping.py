@@ -33,7 +33,6 @@ def view(self: Any, *shape: Any, dtype: Any = None, size: Any = None) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.tensor([1.0, 2.0]).view(torch.int32)
         tensor([1065353216, 1073741824], dtype=torch.int32)
     """
@@ -117,7 +116,6 @@ def reshape(self: Any, *sizes: Any, shape: Any = None) -> Any:
         A view of ``input`` if possible, or else a copy.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.reshape(torch.arange(4), (2, -1))
         tensor([[0, 1],
                 [2, 3]])
@@ -143,7 +141,6 @@ def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         A view of ``input`` if possible, or else a copy.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.flatten(torch.zeros(2, 3, 4), 1).shape
         torch.Size([2, 12])
     """
@@ -173,7 +170,6 @@ def transpose(self: Any, dim0: int, dim1: int) -> Any:
         A view of ``input`` with the two dimensions swapped.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.transpose(torch.tensor([[1, 2], [3, 4]]), 0, 1)
         tensor([[1, 3],
                 [2, 4]])
@@ -193,7 +189,6 @@ def t(self: Any) -> Any:
         A view of ``input``, transposed if it has two dimensions.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.t(torch.tensor([[1, 2], [3, 4]]))
         tensor([[1, 3],
                 [2, 4]])
@@ -217,7 +212,6 @@ def permute(self: Any, *order: Any, dims: Any = None) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.permute(torch.zeros(2, 3, 4), (2, 0, 1)).shape
         torch.Size([4, 2, 3])
     """
@@ -247,7 +241,6 @@ def movedim(self: Any, source: Any, destination: Any) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, 2).shape
         torch.Size([3, 4, 2])
     """
@@ -333,7 +326,6 @@ def broadcast_to(self: Any, size: Sequence[int]) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
         tensor([[1, 2],
                 [1, 2]])
@@ -353,7 +345,6 @@ def unsqueeze(self: Any, dim: int) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unsqueeze(torch.tensor([1, 2]), 1)
         tensor([[1],
                 [2]])
@@ -374,7 +365,6 @@ def squeeze(self: Any, dim: Any = None) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.squeeze(torch.zeros(1, 2, 1)).shape
         torch.Size([2])
     """
@@ -404,7 +394,6 @@ def view_as_real(self: Any) -> Any:
         A view with a new last dimension of size 2: the real and the imaginary parts.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.view_as_real(torch.tensor([1 + 2j]))
         tensor([[1., 2.]])
     """
@@ -425,7 +414,6 @@ def view_as_complex(self: Any) -> Any:
         A complex view without the last dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
         tensor([1.+2.j])
     """
@@ -461,7 +449,6 @@ def real(self: Any) -> Any:
         A view of the real part. A real tensor is returned as it is.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.real(torch.tensor([1 + 2j]))
         tensor([1.])
     """
@@ -479,7 +466,6 @@ def imag(self: Any) -> Any:
         A view of the imaginary part.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.imag(torch.tensor([1 + 2j]))
         tensor([2.])
     """

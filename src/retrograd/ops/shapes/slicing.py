@@ -41,7 +41,6 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
         The concatenated tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.cat((torch.tensor([1, 2]), torch.tensor([3])))
         tensor([1, 2, 3])
     """
@@ -88,7 +87,6 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
         The stacked tensor, with one more dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.stack((torch.tensor([1, 2]), torch.tensor([3, 4])))
         tensor([[1, 2],
                 [3, 4]])
@@ -123,7 +121,6 @@ def split_function(
         A tuple of views of ``tensor``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.split(torch.arange(5), 2)
         (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
@@ -201,7 +198,6 @@ def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
         A tuple of views of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.chunk(torch.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
@@ -230,7 +226,6 @@ def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
         A tuple of views of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unbind(torch.tensor([[1, 2], [3, 4]]))
         (tensor([1, 2]), tensor([3, 4]))
     """
@@ -253,7 +248,6 @@ def select(self: Any, dim: int, index: int) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
         tensor([1, 3])
     """
@@ -289,7 +283,6 @@ def narrow(self: Any, dim: int, start: int, length: int) -> Any:
         A view of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
     """
@@ -336,7 +329,6 @@ def flip(self: Any, *axes: Any, dims: Any = None) -> Any:
         A copy with the elements in reverse order.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), (0, 1))
         tensor([[4, 3],
                 [2, 1]])

@@ -66,7 +66,6 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool | 
         A named tuple ``(values, indices)``: the sorted elements, and their indices in ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.sort(torch.tensor([3., 1., 2.]), descending=True)
         torch.return_types.sort(
         values=tensor([3., 2., 1.]),
@@ -98,7 +97,6 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool
         A tensor of integers of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.argsort(torch.tensor([3., 1., 2.]))
         tensor([1, 2, 0])
     """
@@ -115,7 +113,6 @@ def msort(input: Any) -> Any:
         The sorted elements.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.msort(torch.tensor([[3, 1], [2, 4]]))
         tensor([[2, 1],
                 [3, 4]])
@@ -137,7 +134,6 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
         A named tuple ``(values, indices)``: the elements, and their indices along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.topk(torch.tensor([3., 1., 2.]), 2).values
         tensor([3., 2.])
     """
@@ -216,7 +212,6 @@ def unique(
         counts, as far as they are requested.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
         (tensor([1, 3]), tensor([1, 2]))
     """
@@ -255,7 +250,6 @@ def unique_consecutive(
         they are requested.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
         tensor([1, 2, 1])
     """
@@ -327,7 +321,6 @@ def searchsorted(
         A tensor of integers of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
         tensor([1, 3])
     """
@@ -389,7 +382,6 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
         A tensor of integers of the shape of ``input``, the indices of the intervals.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 3]))
         tensor([0, 2])
     """
@@ -422,7 +414,6 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         A tuple of tensors, one for each dimension, of the shape of ``indices``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.unravel_index(torch.tensor([4, 1]), (2, 3))
         (tensor([1, 0]), tensor([1, 1]))
     """
@@ -464,7 +455,6 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
         A matrix with one row of indices for each element, or a tuple of vectors.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nonzero(torch.tensor([[0, 7], [8, 0]]))
         tensor([[0, 1],
                 [1, 0]])
@@ -480,7 +470,6 @@ def argwhere(input: Any) -> Any:
         A matrix with one row of indices for each element.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.argwhere(torch.tensor([[0, 7], [8, 0]]))
         tensor([[0, 1],
                 [1, 0]])
@@ -507,7 +496,6 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         A tensor with a new last dimension of size ``num_classes``: 1 at the index, and 0 elsewhere.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.nn.functional.one_hot(torch.tensor([2, 0]))
         tensor([[0, 0, 1],
                 [1, 0, 0]])

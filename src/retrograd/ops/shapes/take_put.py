@@ -86,7 +86,6 @@ def take(input: Any, index: Any) -> Any:
         A tensor of the shape of ``index``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([3, -4]))
         tensor([4, 1])
     """
@@ -108,7 +107,6 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.put(torch.zeros(2, 2), torch.tensor([3, 0]), torch.tensor([1.0, 2.0]))
         tensor([[2., 0.],
                 [0., 1.]])
@@ -144,7 +142,6 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
         A tensor of the shape of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> at = (torch.tensor([0, 0]), torch.tensor([1, 1]))
         >>> torch.zeros(2, 2).index_put(at, torch.tensor([1., 2.]), accumulate=True)
         tensor([[0., 3.],

@@ -64,7 +64,6 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
         holds the elements of each.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.arange(5).unfold(0, 3, 2)
         tensor([[0, 1, 2],
                 [2, 3, 4]])
@@ -108,7 +107,6 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
         A copy of ``narrow(input, dim, start, length)``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.narrow_copy(torch.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
     """
@@ -197,7 +195,6 @@ def as_strided(
         A view of the storage of ``input``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.arange(4).as_strided((3, 2), (1, 1))
         tensor([[0, 1],
                 [1, 2],
@@ -305,7 +302,6 @@ def as_strided_scatter(
         A copy of ``input`` with ``src`` in the elements that ``as_strided`` selects.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.as_strided_scatter(torch.zeros(4), torch.ones(2), (2,), (2,))
         tensor([1., 0., 1., 0.])
     """
@@ -362,7 +358,6 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
         A copy of ``input`` with ``src`` in the slice.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(2, 2).select_scatter(torch.ones(2), 0, 1)
         tensor([[0., 0.],
                 [1., 1.]])
@@ -390,7 +385,6 @@ def slice_scatter(
         A copy of ``input`` with ``src`` in the range.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.zeros(4).slice_scatter(torch.ones(2), start=1, end=3)
         tensor([0., 1., 1., 0.])
     """

@@ -144,7 +144,6 @@ def fft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
         The transform, complex, with n elements along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.fft(torch.tensor([1.0, 0.0, -1.0, 0.0]))
         tensor([0.+0.j, 2.+0.j, 0.+0.j, 2.-0.j])
     """
@@ -166,7 +165,6 @@ def ifft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
         The signal, complex, with n elements along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.ifft(torch.fft.fft(torch.tensor([1.0, 2.0, 3.0]))).real
         tensor([1., 2., 3.])
     """
@@ -191,7 +189,6 @@ def rfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
         ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.rfft(torch.tensor([1.0, 0.0, -1.0, 0.0]))
         tensor([0.+0.j, 2.+0.j, 0.+0.j])
     """
@@ -213,7 +210,6 @@ def irfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
         The signal, real, with n elements along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.irfft(torch.fft.rfft(torch.tensor([1.0, 2.0, 3.0])), n=3)
         tensor([1., 2., 3.])
     """
@@ -234,7 +230,6 @@ def hfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
         The transform, real, with n elements along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.hfft(torch.tensor([1.0, 1.0j, 0.0]))
         tensor([ 1.,  3.,  1., -1.])
     """
@@ -255,7 +250,6 @@ def ihfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
         The first half of the Hermitian signal, complex, with ``n // 2 + 1`` elements along ``dim``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.ihfft(torch.tensor([1.0, 2.0, 3.0, 2.0]))
         tensor([ 2.0000-0.j, -0.5000-0.j,  0.0000-0.j])
     """
@@ -287,7 +281,6 @@ def fftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> A
         The transform, complex.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.fftn(torch.ones(2, 2))
         tensor([[4.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j]])
@@ -309,7 +302,6 @@ def ifftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
         The signal, complex.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.ifftn(torch.fft.fftn(torch.eye(2))).real
         tensor([[1., 0.],
                 [0., 1.]])
@@ -334,7 +326,6 @@ def rfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
         dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.rfftn(torch.ones(2, 4))
         tensor([[8.+0.j, 0.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j, 0.+0.j]])
@@ -376,7 +367,6 @@ def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
         The signal, real.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.irfftn(torch.fft.rfftn(torch.eye(2)))
         tensor([[1., 0.],
                 [0., 1.]])
@@ -401,7 +391,6 @@ def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
         The transform, real.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.hfftn(torch.fft.ihfftn(torch.eye(2)))
         tensor([[1., 0.],
                 [0., 1.]])
@@ -428,7 +417,6 @@ def ihfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
         The first half of the Hermitian signal, complex.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.ihfftn(torch.ones(2, 2))
         tensor([[1.-0.j, 0.-0.j],
                 [0.+0.j, 0.+0.j]])
@@ -463,7 +451,6 @@ def _of_two(transform: Callable[..., Any], name: str, last: int = 4) -> Callable
         "Returns:\n"
         f"    The result of ``{transform.__name__}``.\n\n"
         "Example:\n"
-        "    >>> import retrograd as torch\n"
         f"    >>> torch.fft.{name}(torch.ones(3, 4, 4)).shape\n"
         f"    torch.Size([3, 4, {last}])\n"
     )
@@ -489,7 +476,6 @@ def fftshift(input: Any, dim: Sizes = None) -> Any:
         The shifted tensor, of the shape of the input.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.fftshift(torch.fft.fftfreq(4))
         tensor([-0.5000, -0.2500,  0.0000,  0.2500])
     """
@@ -508,7 +494,6 @@ def ifftshift(input: Any, dim: Sizes = None) -> Any:
         The shifted tensor, of the shape of the input.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.fft.ifftshift(torch.fft.fftshift(torch.arange(5)))
         tensor([0, 1, 2, 3, 4])
     """

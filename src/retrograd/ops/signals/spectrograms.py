@@ -121,7 +121,6 @@ def stft(
         A tensor whose last dimensions are frequencies and frames.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.stft(torch.ones(8), 4, center=False, return_complex=True).shape
         torch.Size([3, 5])
     """
@@ -236,7 +235,6 @@ def istft(
         A signal, or a batch of signals along the first dimension.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.istft(torch.ones(3, 5, dtype=torch.complex64), 4).shape
         torch.Size([4])
     """

@@ -30,7 +30,6 @@ class LRScheduler:
     A subclass overrides ``get_lr``, which returns the rates for epoch ``self.last_epoch``:
 
     Example:
-        >>> import retrograd as torch
         >>> class Harmonic(torch.optim.lr_scheduler.LRScheduler):
         ...     def get_lr(self):
         ...         return [lr / (1 + self.last_epoch) for lr in self.base_lrs]

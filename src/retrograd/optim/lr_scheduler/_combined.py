@@ -60,7 +60,6 @@ class SequentialLR(_Combined):
         last_epoch: index of the last epoch when resuming.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> first = ConstantLR(optimizer, factor=0.5, total_iters=2)
@@ -128,7 +127,6 @@ class ChainedScheduler(_Combined):
         optimizer: the optimizer; that of the schedulers by default.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.optim.lr_scheduler import ChainedScheduler, ConstantLR, ExponentialLR
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> schedulers = [ConstantLR(optimizer, factor=0.5), ExponentialLR(optimizer, gamma=0.5)]

@@ -19,7 +19,6 @@ class CosineAnnealingLR(LRScheduler):
         eta_min: the minimum.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
         >>> rates = []
@@ -74,7 +73,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         eta_min: the minimum.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> Scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts
         >>> scheduler = Scheduler(optimizer, T_0=2, T_mult=2)

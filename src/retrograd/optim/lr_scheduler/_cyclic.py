@@ -62,7 +62,6 @@ class CyclicLR(_Cycling):
         max_momentum: upper bound of the momentum.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
         >>> Scheduler = torch.optim.lr_scheduler.CyclicLR
         >>> scheduler = Scheduler(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
@@ -195,7 +194,6 @@ class OneCycleLR(_Cycling):
         three_phase: decrease to the initial rate first, then to the final one.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
         >>> Scheduler = torch.optim.lr_scheduler.OneCycleLR
         >>> scheduler = Scheduler(optimizer, max_lr=1.0, total_steps=10)

@@ -49,7 +49,6 @@ class StepLR(_Factors):
         gamma: the factor.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
         >>> rates = []
@@ -83,7 +82,6 @@ class MultiStepLR(_Factors):
         gamma: the factor.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], gamma=0.5)
         >>> rates = []
@@ -120,7 +118,6 @@ class ConstantLR(_Factors):
         total_iters: epoch from which on the initial rate is used.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
         >>> rates = []
@@ -160,7 +157,6 @@ class LinearLR(_Factors):
         total_iters: number of epochs until the end factor.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 0.5, total_iters=2)
         >>> rates = []
@@ -208,7 +204,6 @@ class ExponentialLR(_Factors):
         gamma: the factor.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
         >>> optimizer.step()
@@ -236,7 +231,6 @@ class PolynomialLR(_Factors):
         power: the exponent.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2)
         >>> rates = []
@@ -308,7 +302,6 @@ class LambdaLR(_OfUsersFunctions):
         lr_lambda: the function, or a list with one for each group.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
         >>> optimizer.step()
@@ -334,7 +327,6 @@ class MultiplicativeLR(_OfUsersFunctions):
         lr_lambda: the function, or a list with one for each group.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
         >>> optimizer.step()

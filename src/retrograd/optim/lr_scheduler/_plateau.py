@@ -30,7 +30,6 @@ class ReduceLROnPlateau(LRScheduler):
         eps: smallest change that is applied.
 
     Example:
-        >>> import retrograd as torch
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         >>> scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
         >>> for loss in (3.0, 2.0, 2.0, 2.0):

@@ -332,7 +332,6 @@ class GraphExecGroup(Scope):
     """Backward passes inside this context share what they compute again. They must not need the
     same saved value twice.
 
-    >>> import retrograd as torch
     >>> from retrograd.utils.checkpoint import GraphExecGroup, checkpoint
     >>> x = torch.ones(2, requires_grad=True)
     >>> a, b = checkpoint(lambda x: (x.exp(), x.sin()), x, use_reentrant=False)

@@ -70,7 +70,6 @@ def checkpoint_loop(
         is recorded. A gradient that ``body`` takes by ``autograd.grad`` ends at its state.
 
     Example:
-        >>> import retrograd as torch
         >>> w = torch.tensor(0.5, requires_grad=True)
         >>> y = torch.utils.checkpoint.checkpoint_loop(
         ...     lambda x, i: torch.sin(w * x) + i / 1000, torch.ones(3), 1000, slots=10

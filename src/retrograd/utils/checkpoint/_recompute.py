@@ -74,7 +74,6 @@ def checkpoint(
         The result of the function.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.utils.checkpoint import checkpoint
         >>> def layer(x, w):
         ...     return torch.tanh(x @ w)
@@ -117,7 +116,6 @@ class set_checkpoint_early_stop(ModeContext):  # noqa: N801 - PyTorch's name
         enable: the value to use.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.utils.checkpoint import checkpoint, set_checkpoint_early_stop
         >>> def sine(x):
         ...     y = x.sin()
@@ -249,7 +247,6 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         A tuple of the detached tensors and the other values.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.utils.checkpoint import detach_variable
         >>> x = torch.ones(1, requires_grad=True) * 2
         >>> detach_variable((x, "another value"))
@@ -273,7 +270,6 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
         inputs: tensors and other values.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.utils.checkpoint import check_backward_validity
         >>> check_backward_validity([torch.ones(1, requires_grad=True)])
     """
@@ -291,7 +287,6 @@ class CheckpointFunction(Function):
         kwargs: not used.
 
     Example:
-        >>> import retrograd as torch
         >>> x = torch.ones(1, requires_grad=True)
         >>> y = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=True)
         >>> y.grad_fn.name()

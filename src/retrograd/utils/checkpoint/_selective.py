@@ -88,7 +88,6 @@ def create_selective_checkpoint_contexts(
 
     Example:
         >>> import functools
-        >>> import retrograd as torch
         >>> from retrograd.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
         >>> keep_products = functools.partial(create_selective_checkpoint_contexts, [torch.matmul])
         >>> x, w = torch.ones(1, 2), torch.eye(2, requires_grad=True)

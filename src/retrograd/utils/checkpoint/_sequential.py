@@ -33,7 +33,6 @@ def checkpoint_sequential(
         The result of the last function.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.utils.checkpoint import checkpoint_sequential
         >>> x = torch.ones(1, requires_grad=True)
         >>> y = checkpoint_sequential([torch.sin, torch.exp, torch.tanh], 3, x, use_reentrant=False)

@@ -61,7 +61,6 @@ class DataLoader(Generic[T_co]):
         in_order: yield batches in order; otherwise as workers finish them.
 
     Example:
-        >>> import retrograd as torch
         >>> data = torch.utils.data.TensorDataset(torch.arange(5))
         >>> order = torch.Generator().manual_seed(0)
         >>> for (batch,) in torch.utils.data.DataLoader(data, 2, shuffle=True, generator=order):
@@ -248,7 +247,6 @@ class DataLoader(Generic[T_co]):
         Returns:
             A dictionary of numbers, and of tensors with the states of generators.
 
-        >>> import retrograd as torch
         >>> def loader():
         ...     return torch.utils.data.DataLoader(range(8), batch_size=2, shuffle=True)
         >>> before = loader()

@@ -26,7 +26,6 @@ class Dataset(Generic[T_co]):
     of samples.
 
     Example:
-        >>> import retrograd as torch
         >>> class Squares(torch.utils.data.Dataset):
         ...     def __getitem__(self, index):
         ...         return index, index**2
@@ -53,7 +52,6 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
     iterates over a copy of the dataset; with ``get_worker_info``, each can yield a part of its own:
 
     Example:
-        >>> import retrograd as torch
         >>> class Numbers(torch.utils.data.IterableDataset):
         ...     def __iter__(self):
         ...         worker = torch.utils.data.get_worker_info()
@@ -74,7 +72,6 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         tensors: tensors whose first dimension has the same size.
 
     Example:
-        >>> import retrograd as torch
         >>> x, y = torch.tensor([[1, 2], [3, 4]]), torch.tensor([5, 6])
         >>> data = torch.utils.data.TensorDataset(x, y)
         >>> data[1]
@@ -103,7 +100,6 @@ class StackDataset(Dataset[Any]):
         kwargs: datasets by name, for samples that are dictionaries.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.utils.data.StackDataset(square=[0, 1, 4], cube=[0, 1, 8])[2]
         {'square': 4, 'cube': 8}
     """
@@ -159,7 +155,6 @@ class ConcatDataset(Dataset[T_co]):
         datasets: the datasets.
 
     Example:
-        >>> import retrograd as torch
         >>> list(torch.utils.data.ConcatDataset([[1, 2], [3]]))
         [1, 2, 3]
     """
@@ -218,7 +213,6 @@ class ChainDataset(IterableDataset[T_co]):
         datasets: the datasets.
 
     Example:
-        >>> import retrograd as torch
         >>> class Numbers(torch.utils.data.IterableDataset):
         ...     def __iter__(self):
         ...         return iter(range(2))
@@ -252,7 +246,6 @@ class Subset(Dataset[T_co]):
         indices: the indices of the samples, in order.
 
     Example:
-        >>> import retrograd as torch
         >>> list(torch.utils.data.Subset("abcd", [3, 0]))
         ['d', 'a']
     """
@@ -304,7 +297,6 @@ def random_split(
         A list of subsets.
 
     Example:
-        >>> import retrograd as torch
         >>> generator = torch.Generator().manual_seed(42)
         >>> parts = torch.utils.data.random_split(range(10), [0.7, 0.3], generator=generator)
         >>> [part.indices for part in parts]

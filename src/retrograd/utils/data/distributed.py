@@ -28,7 +28,6 @@ class DistributedSampler(Sampler[int]):
             are repeated.
 
     Example:
-        >>> import retrograd as torch
         >>> Part = torch.utils.data.DistributedSampler
         >>> [list(Part(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
         [[0, 2, 4], [1, 3, 0]]

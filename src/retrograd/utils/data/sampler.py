@@ -28,7 +28,6 @@ class Sampler(Generic[T_co]):
     is known, ``__len__``.
 
     Example:
-        >>> import retrograd as torch
         >>> class Backwards(torch.utils.data.Sampler):
         ...     def __iter__(self):
         ...         return iter([2, 1, 0])
@@ -47,7 +46,6 @@ class SequentialSampler(Sampler[int]):
         data_source: the dataset.
 
     Example:
-        >>> import retrograd as torch
         >>> list(torch.utils.data.SequentialSampler("abc"))
         [0, 1, 2]
     """
@@ -72,7 +70,6 @@ class RandomSampler(Sampler[int]):
         generator: random generator; the default one if None.
 
     Example:
-        >>> import retrograd as torch
         >>> order = torch.Generator().manual_seed(0)
         >>> list(torch.utils.data.RandomSampler(range(5), generator=order))
         [4, 0, 1, 3, 2]
@@ -132,7 +129,6 @@ class SubsetRandomSampler(Sampler[int]):
         generator: random generator; the default one if None.
 
     Example:
-        >>> import retrograd as torch
         >>> order = torch.Generator().manual_seed(0)
         >>> list(torch.utils.data.SubsetRandomSampler([7, 8, 9], order))
         [9, 7, 8]
@@ -160,7 +156,6 @@ class WeightedRandomSampler(Sampler[int]):
         generator: random generator; the default one if None.
 
     Example:
-        >>> import retrograd as torch
         >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], 3))
         [1, 1, 1]
     """
@@ -200,7 +195,6 @@ class BatchSampler(Sampler[list[int]]):
         drop_last: leave out the last batch if it is smaller.
 
     Example:
-        >>> import retrograd as torch
         >>> list(torch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
         [[0, 1], [2, 3], [4]]
     """

@@ -46,7 +46,6 @@ def get_worker_info() -> WorkerInfo | None:
         worker's copy); None in the main process.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.utils.data.get_worker_info() is None
         True
     """
