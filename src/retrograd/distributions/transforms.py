@@ -1,5 +1,14 @@
 """Functions of random variables, with the logarithm of the determinant of the Jacobian."""
 
+from retrograd.distributions._combined_transforms import (
+    CatTransform,
+    ComposeTransform,
+    CumulativeDistributionTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    StackTransform,
+    identity_transform,
+)
 from retrograd.distributions._functions import (
     AbsTransform,
     AffineTransform,
@@ -14,16 +23,7 @@ from retrograd.distributions._functions import (
     StickBreakingTransform,
     TanhTransform,
 )
-from retrograd.distributions._transform import (
-    CatTransform,
-    ComposeTransform,
-    CumulativeDistributionTransform,
-    IndependentTransform,
-    ReshapeTransform,
-    StackTransform,
-    Transform,
-    identity_transform,
-)
+from retrograd.distributions._transform import Transform
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
