@@ -155,15 +155,11 @@ def _reduced_derivatives(
 def _between_transpositions(
     op: Operation, inputs: Sequence[Any], t: Any, options: dict[str, Any], outputs: Sequence[Any]
 ) -> Any:
-    def transposed(x: Any) -> Any:
-        rank = len(x.shape)
-        return linear.transpose(x, dim0=rank - 2, dim1=rank - 1)
-
-    rule, seed = op.rules[0], transposed(t)
+    rule, seed = op.rules[0], linear.transposed(t)
     assert rule is not None
     if len(outputs) > 1:
         seed = (seed, *(None,) * (len(outputs) - 1))
-    return transposed(run_rule(op, rule, seed, inputs, outputs, options, 0))
+    return linear.transposed(run_rule(op, rule, seed, inputs, outputs, options, 0))
 
 
 def _total(parts: list[Any]) -> Any:

@@ -8,6 +8,12 @@ from retrograd.nn import functional as F
 from retrograd.nn.module import Module
 from retrograd.tensor._tensor import Tensor
 
+SAME_SHAPE = """\
+Shape:
+    Input and target: the same shape, any.
+    Output: a scalar; the shape of the input for "none".
+"""
+
 
 class Loss(Module):
     """A function of ``nn.functional`` on predictions and targets, with options as attributes."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd.nn._loss import Loss, WeightedLoss
+from retrograd.nn._loss import SAME_SHAPE, Loss, WeightedLoss
+from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 
@@ -72,6 +73,7 @@ class NLLLoss(WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction, ignore_index=ignore_index)
 
 
+@sections(SAME_SHAPE)
 class KLDivLoss(Loss):
     """Kullback-Leibler divergence: ``target * (log(target) - input)`` for each element.
 
@@ -82,10 +84,6 @@ class KLDivLoss(Loss):
         reduction: "batchmean" (the sum divided by the size of the first dimension), "mean",
             "sum", or "none" for a value per element.
         log_target: whether the target holds logarithms of probabilities, too.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> loss = torch.nn.KLDivLoss(reduction="batchmean")
@@ -155,12 +153,9 @@ class BCEWithLogitsLoss(Loss):
         super().__init__(size_average, reduce, reduction, weight=weight, pos_weight=pos_weight)
 
 
+@sections(SAME_SHAPE)
 class SoftMarginLoss(Loss):
     """Logistic loss of targets 1 and -1: ``log(1 + exp(-target * input))``.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> torch.nn.SoftMarginLoss()(torch.tensor([0.0, 2.0]), torch.tensor([-1.0, 1.0]))

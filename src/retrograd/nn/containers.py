@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
@@ -23,6 +23,9 @@ def _position(index: Any, count: int) -> int:
 class _Numbered(Module):
     """A container whose modules have the names "0", "1", ..."""
 
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError
+
     def _name_at(self, index: Any) -> str:
         return str(_position(index, len(self)))
 
@@ -35,6 +38,36 @@ class _Numbered(Module):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._modules.values())
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self)
+        del modules[index]
+        self._renumber(modules)
+
+    def append(self, module: Any) -> Self:
+        """Add a module at the end.
+
+        Args:
+            module: the module.
+
+        Returns:
+            The container.
+        """
+        self.add_module(str(len(self)), module)
+        return self
+
+    def pop(self, key: int) -> Any:
+        """Remove a module.
+
+        Args:
+            key: its index.
+
+        Returns:
+            The module.
+        """
+        module = self[key]
+        del self[key]
+        return module
 
 
 class Sequential(_Numbered):
@@ -76,11 +109,6 @@ class Sequential(_Numbered):
     def __setitem__(self, index: int, module: Any) -> None:
         setattr(self, list(self._modules)[_position(index, len(self))], module)
 
-    def __delitem__(self, index: Any) -> None:
-        modules = list(self)
-        del modules[index]
-        self._renumber(modules)
-
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(
@@ -102,18 +130,6 @@ class Sequential(_Numbered):
         return Sequential(*(m for _ in range(times) for m in self))
 
     __rmul__ = __mul__
-
-    def append(self, module: Any) -> Sequential:
-        """Add a module at the end.
-
-        Args:
-            module: the module.
-
-        Returns:
-            The container.
-        """
-        self.add_module(str(len(self)), module)
-        return self
 
     def insert(self, index: int, module: Any) -> Sequential:
         """Insert a module.
@@ -147,19 +163,6 @@ class Sequential(_Numbered):
             self.append(module)
         return self
 
-    def pop(self, key: int) -> Any:
-        """Remove a module.
-
-        Args:
-            key: its index.
-
-        Returns:
-            The module.
-        """
-        module = self[key]
-        del self[key]
-        return module
-
 
 class ModuleList(_Numbered):
     """A list of modules, whose parameters belong to the module that has the list as an attribute.
@@ -186,11 +189,6 @@ class ModuleList(_Numbered):
     def __setitem__(self, index: int, module: Any) -> None:
         setattr(self, self._name_at(index), module)
 
-    def __delitem__(self, index: Any) -> None:
-        modules = list(self)
-        del modules[index]
-        self._renumber(modules)
-
     def __add__(self, other: Iterable[Any]) -> ModuleList:
         return ModuleList([*self, *other])
 
@@ -199,18 +197,6 @@ class ModuleList(_Numbered):
 
     def __contains__(self, module: Any) -> bool:
         return any(m is module for m in self)
-
-    def append(self, module: Any) -> ModuleList:
-        """Add a module at the end.
-
-        Args:
-            module: the module.
-
-        Returns:
-            The list.
-        """
-        self.add_module(str(len(self)), module)
-        return self
 
     def extend(self, modules: Iterable[Any]) -> ModuleList:
         """Add modules at the end.
@@ -241,19 +227,6 @@ class ModuleList(_Numbered):
         modules.insert(index, module)
         self._renumber(modules)
 
-    def pop(self, key: int) -> Any:
-        """Remove a module.
-
-        Args:
-            key: its index.
-
-        Returns:
-            The module.
-        """
-        module = self[key]
-        del self[key]
-        return module
-
     def __repr__(self) -> str:
         """Consecutive modules with the same text are printed once, with their number."""
         texts = [repr(module) for module in self]
@@ -270,7 +243,69 @@ class ModuleList(_Numbered):
         return f"{self._get_name()}(\n{body})"
 
 
-class ModuleDict(Module):
+class _Keyed(Module):
+    """A container whose values have names."""
+
+    def _names(self) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    def __getitem__(self, key: str) -> Any:
+        raise NotImplementedError
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise NotImplementedError
+
+    def __delitem__(self, key: str) -> None:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._names()
+
+    def keys(self) -> Any:
+        """List the names.
+
+        Returns:
+            The names.
+        """
+        return self._names().keys()
+
+    def items(self) -> Any:
+        """List names and values.
+
+        Returns:
+            Pairs of a name and a value.
+        """
+        return [(key, self[key]) for key in self._names()]
+
+    def values(self) -> Any:
+        """List the values.
+
+        Returns:
+            The values.
+        """
+        return [self[key] for key in self._names()]
+
+    def pop(self, key: str) -> Any:
+        """Remove a value.
+
+        Args:
+            key: its name.
+
+        Returns:
+            The value.
+        """
+        value = self[key]
+        del self[key]
+        return value
+
+
+class ModuleDict(_Keyed):
     """A dictionary of modules, whose parameters belong to the module that has it as an attribute.
 
     Args:
@@ -287,6 +322,9 @@ class ModuleDict(Module):
         if modules is not None:
             self.update(modules)
 
+    def _names(self) -> Mapping[str, Any]:
+        return self._modules
+
     def __getitem__(self, key: str) -> Any:
         return self._modules[key]
 
@@ -296,53 +334,9 @@ class ModuleDict(Module):
     def __delitem__(self, key: str) -> None:
         del self._modules[key]
 
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._modules
-
     def clear(self) -> None:
         """Remove all modules."""
         self._modules.clear()
-
-    def pop(self, key: str) -> Any:
-        """Remove a module.
-
-        Args:
-            key: its name.
-
-        Returns:
-            The module.
-        """
-        return self._modules.pop(key)
-
-    def keys(self) -> Any:
-        """List the names.
-
-        Returns:
-            The names.
-        """
-        return self._modules.keys()
-
-    def items(self) -> Any:
-        """List names and modules.
-
-        Returns:
-            Pairs of a name and a module.
-        """
-        return self._modules.items()
-
-    def values(self) -> Any:
-        """List the modules.
-
-        Returns:
-            The modules.
-        """
-        return self._modules.values()
 
     def update(self, modules: Any) -> None:
         """Add modules.
@@ -360,7 +354,7 @@ def _pairs(owner: str, given: Any) -> Iterable[tuple[str, Any]]:
             f"{owner}.update should be called with an iterable of key/value pairs, but got "
             f"{type(given).__name__}"
         )
-    if isinstance(given, (Mapping, ModuleDict, ParameterDict)):
+    if isinstance(given, (Mapping, _Keyed)):
         return given.items()
     return [(key, value) for key, value in given]
 
@@ -435,7 +429,7 @@ class ParameterList(Module):
         return "\n".join(f"  ({i}): {_described(p, str(p.dtype))}" for i, p in enumerate(self))
 
 
-class ParameterDict(Module):
+class ParameterDict(_Keyed):
     """A dictionary of parameters. Tensors are converted to parameters; other values are kept.
 
     Args:
@@ -466,38 +460,8 @@ class ParameterDict(Module):
         del self._keys[key]
         delattr(self, key)
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._keys
-
-    def keys(self) -> Any:
-        """List the names.
-
-        Returns:
-            The names.
-        """
-        return self._keys.keys()
-
-    def items(self) -> Any:
-        """List names and parameters.
-
-        Returns:
-            Pairs of a name and a parameter.
-        """
-        return [(key, self[key]) for key in self._keys]
-
-    def values(self) -> Any:
-        """List the parameters.
-
-        Returns:
-            The parameters.
-        """
-        return [self[key] for key in self._keys]
+    def _names(self) -> Mapping[str, Any]:
+        return self._keys
 
     def update(self, parameters: Any) -> None:
         """Add parameters.
@@ -507,19 +471,6 @@ class ParameterDict(Module):
         """
         for key, value in _pairs("ParameterDict", parameters):
             self[key] = value
-
-    def pop(self, key: str) -> Any:
-        """Remove a parameter.
-
-        Args:
-            key: its name.
-
-        Returns:
-            The parameter.
-        """
-        value = self[key]
-        del self[key]
-        return value
 
     def extra_repr(self) -> str:
         return "\n".join(f"  ({key}): {_described(p, p.type())}" for key, p in self.items())

@@ -6,19 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.nn import functional as F
-from retrograd.nn._loss import Loss
+from retrograd.nn._loss import SAME_SHAPE, Loss
 from retrograd.nn.module import Module
+from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 # -- regression ----------------------------------------------------------------------------------
 
 
+@sections(SAME_SHAPE)
 class L1Loss(Loss):
     """Absolute error: ``abs(input - target)``.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> torch.nn.L1Loss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
@@ -33,12 +31,9 @@ class L1Loss(Loss):
         super().__init__(size_average, reduce, reduction)
 
 
+@sections(SAME_SHAPE)
 class MSELoss(L1Loss):
     """Squared error: ``(input - target)**2``.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> torch.nn.MSELoss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
@@ -48,6 +43,7 @@ class MSELoss(L1Loss):
     function = "mse_loss"
 
 
+@sections(SAME_SHAPE)
 class SmoothL1Loss(Loss):
     """Squared error for small differences, absolute error for large ones.
 
@@ -56,10 +52,6 @@ class SmoothL1Loss(Loss):
 
     Args:
         beta: difference at which the two parts meet; 0 gives ``L1Loss``.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> loss = torch.nn.SmoothL1Loss(reduction="none")
@@ -76,6 +68,7 @@ class SmoothL1Loss(Loss):
         super().__init__(size_average, reduce, reduction, beta=beta)
 
 
+@sections(SAME_SHAPE)
 class HuberLoss(Loss):
     """Huber loss: ``delta`` times ``SmoothL1Loss(beta=delta)``.
 
@@ -84,10 +77,6 @@ class HuberLoss(Loss):
 
     Args:
         delta: difference at which the two parts meet; positive.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> loss = torch.nn.HuberLoss(reduction="none", delta=2.0)
@@ -103,6 +92,7 @@ class HuberLoss(Loss):
         super().__init__(None, None, reduction, delta=delta)
 
 
+@sections(SAME_SHAPE)
 class PoissonNLLLoss(Loss):
     """Negative log likelihood of counts with a Poisson distribution.
 
@@ -114,10 +104,6 @@ class PoissonNLLLoss(Loss):
         full: add Stirling's approximation ``target * log(target) - target +
             0.5 * log(2 * pi * target)`` for targets above 1.
         eps: added to the rate before the logarithm, if ``log_input`` is False.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> torch.nn.PoissonNLLLoss()(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0]))
@@ -167,6 +153,7 @@ class GaussianNLLLoss(Loss):
 # -- pairs and triples -----------------------------------------------------------------------------
 
 
+@sections(SAME_SHAPE)
 class HingeEmbeddingLoss(Loss):
     """Loss of distances between similar (target 1) and dissimilar (target -1) pairs.
 
@@ -174,10 +161,6 @@ class HingeEmbeddingLoss(Loss):
 
     Args:
         margin: distance from which on dissimilar pairs cost nothing.
-
-    Shape:
-        Input and target: the same shape, any.
-        Output: a scalar; the shape of the input for "none".
 
     Example:
         >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.25]), torch.tensor([1.0, -1.0]))
@@ -199,6 +182,11 @@ class _Pair(Loss):
         reduction: str = "mean",
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction, margin=margin)
+
+    def forward(  # type: ignore[override]
+        self, input1: Tensor, input2: Tensor, target: Tensor
+    ) -> Tensor:
+        return self._of(input1, input2, target)
 
 
 class CosineEmbeddingLoss(_Pair):
@@ -222,11 +210,6 @@ class CosineEmbeddingLoss(_Pair):
 
     function = "cosine_embedding_loss"
 
-    def forward(  # type: ignore[override]
-        self, input1: Tensor, input2: Tensor, target: Tensor
-    ) -> Tensor:
-        return self._of(input1, input2, target)
-
 
 class MarginRankingLoss(_Pair):
     """Loss of pairs of scores: ``max(0, -target * (input1 - input2) + margin)``.
@@ -249,18 +232,20 @@ class MarginRankingLoss(_Pair):
 
     function = "margin_ranking_loss"
 
-    def forward(  # type: ignore[override]
-        self, input1: Tensor, input2: Tensor, target: Tensor
-    ) -> Tensor:
-        return self._of(input1, input2, target)
-
 
 def _check_margin(name: str, margin: float) -> None:
     if margin <= 0:
         raise ValueError(f"{name}: expected margin to be greater than 0, got {margin} instead")
 
 
-class TripletMarginLoss(Loss):
+class _Triple(Loss):
+    def forward(  # type: ignore[override]
+        self, anchor: Tensor, positive: Tensor, negative: Tensor
+    ) -> Tensor:
+        return self._of(anchor, positive, negative)
+
+
+class TripletMarginLoss(_Triple):
     """Loss of triples: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
 
     ``d`` is the distance that ``PairwiseDistance(p, eps)`` computes.
@@ -293,13 +278,8 @@ class TripletMarginLoss(Loss):
         )
         _check_margin("TripletMarginLoss", margin)
 
-    def forward(  # type: ignore[override]
-        self, anchor: Tensor, positive: Tensor, negative: Tensor
-    ) -> Tensor:
-        return self._of(anchor, positive, negative)
 
-
-class TripletMarginWithDistanceLoss(Loss):
+class TripletMarginWithDistanceLoss(_Triple):
     """``TripletMarginLoss`` with any distance.
 
     Args:
@@ -330,11 +310,6 @@ class TripletMarginWithDistanceLoss(Loss):
         super().__init__(
             None, None, reduction, distance_function=distance, margin=margin, swap=swap
         )
-
-    def forward(  # type: ignore[override]
-        self, anchor: Tensor, positive: Tensor, negative: Tensor
-    ) -> Tensor:
-        return self._of(anchor, positive, negative)
 
 
 # -- distances -------------------------------------------------------------------------------------

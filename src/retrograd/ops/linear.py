@@ -342,6 +342,12 @@ add_flat: Composite = composite(
 # -- sums ------------------------------------------------------------------------------------
 
 
+def transposed(x: Any) -> Any:
+    """The matrices of ``x``, rows for columns."""
+    ndim = len(x.shape)
+    return transpose(x, dim0=ndim - 2, dim1=ndim - 1)
+
+
 def kept(g: Any, shape: Sequence[int], dims: Sequence[int]) -> Any:
     """``g`` with the reduced dimensions back, of size 1."""
     return reshape(g, tuple(1 if d in dims else s for d, s in enumerate(shape)))

@@ -10,18 +10,13 @@ from retrograd.ops import linear
 from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import raw
 from retrograd.ops.copies import conj, zeros_like
+from retrograd.ops.linear import transposed as transposed
 from retrograd.ops.piecewise import where
 
 type_word = arrays.dtypes.type_word
 
 
 # -- parts of matrices -----------------------------------------------------------------------
-
-
-def transposed(x: Any) -> Any:
-    """The matrices of ``x``, rows for columns."""
-    ndim = len(x.shape)
-    return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1)
 
 
 def adjoint(x: Any) -> Any:

@@ -18,6 +18,7 @@ from retrograd.ops import linear, products
 from retrograd.ops._lifted import by_kernel, on_arrays
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._refusals import c_name
+from retrograd.ops.algebra._matrix import total
 from retrograd.ops.comparisons import le
 from retrograd.ops.copies import zeros_like
 from retrograd.ops.elementwise import relu, sigmoid
@@ -53,11 +54,6 @@ def _check(*operands: Any, **options: Any) -> None:
 
 
 # -- rows and steps ------------------------------------------------------------------------------
-
-
-def _transposed(x: Any) -> Any:
-    ndim = len(x.shape)
-    return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1)
 
 
 def _steps(x: Any, sizes: Sizes) -> list[Any]:
@@ -138,17 +134,8 @@ class _Carried:
         return _all([self.value, *self.arrived[::-1]])
 
 
-def _sum(*terms: Any) -> Any:
-    """The sum of those that there are."""
-    total = None
-    for term in terms:
-        if term is not None:
-            total = term if total is None else total + term
-    return total
-
-
 def _by_weight(of_rows: Any, states: Any) -> Any:
-    return products.matmul(_transposed(of_rows), states)
+    return products.matmul(linear.transposed(of_rows), states)
 
 
 def _or_zeros(g: Any, like: Any) -> Any:
@@ -157,7 +144,7 @@ def _or_zeros(g: Any, like: Any) -> Any:
 
 def _products_move(t: Any, states: Any) -> Any:
     """How the products of states and a weight move with the weight."""
-    return None if t is None else products.matmul(states, _transposed(t))
+    return None if t is None else products.matmul(states, linear.transposed(t))
 
 
 def _moving(base: Any, like: Any, sizes: Sizes) -> list[Any]:
@@ -204,7 +191,7 @@ def _rnn_rule(
 def _rnn_of(
     gates: Any, hidden: Any, weight: Any, nonlinearity: str, batch_sizes: Sizes, reverse: bool
 ) -> Any:
-    given, transposed = _steps(gates, batch_sizes), _transposed(weight)
+    given, transposed = _steps(gates, batch_sizes), linear.transposed(weight)
     bend = relu if nonlinearity == "relu" else tanh
     (shown,) = _empty(1, batch_sizes)
     state = None
@@ -220,9 +207,9 @@ def _rnn_tangent(
 ) -> Any:  # fmt: skip
     by_gates, by_hidden, by_weight = t
     states = _previous(hidden, result, batch_sizes, reverse)
-    base = _moving(_sum(by_gates, _products_move(by_weight, states)), result, batch_sizes)
+    base = _moving(total(by_gates, _products_move(by_weight, states)), result, batch_sizes)
     outputs = _steps(result, batch_sizes)
-    by_hidden, transposed = _or_zeros(by_hidden, hidden), _transposed(weight)
+    by_hidden, transposed = _or_zeros(by_hidden, hidden), linear.transposed(weight)
     (found,) = _empty(1, batch_sizes)
     state = None
     for step in _order(batch_sizes, reverse):
@@ -287,9 +274,9 @@ def _lstm_rule(
         of_hidden[t] = given = hiddens.added_to(given)
         if projection is not None:
             given = products.matmul(given, projection)
-        of_cell = memories.added_to(_sum(given * inner, None if more is None else more[t]))
+        of_cell = memories.added_to(total(given * inner, None if more is None else more[t]))
         row = _side_by_side([*(of_cell * x for x in three), given * last])
-        of_gates[t] = _sum(row, None if apart is None else apart[t])
+        of_gates[t] = total(row, None if apart is None else apart[t])
         hiddens.value = products.matmul(of_gates[t], weight)
         memories.value = of_cell * forgets[t]
     rows, states = _all(of_gates), _previous(hidden, output, batch_sizes, reverse)
@@ -301,7 +288,7 @@ def _lstm_of(
     gates: Any, hidden: Any, cell: Any, weight: Any, projection: Any, batch_sizes: Sizes,
     reverse: bool,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    given, transposed = _steps(gates, batch_sizes), _transposed(weight)
+    given, transposed = _steps(gates, batch_sizes), linear.transposed(weight)
     shown, memories, active = _empty(3, batch_sizes)
     state, memory = None, None
     for t in _order(batch_sizes, reverse):
@@ -313,7 +300,7 @@ def _lstm_of(
         active[t] = _side_by_side([enter, forget, new, leave])
         state = leave * tanh(memory)
         if projection is not None:
-            state = products.matmul(state, _transposed(projection))
+            state = products.matmul(state, linear.transposed(projection))
         shown[t] = state
     return _all(shown), _all(memories), _all(active)
 
@@ -327,10 +314,10 @@ def _lstm_tangent(
         _previous(x, y, batch_sizes, reverse) for x, y in ((hidden, output), (cell, cells))
     )
     derivatives, onto, into_cell, whole = _lstm_derivatives(cells, before, active)
-    base = _moving(_sum(by_gates, _products_move(by_weight, states)), active, batch_sizes)
+    base = _moving(total(by_gates, _products_move(by_weight, states)), active, batch_sizes)
     pieces = [_steps(x, batch_sizes) for x in (*onto, into_cell, _parts(active, 4)[1])]
     by_hidden, by_cell = _or_zeros(by_hidden, hidden), _or_zeros(by_cell, cell)
-    transposed = _transposed(weight)
+    transposed = linear.transposed(weight)
     moved = _products_move(by_projection, whole)
     apart = None if moved is None else _steps(moved, batch_sizes)
     gates, memories, shown = _empty(3, batch_sizes)
@@ -341,11 +328,11 @@ def _lstm_tangent(
         *four, inner, forget = (x[step] for x in pieces)
         gates[step] = base[step] + products.matmul(state, transposed)
         *three, last = (x * y for x, y in zip(_parts(gates[step], 4), four, strict=True))
-        memories[step] = memory = _sum(memory * forget, *three)
+        memories[step] = memory = total(memory * forget, *three)
         state = last + memory * inner
         if projection is not None:
-            state = products.matmul(state, _transposed(projection))
-        shown[step] = state = _sum(state, None if apart is None else apart[step])
+            state = products.matmul(state, linear.transposed(projection))
+        shown[step] = state = total(state, None if apart is None else apart[step])
     return _all(shown), _all(memories), _all(gates) * _side_by_side(derivatives)
 
 
@@ -395,10 +382,10 @@ def _gru_rule(
     for t in _order(batch_sizes, not reverse):
         at = {n: None if x is None else x[t] for n, x in pieces.items()}
         given = carried.added_to(at["given"])
-        into_new = _sum(given * at["into_new"], at["of_new"]) * at["derivative_new"]
-        into_update = _sum(given * at["into_update"], at["of_update"]) * at["derivative_update"]
-        into_reset = _sum(into_new * at["seen"], at["of_reset"]) * at["derivative_reset"]
-        into_seen = _sum(into_new * at["reset"], at["of_seen"])
+        into_new = total(given * at["into_new"], at["of_new"]) * at["derivative_new"]
+        into_update = total(given * at["into_update"], at["of_update"]) * at["derivative_update"]
+        into_reset = total(into_new * at["seen"], at["of_reset"]) * at["derivative_reset"]
+        into_seen = total(into_new * at["reset"], at["of_seen"])
         of_gates[t] = _side_by_side([into_reset, into_update, into_new])
         of_products[t] = _side_by_side([into_reset, into_update, into_seen])
         carried.value = given * at["kept"] + products.matmul(of_products[t], weight)
@@ -412,13 +399,13 @@ def _gru_rule(
 def _gru_of(
     gates: Any, hidden: Any, weight: Any, bias: Any, batch_sizes: Sizes, reverse: bool
 ) -> tuple[Any, Any, Any]:
-    given, transposed = _steps(gates, batch_sizes), _transposed(weight)
+    given, transposed = _steps(gates, batch_sizes), linear.transposed(weight)
     wide = None if bias is None else linear.unsqueeze(bias, dim=len(bias.shape) - 1)
     shown, active, seen = _empty(3, batch_sizes)
     state = None
     for t in _order(batch_sizes, reverse):
         state = _begun(state, hidden, batch_sizes[t])
-        old = _parts(_sum(products.matmul(state, transposed), wide), 3)
+        old = _parts(total(products.matmul(state, transposed), wide), 3)
         own = _parts(given[t], 3)
         reset, update = sigmoid(own[0] + old[0]), sigmoid(own[1] + old[1])
         new = tanh(own[2] + reset * old[2])
@@ -434,13 +421,13 @@ def _gru_tangent(
     by_gates, by_hidden, by_weight, by_bias = t
     states = _previous(hidden, output, batch_sizes, reverse)
     wide = None if by_bias is None else linear.unsqueeze(by_bias, dim=len(by_bias.shape) - 1)
-    base = _sum(_products_move(by_weight, states), wide)
+    base = total(_products_move(by_weight, states), wide)
     base = _or_zeros(base, active) if wide is None else _or_zeros(None, active) + base
     reset, update, new = _parts(active, 3)
     named = (base, _or_zeros(by_gates, active), reset, reset * (1 - reset), update,
              update * (1 - update), 1 - new * new, states - new, seen)  # fmt: skip
     pieces = [_steps(x, batch_sizes) for x in named]
-    by_hidden, transposed = _or_zeros(by_hidden, hidden), _transposed(weight)
+    by_hidden, transposed = _or_zeros(by_hidden, hidden), linear.transposed(weight)
     gates, olds, shown = _empty(3, batch_sizes)
     state = None
     for step in _order(batch_sizes, reverse):

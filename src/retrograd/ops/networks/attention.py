@@ -42,11 +42,6 @@ safe_softmax = composite(
 )  # fmt: skip
 
 
-def _transposed(x: Any) -> Any:
-    ndim = len(x.shape)
-    return linear.transpose(x, dim0=ndim - 2, dim1=ndim - 1)
-
-
 # -- attention of many heads at once -----------------------------------------------------------
 
 
@@ -61,7 +56,7 @@ def _attention_of(
 ) -> tuple[Any, Any]:
     times = query.shape[1] // key.shape[1]
     keys, values = (_repeat_heads(x, times) for x in (key, value))
-    scores = scaled(products.matmul(query, _transposed(keys)), number=scale)
+    scores = scaled(products.matmul(query, linear.transposed(keys)), number=scale)
     for mask in _masks(attn_mask, is_causal, scores):
         scores = scores + mask
     return products.matmul(safe_softmax(scores), values), logsumexp_op(
@@ -211,7 +206,7 @@ def _composed(
         key, value = _same_heads(query, key, value)
     root = math.sqrt(abs(scale))
     query = scaled(query, number=-root if scale < 0 else root)
-    scores = products.matmul(query, scaled(_transposed(key), number=root))
+    scores = products.matmul(query, scaled(linear.transposed(key), number=root))
     if bias is not None:
         if len(bias.shape) > len(scores.shape):
             shape = [*bias.shape[: len(bias.shape) - len(scores.shape)], *scores.shape]
