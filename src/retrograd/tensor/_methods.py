@@ -264,7 +264,6 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     """Returns a tensor whose elements are in row-major order in memory.
 
     Args:
-        input: The input tensor.
         memory_format: Another order, such as ``torch.channels_last``.
 
     Returns:
@@ -363,7 +362,6 @@ def _where_method(self: Tensor, condition: Any, other: Any) -> Any:
     """Selects elements from this tensor and another by a condition.
 
     Args:
-        input: The input tensor.
         condition: A tensor of bool.
         other: The value where the condition is false: a tensor or a number.
 
@@ -379,7 +377,6 @@ def expand_as(self: Tensor, other: Any) -> Any:
     """Expands the tensor to the shape of another one.
 
     Args:
-        input: The input tensor.
         other: The tensor that determines the shape.
 
     Returns:
@@ -393,7 +390,6 @@ def view_as(self: Tensor, other: Any) -> Any:
     """Creates a view of the tensor in the shape of another one.
 
     Args:
-        input: The input tensor.
         other: The tensor that determines the shape.
 
     Returns:
@@ -407,7 +403,6 @@ def reshape_as(self: Tensor, other: Any) -> Any:
     """Gives the tensor the shape of another one.
 
     Args:
-        input: The input tensor.
         other: The tensor that determines the shape.
 
     Returns:
@@ -420,9 +415,6 @@ def reshape_as(self: Tensor, other: Any) -> Any:
 def cpu(self: Tensor) -> Tensor:
     """Moves the tensor to the CPU, where every tensor is that has memory.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         The tensor itself.
     """
@@ -434,7 +426,6 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor
     """Moves the tensor to a GPU: raises RuntimeError, since there is none.
 
     Args:
-        input: The input tensor.
         device: The GPU.
         non_blocking: Accepted for compatibility.
 
@@ -450,7 +441,6 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
     """Converts the tensor to another dtype.
 
     Args:
-        input: The input tensor.
         *args: A dtype, a device, or a tensor whose dtype and device are used.
         dtype: The dtype, passed by keyword.
         copy: Whether to copy the tensor even if it has the dtype already.
@@ -527,7 +517,6 @@ def type_(self: Tensor, dtype: Any = None) -> Any:
     """Returns the name of the type, or converts the tensor to another dtype.
 
     Args:
-        input: The input tensor.
         dtype: The dtype to convert to, or its name or class, such as ``torch.LongTensor``. By
             default, the name is returned.
 
@@ -548,7 +537,6 @@ def type_as(self: Tensor, other: Tensor) -> Any:
     """Converts the tensor to the dtype of another one.
 
     Args:
-        input: The input tensor.
         other: The tensor that determines the dtype.
 
     Returns:

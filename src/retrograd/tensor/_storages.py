@@ -26,9 +26,6 @@ def _memory(self: Tensor) -> Any:
 def untyped_storage(self: Tensor) -> Any:
     """Returns a description of the memory that the tensor is part of, as bytes.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         An object with ``data_ptr()``, ``nbytes()`` and ``tolist()``.
     """
@@ -40,9 +37,6 @@ def untyped_storage(self: Tensor) -> Any:
 @public("method", alias="_typed_storage")
 def storage(self: Tensor) -> Any:
     """Returns a description of the memory that the tensor is part of, as elements of its dtype.
-
-    Args:
-        input: The input tensor.
 
     Returns:
         An object with ``data_ptr()``, ``size()`` and ``tolist()``.
@@ -58,7 +52,6 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     """Makes the tensor one of other memory.
 
     Args:
-        input: The input tensor.
         source: A tensor of the same dtype, or a storage. By default, the tensor becomes empty.
         storage_offset: The index of the first element in the storage.
         size: The shape. The default is that of ``source``.
@@ -94,7 +87,6 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Changes the shape, and gets more memory if there are more elements then.
 
     Args:
-        input: The input tensor.
         *sizes: The shape. Elements beyond those that there were are not initialized.
         memory_format: Accepted for compatibility; the result is in row-major order.
 
@@ -120,7 +112,6 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     """Changes the shape to that of another tensor. See ``resize_``.
 
     Args:
-        input: The input tensor.
         the_template: The other tensor.
         memory_format: Accepted for compatibility; the result is in row-major order.
 
@@ -135,7 +126,6 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Overwrites each element with what a Python function gives for it.
 
     Args:
-        input: The input tensor.
         callable: A function of a number.
 
     Returns:
@@ -150,7 +140,6 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     another tensor.
 
     Args:
-        input: The input tensor.
         tensor: The other tensor, which is broadcast.
         callable: A function of two numbers.
 
@@ -178,9 +167,6 @@ def _mapped(self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tens
 def share_memory_(self: Tensor) -> Tensor:
     """Does nothing: the memory stays that of this process, and of those forked from it.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         The tensor itself.
     """
@@ -190,9 +176,6 @@ def share_memory_(self: Tensor) -> Tensor:
 @public("method")
 def is_shared(self: Tensor) -> bool:
     """Tests whether other processes have the memory, too.
-
-    Args:
-        input: The input tensor.
 
     Returns:
         False.
@@ -205,7 +188,6 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """Does nothing: there is no GPU to copy to.
 
     Args:
-        input: The input tensor.
         device: Accepted for compatibility.
 
     Returns:
@@ -219,7 +201,6 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     """Tests whether the memory is pinned, for copying to a GPU.
 
     Args:
-        input: The input tensor.
         device: Accepted for compatibility.
 
     Returns:
@@ -235,9 +216,6 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 def to_sparse(self: Tensor) -> Any:
     """Returns the elements of a matrix that are not zero, by row and column.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         A ``sparse.SparseMatrix``, whose values lead back to this tensor.
 
@@ -252,9 +230,6 @@ def to_sparse(self: Tensor) -> Any:
 def to_sparse_csr(self: Tensor) -> Any:
     """Returns the elements of a matrix that are not zero, row by row.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         A ``sparse.SparseMatrix``, whose values lead back to this tensor.
 
@@ -268,9 +243,6 @@ def to_sparse_csr(self: Tensor) -> Any:
 @public("method")
 def to_dense(self: Tensor) -> Tensor:
     """Returns the tensor itself, which has all of its elements.
-
-    Args:
-        input: The input tensor.
 
     Returns:
         The tensor.

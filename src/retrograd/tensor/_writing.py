@@ -18,7 +18,6 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Overwrites the tensor with the elements of another one, broadcast and converted.
 
     Args:
-        input: The input tensor.
         src: The tensor to copy from.
         non_blocking: Accepted for compatibility; it has no effect.
 
@@ -33,7 +32,6 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrites every element with one value.
 
     Args:
-        input: The input tensor.
         value: A number, or a tensor without dimensions.
 
     Returns:
@@ -73,9 +71,6 @@ def _set_part(part: Tensor, value: Any) -> None:
 @public("torch method")
 def zero_(self: Tensor) -> Tensor:
     """Overwrites every element with zero.
-
-    Args:
-        input: The input tensor.
 
     Returns:
         ``input`` itself.
@@ -118,9 +113,6 @@ _alpha_(elementwise.sub, elementwise.sub_scaled, "sub_", "subtract_")
 @public("torch")
 def detach_(input: Tensor) -> Tensor:
     """Detaches a tensor from the graph, in place.
-
-    Args:
-        input: The input tensor.
 
     Returns:
         ``input`` itself, which is now a leaf.

@@ -14,7 +14,15 @@ from retrograd.ops._refusals import kernel
 Sizes = tuple[int, ...]
 _COUNT = {1: "one", 2: "two", 3: "three"}
 _NAMES = {2: "HW", 3: "THW"}
+_ADAPTIVE = """\
+The windows cover the input evenly: along each dimension, the i-th begins at
+``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
 
+Args:
+    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
+    output_size: size of the output, {sizes}"""
+_ADAPTIVE_SEVERAL = f"{_ADAPTIVE}; None keeps the size of a dimension.\n"
+ADAPTIVE = {1: f"{_ADAPTIVE}.\n", 2: _ADAPTIVE_SEVERAL, 3: _ADAPTIVE_SEVERAL}  # documentation
 
 _PLACES = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 5, "output_size": 2}
 

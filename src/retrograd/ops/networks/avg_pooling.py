@@ -16,6 +16,7 @@ from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import sections
 from retrograd.ops._words import AVERAGE
 from retrograd.ops.networks._pools import (
+    ADAPTIVE,
     Sizes,
     adaptive_sizes,
     as_flat_images,
@@ -251,19 +252,13 @@ def _adaptive_means(ndim: int, input: Any, output_size: Any) -> Any:
     return ADAPTIVE_AVG_POOL[ndim](input, output_size=counts)
 
 
+_OF_MEANS = "\nReturns:\n    The means of the windows.\n"
+
+
 @public("torch functional")
+@sections(ADAPTIVE[1] + _OF_MEANS, 1)
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Average pooling of sequences to a given size.
-
-    The windows cover the input evenly: along each dimension, the i-th begins at
-    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
-
-    Args:
-        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
-        output_size: size of the output, an int.
-
-    Returns:
-        The means of the windows.
 
     Example:
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
@@ -275,19 +270,9 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
 
 
 @public("functional")
+@sections(ADAPTIVE[2] + _OF_MEANS, 2)
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """Average pooling of images to a given size.
-
-    The windows cover the input evenly: along each dimension, the i-th begins at
-    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
-
-    Args:
-        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        output_size: size of the output, an int, or a tuple of 2; None keeps the size of a
-            dimension.
-
-    Returns:
-        The means of the windows.
 
     Example:
         >>> x = torch.arange(16.0).reshape(1, 4, 4)
@@ -298,19 +283,9 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
 
 
 @public("functional")
+@sections(ADAPTIVE[3] + _OF_MEANS, 3)
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Average pooling of volumes to a given size.
-
-    The windows cover the input evenly: along each dimension, the i-th begins at
-    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
-
-    Args:
-        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        output_size: size of the output, an int, or a tuple of 3; None keeps the size of a
-            dimension.
-
-    Returns:
-        The means of the windows.
 
     Example:
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)

@@ -16,6 +16,7 @@ from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import complete_all
 from retrograd.ops._words import NORM
 from retrograd.ops.copies import clone
 from retrograd.ops.elementwise import rsqrt
@@ -231,15 +232,8 @@ def torch_batch_norm(
 
     Args:
         input: the input, of shape ``(N, C, ...)``.
-        weight: factors of shape ``(C,)``, or None.
-        bias: summands of shape ``(C,)``, or None.
         running_mean: running mean of shape ``(C,)``, or None. Updated in place in training.
         running_var: running variance of shape ``(C,)``, or None. Updated in place in training.
-        training: whether to normalize by the statistics of the batch. Otherwise the running ones
-            are used.
-        momentum: weight of the current batch in the running statistics.
-        eps: added to the variance.
-        cudnn_enabled: no effect.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -300,12 +294,6 @@ def batch_norm(
         input: the input, of shape ``(N, C, ...)``.
         running_mean: running mean of shape ``(C,)``, or None. Updated in place in training.
         running_var: running variance of shape ``(C,)``, or None. Updated in place in training.
-        weight: factors of shape ``(C,)``, or None.
-        bias: summands of shape ``(C,)``, or None.
-        training: whether to normalize by the statistics of the batch. Otherwise the running ones
-            are used.
-        momentum: weight of the current batch in the running statistics.
-        eps: added to the variance.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -398,10 +386,6 @@ def torch_group_norm(
     Args:
         input: the input, of shape ``(N, C, ...)``.
         num_groups: number of groups; divides ``C``.
-        weight: factors of shape ``(C,)``, or None.
-        bias: summands of shape ``(C,)``, or None.
-        eps: added to the variance.
-        cudnn_enabled: no effect.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -443,9 +427,6 @@ def group_norm(
     Args:
         input: the input, of shape ``(N, C, ...)``.
         num_groups: number of groups; divides ``C``.
-        weight: factors of shape ``(C,)``, or None.
-        bias: summands of shape ``(C,)``, or None.
-        eps: added to the variance.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -475,17 +456,6 @@ def torch_instance_norm(
 
     Args:
         input: the input, of shape ``(N, C, ...)``.
-        weight: factors of shape ``(C,)``, or None.
-        bias: summands of shape ``(C,)``, or None.
-        running_mean: running mean of shape ``(C,)``, or None. Updated in place if
-            ``use_input_stats``.
-        running_var: running variance of shape ``(C,)``, or None. Updated in place if
-            ``use_input_stats``.
-        use_input_stats: whether to normalize by the statistics of the input. Otherwise the running
-            ones are used.
-        momentum: weight of the current batch in the running statistics.
-        eps: added to the variance.
-        cudnn_enabled: no effect.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -531,16 +501,6 @@ def instance_norm(
 
     Args:
         input: the input, of shape ``(N, C, ...)``.
-        running_mean: running mean of shape ``(C,)``, or None. Updated in place if
-            ``use_input_stats``.
-        running_var: running variance of shape ``(C,)``, or None. Updated in place if
-            ``use_input_stats``.
-        weight: factors of shape ``(C,)``, or None.
-        bias: summands of shape ``(C,)``, or None.
-        use_input_stats: whether to normalize by the statistics of the input. Otherwise the running
-            ones are used.
-        momentum: weight of the current batch in the running statistics.
-        eps: added to the variance.
 
     Returns:
         A tensor of the shape of ``input``.
@@ -555,3 +515,26 @@ def instance_norm(
     return torch_instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
     )
+
+
+complete_all(globals(), {
+    "weight": "factors of shape ``(C,)``, or None.",
+    "bias": "summands of shape ``(C,)``, or None.",
+    "training": (
+        "whether to normalize by the statistics of the batch. Otherwise the running ones are "
+        "used."
+    ),
+    "momentum": "weight of the current batch in the running statistics.",
+    "eps": "added to the variance.",
+    "cudnn_enabled": "no effect.",
+    "running_mean": (
+        "running mean of shape ``(C,)``, or None. Updated in place if ``use_input_stats``."
+    ),
+    "running_var": (
+        "running variance of shape ``(C,)``, or None. Updated in place if ``use_input_stats``."
+    ),
+    "use_input_stats": (
+        "whether to normalize by the statistics of the input. Otherwise the running ones are "
+        "used."
+    ),
+})  # fmt: skip

@@ -17,6 +17,7 @@ from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import sections
 from retrograd.ops._words import POOL
 from retrograd.ops.networks._pools import (
+    ADAPTIVE,
     Sizes,
     adaptive_sizes,
     as_flat_images,
@@ -123,7 +124,7 @@ def _maxima(
     return MAX_POOL[ndim](input, **options, ceil_mode=bool(ceil_mode))
 
 
-_WITH_INDICES = """\
+_WINDOWS = """\
 Args:
     input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
     kernel_size: size of the window, {sizes}.
@@ -132,15 +133,24 @@ Args:
     dilation: distance between the elements of a window.
     ceil_mode: round the output size up in place of down, so that the last window may reach over
         the end.
+"""
+_PAIR = """\
     return_indices: no effect.
 
 Returns:
     A pair: the maxima, and the index of each in its flattened input channel.
 """
+_MAXIMA_OR_PAIR = """\
+    return_indices: also return the index of each maximum in its flattened input channel, for
+        ``max_unpool{n}d``.
+
+Returns:
+    The maxima, or a pair of maxima and indices if ``return_indices``.
+"""
 
 
 @public("torch functional")
-@sections(_WITH_INDICES, 1)
+@sections(_WINDOWS + _PAIR, 1)
 def max_pool1d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -161,7 +171,7 @@ def max_pool1d_with_indices(
 
 
 @public("functional")
-@sections(_WITH_INDICES, 2)
+@sections(_WINDOWS + _PAIR, 2)
 def max_pool2d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -179,7 +189,7 @@ def max_pool2d_with_indices(
 
 
 @public("functional")
-@sections(_WITH_INDICES, 3)
+@sections(_WINDOWS + _PAIR, 3)
 def max_pool3d_with_indices(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -195,25 +205,8 @@ def max_pool3d_with_indices(
     return _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-_MAX_POOL = """\
-Args:
-    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
-    kernel_size: size of the window, {sizes}.
-    stride: distance between windows; ``kernel_size`` by default.
-    padding: elements of minus infinity added on both sides; at most half a window.
-    dilation: distance between the elements of a window.
-    ceil_mode: round the output size up in place of down, so that the last window may reach over
-        the end.
-    return_indices: also return the index of each maximum in its flattened input channel, for
-        ``max_unpool{n}d``.
-
-Returns:
-    The maxima, or a pair of maxima and indices if ``return_indices``.
-"""
-
-
 @public("torch functional")
-@sections(_MAX_POOL, 1)
+@sections(_WINDOWS + _MAXIMA_OR_PAIR, 1)
 def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -229,7 +222,7 @@ def max_pool1d(
 
 
 @public("torch functional")
-@sections(_MAX_POOL, 2)
+@sections(_WINDOWS + _MAXIMA_OR_PAIR, 2)
 def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -246,7 +239,7 @@ def max_pool2d(
 
 
 @public("torch functional")
-@sections(_MAX_POOL, 3)
+@sections(_WINDOWS + _MAXIMA_OR_PAIR, 3)
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -270,18 +263,11 @@ def _adaptive_maxima(ndim: int, input: Any, output_size: Any) -> Any:
 
 
 @public("functional")
+@sections(ADAPTIVE[1] + _PAIR, 1)
 def adaptive_max_pool1d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
     """Max pooling of sequences to a given size, with the indices of the maxima.
-
-    Args:
-        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
-        output_size: size of the output, an int.
-        return_indices: no effect.
-
-    Returns:
-        A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
@@ -294,19 +280,11 @@ def adaptive_max_pool1d_with_indices(
 
 
 @public("functional")
+@sections(ADAPTIVE[2] + _PAIR, 2)
 def adaptive_max_pool2d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
     """Max pooling of images to a given size, with the indices of the maxima.
-
-    Args:
-        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        output_size: size of the output, an int, or a tuple of 2; None keeps the size of a
-            dimension.
-        return_indices: no effect.
-
-    Returns:
-        A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
         >>> x = torch.arange(16.0).reshape(1, 4, 4)
@@ -318,19 +296,11 @@ def adaptive_max_pool2d_with_indices(
 
 
 @public("functional")
+@sections(ADAPTIVE[3] + _PAIR, 3)
 def adaptive_max_pool3d_with_indices(
     input: Any, output_size: Any, return_indices: bool = False
 ) -> Any:
     """Max pooling of volumes to a given size, with the indices of the maxima.
-
-    Args:
-        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        output_size: size of the output, an int, or a tuple of 3; None keeps the size of a
-            dimension.
-        return_indices: no effect.
-
-    Returns:
-        A pair: the maxima, and the index of each in its flattened input channel.
 
     Example:
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
@@ -342,19 +312,9 @@ def adaptive_max_pool3d_with_indices(
 
 
 @public("functional")
+@sections(ADAPTIVE[1] + _MAXIMA_OR_PAIR, 1)
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Max pooling of sequences to a given size.
-
-    The windows cover the input evenly: along each dimension, the i-th begins at
-    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
-
-    Args:
-        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
-        output_size: size of the output, an int.
-        return_indices: also return the index of each maximum in its flattened input channel.
-
-    Returns:
-        The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
         >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
@@ -384,20 +344,9 @@ def adaptive_max_pool1d_pair(input: Any, output_size: Any) -> Any:
 
 
 @public("functional")
+@sections(ADAPTIVE[2] + _MAXIMA_OR_PAIR, 2)
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Max pooling of images to a given size.
-
-    The windows cover the input evenly: along each dimension, the i-th begins at
-    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
-
-    Args:
-        input: the input, of shape ``(N, C, H, W)`` or ``(C, H, W)``.
-        output_size: size of the output, an int, or a tuple of 2; None keeps the size of a
-            dimension.
-        return_indices: also return the index of each maximum in its flattened input channel.
-
-    Returns:
-        The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
         >>> x = torch.arange(16.0).reshape(1, 4, 4)
@@ -409,20 +358,9 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
 
 
 @public("functional")
+@sections(ADAPTIVE[3] + _MAXIMA_OR_PAIR, 3)
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Max pooling of volumes to a given size.
-
-    The windows cover the input evenly: along each dimension, the i-th begins at
-    ``floor(i * size / output_size)`` and ends before ``ceil((i + 1) * size / output_size)``.
-
-    Args:
-        input: the input, of shape ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
-        output_size: size of the output, an int, or a tuple of 3; None keeps the size of a
-            dimension.
-        return_indices: also return the index of each maximum in its flattened input channel.
-
-    Returns:
-        The maxima, or a pair of maxima and indices if ``return_indices``.
 
     Example:
         >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
