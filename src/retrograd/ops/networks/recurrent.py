@@ -12,6 +12,7 @@ from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._operation import raw
 from retrograd.ops._public import public
+from retrograd.ops._sections import sections
 from retrograd.ops.networks import _recurrence as recurrence
 from retrograd.ops.networks import layers
 from retrograd.ops.networks._recurrence import Sizes
@@ -260,22 +261,30 @@ def _arguments(name: str, args: tuple[Any, ...], named: dict[str, Any], states: 
     return [first, given["batch_sizes"], hx, *(given[n] for n in _PLAIN[2:] if n in given)]
 
 
+_NETWORK = """\
+Called as ``{name}(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
+batch_first)``, or as ``{name}(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
+train, bidirectional)`` for packed sequences. ``hx`` is {states}.
+``params`` lists the weights and biases of all layers, in the order of the parameters of the module.
+
+Args:
+    *args: the arguments, in the order above.
+    **named: the same arguments by name.
+
+Returns:
+    The hidden states of all steps, {last}.
+"""
+_ONE = {"states": "the first hidden states", "last": "and the last ones"}
+_TWO = {
+    "states": "the pair of the first hidden and cell states",
+    "last": "the last hidden states, and the last cell states",
+}
+
+
 @public("torch")
+@sections(_NETWORK, name="lstm", **_TWO)
 def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
     """Long short-term memory network over sequences, as in ``nn.LSTM``.
-
-    Called as ``lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``hx`` is the pair of the first hidden states and
-    cell states, and ``params`` lists the weights and biases of all layers, in the order of the
-    parameters of the module.
-
-    Args:
-        *args: the arguments, in the order above.
-        **named: the same arguments by name.
-
-    Returns:
-        The hidden states of all steps, the last hidden states, and the last cell states.
 
     Example:
         >>> weights = [torch.ones(4, 1), torch.ones(4, 1)]
@@ -290,20 +299,9 @@ def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
 
 
 @public("torch")
+@sections(_NETWORK, name="gru", **_ONE)
 def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Gated recurrent unit network over sequences, as in ``nn.GRU``.
-
-    Called as ``gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``gru(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``hx`` is the first hidden states, and ``params``
-    lists the weights and biases of all layers, in the order of the parameters of the module.
-
-    Args:
-        *args: the arguments, in the order above.
-        **named: the same arguments by name.
-
-    Returns:
-        The hidden states of all steps, and the last ones.
 
     Example:
         >>> weights = [torch.ones(3, 1), torch.ones(3, 1)]
@@ -319,20 +317,9 @@ def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
 
 
 @public("torch")
+@sections(_NETWORK, name="rnn_tanh", **_ONE)
 def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Elman network over sequences, with ``h = tanh(W x + U h + b)``, as in ``nn.RNN``.
-
-    Called as ``rnn_tanh(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``rnn_tanh(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``hx`` is the first hidden states, and ``params``
-    lists the weights and biases of all layers, in the order of the parameters of the module.
-
-    Args:
-        *args: the arguments, in the order above.
-        **named: the same arguments by name.
-
-    Returns:
-        The hidden states of all steps, and the last ones.
 
     Example:
         >>> weights = [torch.ones(1, 1), torch.ones(1, 1)]
@@ -348,20 +335,9 @@ def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
 
 
 @public("torch")
+@sections(_NETWORK, name="rnn_relu", **_ONE)
 def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Elman network over sequences, with ``h = relu(W x + U h + b)``, as in ``nn.RNN``.
-
-    Called as ``rnn_relu(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-    batch_first)``, or as ``rnn_relu(data, batch_sizes, hx, params, has_biases, num_layers, dropout,
-    train, bidirectional)`` for packed sequences. ``hx`` is the first hidden states, and ``params``
-    lists the weights and biases of all layers, in the order of the parameters of the module.
-
-    Args:
-        *args: the arguments, in the order above.
-        **named: the same arguments by name.
-
-    Returns:
-        The hidden states of all steps, and the last ones.
 
     Example:
         >>> weights = [torch.ones(1, 1), torch.ones(1, 1)]
@@ -419,22 +395,28 @@ def _check_weights(w: Weights, gates: int) -> None:
             )
 
 
+_CELL = """\
+Args:
+    input: the input, of shape ``(N, input_size)``.
+    hx: {states} of shape ``(N, hidden_size)``.
+    w_ih: weight for the input, of shape ``({gates}hidden_size, input_size)``.
+    w_hh: weight for the hidden state, of shape ``({gates}hidden_size, hidden_size)``.
+    b_ih: bias for the input, of shape ``({gates}hidden_size,)``, or None.
+    b_hh: bias for the hidden state, of shape ``({gates}hidden_size,)``, or None.
+
+Returns:
+    The next hidden state{next}.
+"""
+
+
 @public("torch")
+@sections(
+    _CELL, states="the hidden state and the cell state, both", gates="4 * ", next=" and cell state"
+)
 def lstm_cell(
     input: Any, hx: Sequence[Any], w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> tuple[Any, Any]:
     """One step of a long short-term memory network, as in ``nn.LSTMCell``.
-
-    Args:
-        input: the input, of shape ``(N, input_size)``.
-        hx: the hidden state and the cell state, both of shape ``(N, hidden_size)``.
-        w_ih: weight for the input, of shape ``(4 * hidden_size, input_size)``.
-        w_hh: weight for the hidden state, of shape ``(4 * hidden_size, hidden_size)``.
-        b_ih: bias for the input, of shape ``(4 * hidden_size,)``, or None.
-        b_hh: bias for the hidden state, of shape ``(4 * hidden_size,)``, or None.
-
-    Returns:
-        The next hidden state and cell state.
 
     Example:
         >>> zero, weight = torch.zeros(1, 1), torch.ones(4, 1)
@@ -448,19 +430,9 @@ def lstm_cell(
 
 
 @public("torch")
+@sections(_CELL, states="the hidden state,", gates="3 * ", next="")
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of a gated recurrent unit, as in ``nn.GRUCell``.
-
-    Args:
-        input: the input, of shape ``(N, input_size)``.
-        hx: the hidden state, of shape ``(N, hidden_size)``.
-        w_ih: weight for the input, of shape ``(3 * hidden_size, input_size)``.
-        w_hh: weight for the hidden state, of shape ``(3 * hidden_size, hidden_size)``.
-        b_ih: bias for the input, of shape ``(3 * hidden_size,)``, or None.
-        b_hh: bias for the hidden state, of shape ``(3 * hidden_size,)``, or None.
-
-    Returns:
-        The next hidden state.
 
     Example:
         >>> zero, weight = torch.zeros(1, 1), torch.ones(3, 1)
@@ -471,21 +443,11 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
 
 
 @public("torch")
+@sections(_CELL, states="the hidden state,", gates="", next="")
 def rnn_tanh_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
     """One step of an Elman network: ``tanh(w_ih @ x + b_ih + w_hh @ h + b_hh)``.
-
-    Args:
-        input: the input, of shape ``(N, input_size)``.
-        hx: the hidden state, of shape ``(N, hidden_size)``.
-        w_ih: weight for the input, of shape ``(hidden_size, input_size)``.
-        w_hh: weight for the hidden state, of shape ``(hidden_size, hidden_size)``.
-        b_ih: bias for the input, of shape ``(hidden_size,)``, or None.
-        b_hh: bias for the hidden state, of shape ``(hidden_size,)``, or None.
-
-    Returns:
-        The next hidden state.
 
     Example:
         >>> zero, weight = torch.zeros(1, 1), torch.ones(1, 1)
@@ -496,21 +458,11 @@ def rnn_tanh_cell(
 
 
 @public("torch")
+@sections(_CELL, states="the hidden state,", gates="", next="")
 def rnn_relu_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
 ) -> Any:
     """One step of an Elman network: ``relu(w_ih @ x + b_ih + w_hh @ h + b_hh)``.
-
-    Args:
-        input: the input, of shape ``(N, input_size)``.
-        hx: the hidden state, of shape ``(N, hidden_size)``.
-        w_ih: weight for the input, of shape ``(hidden_size, input_size)``.
-        w_hh: weight for the hidden state, of shape ``(hidden_size, hidden_size)``.
-        b_ih: bias for the input, of shape ``(hidden_size,)``, or None.
-        b_hh: bias for the hidden state, of shape ``(hidden_size,)``, or None.
-
-    Returns:
-        The next hidden state.
 
     Example:
         >>> zero, weight = torch.zeros(1, 1), torch.ones(1, 1)
