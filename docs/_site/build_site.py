@@ -68,7 +68,7 @@ def main() -> int:
     options = parser.parse_args()
     sources = options.folder.with_name(f"{options.folder.name}-sources")
     gather(sources, [name for name in options.reference.split(",") if name])
-    arguments = ["-W", "--keep-going", "-q", "-b", "html", "-c", str(HERE), "-d",
+    arguments = ["-W", "-j", "auto", "--keep-going", "-q", "-b", "html", "-c", str(HERE), "-d",
                  str(sources / ".doctrees"), str(sources), str(options.folder)]  # fmt: skip
     status = build_main(arguments)
     shutil.copytree(sources / "passes", options.folder / "passes", dirs_exist_ok=True)

@@ -37,7 +37,7 @@ def with_passes(text: str, name: str, folder: Path) -> str:
     for count, mark in enumerate(marks):
         while todo and todo[0].end < mark.start():
             example = todo.pop(0)
-            call = f"page = viz.explore({mark[1]}, title='The backward pass of {mark[1]}')\n"
+            call = f"page = viz.explore({mark[1]})\n"
             more = call if not todo or todo[0].end > mark.start() else ""
             run_example(example.source + more, namespace, may_fail=False)
         shown[mark.start()] = _frame(namespace["page"], f"{name}-{count + 1}", folder)
@@ -84,7 +84,7 @@ def _frame(page: Any, name: str, folder: Path) -> str:
     address, title = f"../passes/{name}.html", "A page that steps through a backward pass"
     return (
         "```{raw} html\n"
-        f'<iframe class="pass" src="{address}#step=1" title="{title}" loading="lazy"></iframe>\n'
+        f'<iframe class="pass" src="{address}" title="{title}" loading="lazy"></iframe>\n'
         f'<p class="pass"><a href="{address}">Open on a page of its own</a></p>\n'
         "```"
     )
