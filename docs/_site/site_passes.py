@@ -55,6 +55,7 @@ def _confusion(program: Confusion, folder: Path) -> list[str]:
     source = re.sub(r"\A(# .*\n)+", "", program.source).strip()
     first = program.source[: program.source.index(source)].count("\n")
     said = answer(program).replace(f"{FOLDER}{os.sep}", "").strip()
+    said = re.sub(r"^RuntimeWarning: .* encountered in .*\n", "", said, flags=re.M)  # NumPy's
     said = re.sub(rf"{program.path.name}:(\d+)", lambda m: f"line {int(m[1]) - first}", said)
     asked = f" (`{program.ask}`)" if program.ask and program.ask != "anomaly" else ""
     asked = " in anomaly mode" if program.ask == "anomaly" else asked
@@ -75,7 +76,7 @@ def _pass(program: Confusion, folder: Path) -> list[str]:
     except RuntimeError:  # no pass was run
         return []
     frame = _frame(page, program.path.stem, folder)
-    return ["````{admonition} Step through the pass", ":class: dropdown", "", frame, "````", ""]
+    return ["````{admonition} Step through the pass", ":collapsible: closed", "", frame, "````", ""]
 
 
 def _frame(page: Any, name: str, folder: Path) -> str:
