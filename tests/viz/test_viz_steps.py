@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _viz_browser import started
 
 import retrograd as rg
 from retrograd import nn, viz
@@ -118,3 +119,24 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="theme must be one of"):
         page.save_steps(tmp_path / "x.svg", theme="pink")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_in_a_document_has_no_more_than_graph_step_and_buttons(tmp_path: Path) -> None:
+    explored().save(tmp_path / "page.html")
+    frame = '<iframe src="page.html?embed#step=3" width="800" height="400"></iframe>'
+    (tmp_path / "document.html").write_text(frame, encoding="utf-8")
+    shown = """() => ["title", "search", "lines", "legend", "canvas", "panel", "slider", "count"]
+      .filter((name) => document.getElementById(name).offsetParent)"""
+    for browser in started():
+        page = browser.new_page()
+        page.goto((tmp_path / "document.html").as_uri())
+        inside = page.frames[1]
+        inside.wait_for_selector("html[data-ready]", state="attached")
+        assert inside.evaluate(shown) == ["canvas", "panel", "slider", "count"]
+        assert inside.text_content("#count") == "step 3 of 6"  # as its address says
+        inside.click("#next")
+        assert inside.text_content("#count") == "step 4 of 6"
+        page.goto((tmp_path / "page.html").as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        assert len(page.evaluate(shown)) == 8
+        page.close()

@@ -7,10 +7,10 @@ class Address {
   constructor(place, restore) {
     Object.assign(this, { place, restore });
     this.timer = null;
-    if (isFramed) return; // the history is the notebook's
     this.start = place();
     if (location.hash) this.follow();
     this.written = this.place();
+    if (isFramed) return; // the history is the notebook's
     window.addEventListener("hashchange", () => this.follow());
   }
 

@@ -366,5 +366,7 @@ function showTab(name) {
 const started = performance.now();
 restoreTheme();
 showTab("step");
+// page.html?embed, for documents: the graph, the step and the buttons, without what is around them.
+if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
 new Page(JSON.parse(byId("story").textContent), Number(byId("story").dataset.pass));
 document.documentElement.dataset.ready = (performance.now() - started).toFixed(0);
