@@ -29,6 +29,7 @@ from _stub_tables import (
 )
 
 import retrograd as torch
+from retrograd._scipy_special import FUNCTIONS
 
 SOURCE = Path(torch.__file__).parent
 HEADER = '"""Made by tests/generate_stubs.py; a test compares."""\n'
@@ -409,8 +410,27 @@ def _has_types(value: Any) -> bool:
     return module.startswith(TYPED) and not hasattr(value, "__wrapped__")
 
 
+def scipy_functions() -> str:
+    """Those of SciPy's special functions that are in the namespace beside PyTorch's."""
+    x, y = (torch.ones((), dtype=torch.float64) for _ in range(2))
+    lines = []
+    for name, function in sorted(FUNCTIONS.items()):
+        names = list(inspect.signature(function).parameters)
+        several = type(function(*[x, y][: len(names)])) is tuple if len(names) < 3 else False
+        arguments = "".join(f"{n}: Operand, " for n in names)
+        result = "tuple[Tensor, ...]" if several else "Tensor"
+        lines.append(f"def {name}({arguments}/) -> {result}: ...\n")
+    return "".join(lines)
+
+
 def stubs() -> dict[Path, str]:
     """Every stub, by the file that it belongs in."""
+    found = pytorch_stubs()
+    found[SOURCE / "special.pyi"] += scipy_functions()
+    return found
+
+
+def pytorch_stubs() -> dict[Path, str]:
     return {
         SOURCE / "__init__.pyi": package_stub(),
         SOURCE / "tensor" / "_bound.pyi": tensor_stub(),

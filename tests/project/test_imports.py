@@ -39,6 +39,7 @@ LAYERS = (
     ("distributed/", "communication between processes, over MPI"),
     ("fft.py linalg.py", "PyTorch's namespaces: names, and where they are defined"),
     ("random.py special.py", SAME),
+    ("_scipy_special.py", SAME),
     ("sparse.py", SAME),
     ("accelerator.py backends/", SAME),
     ("functional.py hub.py", SAME),

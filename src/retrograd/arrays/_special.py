@@ -121,6 +121,14 @@ def airy_ai_derivative(x: Raw) -> Raw:
     return _scipy_airy(x)[1]
 
 
+def lambertw(x: Raw) -> Raw:
+    """The branch of Lambert's function that is real from -1 / e on; NaN below."""
+    from scipy.special import lambertw
+
+    found = _shared(lambda x: np.asarray(lambertw(x)).real.astype(x.dtype), x)
+    return np.where(x < -np.exp(x.dtype.type(-1)), x.dtype.type(np.nan), found)
+
+
 def hyp0f1(x: Raw, b: float) -> Raw:
     """The hypergeometric function 0F1: the sum of ``x**k / (k! * b * (b + 1) * ... (b + k - 1))``
     over k = 0, 1, 2..."""
