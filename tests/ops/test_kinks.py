@@ -89,3 +89,16 @@ def test_pytorch_has_the_same_convention(
 ) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is the reference to compare with")
     np.testing.assert_allclose(gradient(torch, expression, at), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float64"])
+def test_second_derivative_of_a_power_whose_exponent_is_a_tensor_of_zeros(dtype: str) -> None:
+    """It is 0 at 0, too, where PyTorch has NaN."""
+    x = retrograd.tensor([0.0, 0.0, 0.0, 2.0], dtype=retrograd.float64, requires_grad=True)
+    exponent = retrograd.tensor([0, 1, 2, 0]).to(getattr(retrograd, dtype))
+    (first,) = retrograd.autograd.grad((x**exponent).sum(), x, create_graph=True)
+    assert first.tolist() == [0.0, 1.0, 0.0, 0.0]
+    (second,) = retrograd.autograd.grad(first.sum(), x)
+    assert second.tolist() == [0.0, 0.0, 2.0, 0.0]
+    hessian = retrograd.func.hessian(lambda x: (x**exponent).sum())(x.detach())
+    assert hessian.diagonal().tolist() == [0.0, 0.0, 2.0, 0.0]

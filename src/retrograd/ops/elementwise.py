@@ -161,10 +161,14 @@ def _pow_scalar_rule(g: Any, self: Any, exponent: Any) -> Any:
 
 
 def _pow_base_rule(g: Any, self: Any, exponent: Any) -> Any:
-    gradient = g * (exponent * self ** (exponent - 1))
     flat = eq(exponent, 0)
-    if isinstance(gradient, TensorLike) or is_lifted(gradient):  # still depends on the exponent
+    if any(isinstance(x, TensorLike) or is_lifted(x) for x in (g, self, exponent)):
+        # This is differentiated again, and depends on the exponent, too.
         flat = logical_and(flat, logical_or(eq(self, 0), ne(self, self)))
+        if not getattr(exponent, "requires_grad", False):
+            # The power below is infinite at 0 ** 0, and NaN would come of that. It is left out.
+            self = where(flat, zeros_like(self) + 1, self)
+    gradient = g * (exponent * self ** (exponent - 1))
     return where(flat, zeros_like(gradient), gradient)
 
 
