@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from retrograd import arrays
 from retrograd._modes import Scope, modes
@@ -16,6 +16,9 @@ from retrograd.autograd._node import Node
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import ModeContext
+
+if TYPE_CHECKING:
+    from retrograd.autograd._explaining._alive import Alive
 
 
 class saved_tensors_hooks(Scope):  # noqa: N801 - PyTorch's name
@@ -237,6 +240,31 @@ def register_multi_grad_hook(
     return _Handles([t.register_hook(hook_for(i)) for i, t in enumerate(tensors)])
 
 
+def alive() -> Alive:
+    """Finds the graphs that are alive, and what keeps them so.
+
+    A list of losses keeps the graph of each, with all that it has saved: memory that grows from
+    step to step. Every object of the program is looked at, which takes a moment.
+
+    Returns:
+        A list of graphs, the largest first, each with ``nodes``, ``bytes``, ``lines`` and
+        ``held_by``. Printed, it is a text that says which variables hold them.
+
+    Example:
+        >>> import retrograd as torch
+        >>> w = torch.ones(1000, requires_grad=True)
+        >>> def losses():
+        ...     kept = [(w * 2).exp().sum() for _ in range(3)]
+        ...     return torch.autograd.graph.alive()
+        >>> found = losses()
+        >>> sorted(graph.held_by[0] for graph in found if "kept" in str(graph.held_by))
+        ['kept[...] in losses()', 'kept[...] in losses()', 'kept[...] in losses()']
+    """
+    from retrograd.autograd._explaining._alive import alive
+
+    return alive()
+
+
 class _Handles(RemovableHandle):
     """Removes several hooks at once."""
 
@@ -250,6 +278,6 @@ class _Handles(RemovableHandle):
             handle.remove()
 
 
-__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-           "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
-           "saved_tensors_hooks"]  # fmt: skip
+__all__ = ["GradientEdge", "Node", "alive", "allow_mutation_on_saved_tensors",
+           "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
+           "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]  # fmt: skip

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retrograd._source import Place, describe, short
+from retrograd.autograd._explaining._words import bytes_text
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.viz._facts import label_of
 from retrograd.viz._node_info import Described, NodeInfo, recorded_info
 from retrograd.viz._record_passes import PassRecord, Step
-from retrograd.viz._text import bytes_text
 from retrograd.viz._values import Value
 
 if TYPE_CHECKING:

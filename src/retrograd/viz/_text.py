@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from retrograd.autograd._explaining._words import bytes_text
 from retrograd.viz._model import Graph, Item
 from retrograd.viz._values import Value
 
@@ -185,17 +186,3 @@ def saved_text(item: Item) -> str:
     custom = item.saved and item.saved[0].startswith("saved_tensors")
     what = f"{len(item.saved)} tensors" if custom else ", ".join(item.saved) or "nothing"
     return shortened(f"saves {what}: {bytes_text(item.bytes or 0)}")
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes in a few characters.
-
-    >>> bytes_text(1), bytes_text(48), bytes_text(3_500_000)
-    ('1 byte', '48 bytes', '3.5 MB')
-    """
-    if count < 1000:
-        return "1 byte" if count == 1 else f"{count} bytes"
-    size, units = count / 1000, ["kB", "MB", "GB", "TB"]
-    while size >= 999.5 and len(units) > 1:
-        size, units = size / 1000, units[1:]
-    return f"{size:.3g} {units[0]}"

@@ -158,7 +158,7 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
 
 def summary(told: dict[str, Any]) -> str:
     """A story in a few lines: its passes, the size of its graph, and what is notable."""
-    from retrograd.viz._text import bytes_text
+    from retrograd.autograd._explaining._words import bytes_text
 
     lines = [_pass_line(*alike) for alike in _alike(told)]
     if len(lines) > 2 * LISTED:

@@ -141,3 +141,17 @@ def _amounts(sent: tuple[Amount | None, ...]) -> str:
     """``norm 4.5 + 4.5``: what is sent along one edge or several."""
     texts = [str(amount) for amount in sent if amount is not None]
     return " + ".join([*texts[:1], *(text.removeprefix("norm ") for text in texts[1:])])
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes in a few characters.
+
+    >>> bytes_text(1), bytes_text(48), bytes_text(3_500_000)
+    ('1 byte', '48 bytes', '3.5 MB')
+    """
+    if count < 1000:
+        return "1 byte" if count == 1 else f"{count} bytes"
+    size, units = count / 1000, ["kB", "MB", "GB", "TB"]
+    while size >= 999.5 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:.3g} {units[0]}"
