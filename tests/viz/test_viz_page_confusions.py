@@ -38,7 +38,7 @@ def shown(page: Any, out: Path) -> str:
     it."""
     text = out.read_text(encoding="utf-8")
     page.evaluate(PUT, text.partition("<body>")[2].partition("</body>")[0])
-    page.evaluate(_page._script())
+    page.evaluate(_page._script(_page.SCRIPTS))
     assert page.get_attribute("html", "data-ready")
     found: str = page.inner_text("#panel")
     return found

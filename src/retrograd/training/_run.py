@@ -19,10 +19,12 @@ from retrograd.training._loop import Loop
 from retrograd.training._progress import Progress, duration
 from retrograd.training.chars import Chars
 from retrograd.training.digits import Digits
+from retrograd.viz import Report
 
 TASKS: dict[str, Callable[..., Any]] = {"digits": Digits, "chars": Chars}
 CHECKPOINTS = "checkpoints"
 WEIGHTS = "model.safetensors"
+REPORT = "report.html"
 
 
 class Run:
@@ -78,13 +80,20 @@ class Run:
             _folder.write_config(folder, self.settings)
         progress = Progress(loop.total, loop.step, quiet)
         began = time.monotonic() - self._seconds
-        with contextlib.closing(metrics), contextlib.closing(progress), signals() as received:
+        title = f"{self.settings['task']}: {folder.name}"
+        with (
+            contextlib.closing(metrics), contextlib.closing(progress), signals() as received,
+            Report(folder / REPORT, self.task.model, loop.optimizer, title=title) as report,
+        ):  # fmt: skip
+            report.continue_from(self.records)
             for loss in loop.losses():
                 if not math.isfinite(loss):
+                    report.step(loss)
                     raise UserError(self._diverged(loss))
                 self._pending.append(loss)
                 self._seconds = time.monotonic() - began
-                self._note(metrics)
+                evaluated = self._note(metrics)
+                report.step(loss, **(self._scores if evaluated else {}))
                 progress.step(loss, self._scores)
                 if self._due("checkpoint_every") or received:
                     metrics.settle()
@@ -96,11 +105,11 @@ class Run:
         step, every = self.loop.step, int(self.settings[interval])
         return step % every == 0 or step == self.loop.total
 
-    def _note(self, metrics: _metrics.Metrics) -> None:
-        """Add the figures of this step, if it is their turn."""
+    def _note(self, metrics: _metrics.Metrics) -> bool:
+        """Add the figures of this step, if it is their turn; whether the model was evaluated."""
         evaluated = self._due("evaluate_every")
         if not evaluated and not self._due("log_every"):
-            return
+            return False
         record = {
             "step": self.loop.step,
             "epoch": round(self.loop.step / len(self.task.loader), 4),
@@ -112,6 +121,7 @@ class Run:
         if evaluated:
             self._scores = self.loop.evaluate()
         metrics.add(record | (self._scores if evaluated else {}))
+        return evaluated
 
     def _save(self, checkpoints: Checkpoints) -> None:
         checkpoints.save(
@@ -149,6 +159,7 @@ class Run:
         drawn = _curves.draw(folder, f"{name}: {told}", self.records)
         if drawn:
             written.append((", ".join(path.name for path in drawn), "the curves"))
+        written.append((REPORT, "the report of the run, to be opened in a browser"))
         written.append((_metrics.NAME, "the figures, as JSON lines"))
         written.append((f"{CHECKPOINTS}/", "where --resume goes on from"))
         self.say(f"{name}: {told}")

@@ -1,8 +1,8 @@
 """Pictures of graphs and of backward passes: see what ``backward()`` does.
 
 ``draw`` makes a picture of a graph, ``explore`` a page that steps through a backward pass,
-``recording`` records a program for both, ``gradient_flow`` shows how large gradients are, and
-``sparsity`` which entries a Jacobian has.
+``recording`` records a program for both, ``Report`` follows a training run, ``gradient_flow`` shows
+how large gradients are, and ``sparsity`` which entries a Jacobian has.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from retrograd.viz._draw import draw as draw
+    from retrograd.viz._report import Report as Report
 
 # Loaded on first use: each needs modules that the others do not.
 _PLACES = {
+    "Report": "_report",
     "draw": "_draw",
     "explore": "_explore",
     "gradient_flow": "_flow",
@@ -35,4 +37,4 @@ def __dir__() -> list[str]:
     return [*globals(), *_PLACES]
 
 
-__all__ = ["draw", "explore", "gradient_flow", "recording", "sparsity"]
+__all__ = ["Report", "draw", "explore", "gradient_flow", "recording", "sparsity"]

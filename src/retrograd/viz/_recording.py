@@ -12,7 +12,7 @@ from retrograd import arrays
 from retrograd._modes import Scope, modes, set_modes, within
 from retrograd._source import user_place
 from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
-from retrograd.autograd._engine import Task
+from retrograd.autograd._engine import Root, Task
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
 from retrograd.autograd._wrap import wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
@@ -223,6 +223,14 @@ def record_pass(
     outputs = as_tuple(tensors)
     roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), recorded=False)
     check_not_freed(walk([node for node, _, _ in roots])[0])
+    return record_roots(roots, params, title, max_elements, max_steps)
+
+
+def record_roots(
+    roots: list[Root], params: Any = None, title: str = "", max_elements: int = MAX_ELEMENTS,
+    max_steps: int = MAX_STEPS,
+) -> Story:  # fmt: skip
+    """Run a backward pass from the roots of one and record it, leaving everything unchanged."""
     seen = Tensors(max_elements)
     story = Story(seen, Modules(seen.name_by_module), params, title=title)
     seen.name_by_frames(sys._getframe(1))
