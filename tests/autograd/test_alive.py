@@ -145,13 +145,14 @@ def test_saved_for_custom_functions_and_parts() -> None:
 
 def test_objects_that_answer_to_everything() -> None:
     class Odd:
-        def __getattr__(self, name: str) -> Any:
+        def __getattribute__(self, name: str) -> Any:
             raise RuntimeError(name)
 
-    odd = Odd()
+    odd, other = Odd(), Odd()
     odd.kept = weight().exp()
     (graph,) = alive()
     assert graph.held_by == ["odd.kept in test_objects_that_answer_to_everything()"]
+    assert type(other) is Odd
 
 
 def test_more_than_can_be_listed() -> None:

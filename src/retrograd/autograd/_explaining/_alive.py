@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from retrograd._source import describe, short
-from retrograd.autograd._backward import is_tensor
 from retrograd.autograd._explaining._holders import Holder, holders
 from retrograd.autograd._explaining._words import bytes_text
 from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
+from retrograd.autograd._wrap import Plug
 
 LINES = 3  # of a graph that are printed
 GROUPS = 12  # of graphs that are printed
@@ -121,9 +121,10 @@ def alive() -> Alive:
     """The graphs that are alive in this process."""
     gc.collect()  # what only cycles of garbage hold is not alive
     everything = gc.get_objects()
-    found = [x for x in everything if isinstance(x, Node)]
+    # By type, not isinstance, which asks objects for their class: some warn when asked anything.
+    found: list[Node] = [x for x in everything if issubclass(type(x), Node)]
     nodes = [x for x in found if not isinstance(x, AccumulateGrad) and x is not NOWHERE]
-    tensors = [x for x in everything if is_tensor(x) and x._node is not None]
+    tensors = [x for x in everything if issubclass(type(x), Plug.tensor) and x._node is not None]
     del everything, found
     groups = components(nodes)
     results: dict[int, AliveGraph] = {}

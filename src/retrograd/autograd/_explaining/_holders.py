@@ -15,9 +15,9 @@ from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from retrograd._source import is_own
-from retrograd.autograd._backward import is_tensor
 from retrograd.autograd._history import Meta, View
 from retrograd.autograd._node import Node
+from retrograd.autograd._wrap import Plug
 
 DEEPEST = 6  # steps from an object to the variable
 MOST = 500  # objects of one step
@@ -64,7 +64,7 @@ def holders(objects: Sequence[Any], ignored: Iterable[Any] = ()) -> list[Holder]
             by_id.setdefault(id(held.object), []).append(held)
         reached: set[int] = set()
         for referrer in found:
-            if id(referrer) in skipped or isinstance(referrer, (Node, Held, ModuleType)):
+            if id(referrer) in skipped or _is(referrer, Node, Held, ModuleType):
                 continue
             for step in steps(referrer, by_id):
                 if isinstance(step, Holder):
@@ -100,13 +100,13 @@ def user_frames() -> Iterator[FrameType]:
 
 def steps(referrer: Any, by_id: dict[int, list[Held]]) -> Iterator[Held | Holder]:
     """From objects to what refers to them: a variable, or something further out."""
-    if isinstance(referrer, FrameType):
+    if _is(referrer, FrameType):
         yield from _in_frame(referrer, by_id)
-    elif isinstance(referrer, dict):
+    elif _is(referrer, dict):
         yield from _in_dict(referrer, by_id)
-    elif isinstance(referrer, SEQUENCES):
+    elif _is(referrer, *SEQUENCES):
         inside = [(i, held) for i, x in enumerate(_some(referrer)) for held in by_id.get(id(x), ())]
-        if inside and isinstance(inside[0][1].object, CellType):  # the closure of a function
+        if inside and _is(inside[0][1].object, CellType):  # the closure of a function
             for i, held in inside:
                 yield Held(referrer, held.path, held.targets, str(i))
         elif inside:
@@ -114,10 +114,10 @@ def steps(referrer: Any, by_id: dict[int, list[Held]]) -> Iterator[Held | Holder
             paths = {held.path for _, held in inside}
             targets = frozenset().union(*[held.targets for _, held in inside])
             yield Held(referrer, index + (paths.pop() if len(paths) == 1 else ""), targets)
-    elif isinstance(referrer, CellType):
+    elif _is(referrer, CellType):
         for held in by_id.get(id(referrer.cell_contents), ()):
             yield Held(referrer, held.path, held.targets)
-    elif isinstance(referrer, FunctionType):
+    elif _is(referrer, FunctionType):
         for held in by_id.get(id(referrer.__closure__), ()):
             name = referrer.__code__.co_freevars[int(held.name or 0)]
             yield Holder(f"{name}{held.path} in {referrer.__qualname__}()", held.targets)
@@ -137,7 +137,7 @@ def _in_frame(frame: FrameType, by_id: dict[int, list[Held]]) -> Iterator[Holder
     if is_own(code.co_filename) or code.co_name == "<module>":
         return  # the variables of a module are a dictionary of their own
     cells = {id(held[0].object.cell_contents): held for held in by_id.values()
-             if isinstance(held[0].object, CellType)}  # fmt: skip
+             if _is(held[0].object, CellType)}  # fmt: skip
     for name, value in frame.f_locals.items():
         for held in (*by_id.get(id(value), ()), *cells.get(id(value), ())):
             yield Holder(f"{name}{held.path} in {code.co_qualname}()", held.targets)
@@ -166,12 +166,13 @@ def _in_dict(content: dict[Any, Any], by_id: dict[int, list[Held]]) -> Iterator[
 
 def _in_object(referrer: Any, by_id: dict[int, list[Held]]) -> Iterator[Held]:
     """What an object holds by its attributes. Those of tensors are not the user's, but ``grad``."""
-    if isinstance(referrer, (Meta, View)) or is_tensor(referrer):
-        grad = getattr(referrer, "grad", None) if isinstance(referrer, Meta) else None
+    is_tensor = _is(referrer, Plug.tensor)
+    if is_tensor or _is(referrer, Meta, View):
+        grad = referrer.grad if _is(referrer, Meta) else None
         for x in gc.get_referents(referrer):
             for held in by_id.get(id(x), ()):
                 yield Held(referrer, (".grad" if x is grad else "") + held.path, held.targets)
-        if not is_tensor(referrer):
+        if not is_tensor:
             return
     attributes: dict[str, Any] = {}
     for cls in type(referrer).__mro__:
@@ -184,11 +185,16 @@ def _in_object(referrer: Any, by_id: dict[int, list[Held]]) -> Iterator[Held]:
         for held in by_id.get(id(own), ()):  # the dictionary was found first
             inner = held.path[len(f"[{held.name!r}]") :]
             yield Held(referrer, f".{held.name}{inner}", held.targets)
-    if is_tensor(referrer):
+    if is_tensor:
         return
     for name, value in attributes.items():
         for held in by_id.get(id(value), ()):
             yield Held(referrer, f".{name}{held.path}", held.targets)
+
+
+def _is(x: Any, *types: type) -> bool:
+    """As ``isinstance``, which however asks an object for its class, and some warn when asked."""
+    return issubclass(type(x), types)
 
 
 def _plain(x: Any, name: str) -> Any:
