@@ -262,6 +262,12 @@ class Module(CallableModule):
         """
         return ""
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: a table of modules and parameters."""
+        from retrograd.nn._notebook import html
+
+        return html(self)
+
     def __repr__(self) -> str:
         own = self.extra_repr().split("\n") if self.extra_repr() else []
         below = [f"({n}): {_indented(repr(m))}" for n, m in self._modules.items()]

@@ -488,6 +488,12 @@ class Tensor(_Base):
 
     # -- printing ----------------------------------------------------------------------------
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from retrograd.tensor._notebook import html
+
+        return html(self)
+
     def __repr__(self) -> str:
         try:
             node = self.grad_fn
